@@ -60,7 +60,7 @@ for (let i = 0; i <= count; i += 500) {
     some.map((one) => ledger.commit({ change: { kind: 'none' }, charge: null, record: one })),
   );
 }
-while ((await ledger.keepHouse({ kind: 'sumUsage', max: 200 })) === 200);
+while ((await ledger.maintain({ kind: 'sumUsage', max: 200 })) === 200);
 const text = await db.tx.get('SELECT avg(length(record)) AS bytes FROM records');
 const hot = await sizes();
 

@@ -12,10 +12,10 @@ import { findBucket } from '#bursar/catalog/buckets.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { RootKeyFile } from '#bursar/core/root-keys.js';
-import { applyCommit, applyHousekeeping } from '#bursar/ledger/apply.js';
+import { applyCommit, applyMaintenance } from '#bursar/ledger/apply.js';
 import { membersOf } from '#bursar/ledger/commands/index.js';
 import { SealedState, verifySealedState } from '#bursar/ledger/sealed-state.js';
-import { Cashier } from '#bursar/quota/cashier.js';
+import { Billing } from '#bursar/quota/billing.js';
 import { PriceBooks, readPriceBooks } from '#bursar/quota/prices/price-books.js';
 
 const transactionCommits = 20_000;
@@ -30,17 +30,17 @@ export async function openBulkLedger(folder) {
   const keyring = new Keyring(keys);
   const books = [...readPriceBooks()];
   const seals = new SealedState(db, keyring, await verifySealedState(db, keyring));
-  const cashier = new Cashier(db.tx, 'bench', new PriceBooks(books), seals);
+  const billing = new Billing(db.tx, 'bench', new PriceBooks(books), seals);
   const log = await RecordLog.open(db.tx);
   const newest = await db.tx.get('SELECT max(time_ms) AS timeMs FROM records');
   const timeMs = Math.max(Date.now(), newest.timeMs);
-  const context = { timeMs, process: 'bench', keyring, cashier, log };
+  const context = { timeMs, process: 'bench', keyring, billing, log };
   /**
    * Milliseconds of each commit of what `commitAt` gives for 0 up to `count`; none may be refused.
    */
   const commit = async (count, commitAt) => {
     const tookMs = new Float64Array(count);
-    await inTransactions(db, { count, cashier, log, seals }, async (i) => {
+    await inTransactions(db, { count, billing, log, seals }, async (i) => {
       const startMs = performance.now();
       const done = await applyCommit(db.tx, commitAt(i), context);
       tookMs[i] = performance.now() - startMs;
@@ -122,11 +122,11 @@ const sourcesMax = 1000;
 const sourcesSql = `SELECT key, seq, size AS sizeBytes, manifest, etag, sha256, attributes
   FROM versions WHERE bucket_id = ? ORDER BY key LIMIT ?`;
 
-async function inTransactions(db, { count, cashier, log, seals }, apply) {
+async function inTransactions(db, { count, billing, log, seals }, apply) {
   for (let i = 0; i < count; ) {
     db.exec('BEGIN IMMEDIATE');
     for (const end = Math.min(i + transactionCommits, count); i < end; i++) await apply(i);
-    await cashier.flush();
+    await billing.flush();
     await log.flush();
     await seals.flush(log.size);
     db.exec('COMMIT');
@@ -136,7 +136,7 @@ async function inTransactions(db, { count, cashier, log, seals }, apply) {
 
 async function sumUsage(db, context) {
   db.exec('BEGIN IMMEDIATE');
-  const summed = await applyHousekeeping(db.tx, { kind: 'sumUsage', max: 20_000 }, context);
+  const summed = await applyMaintenance(db.tx, { kind: 'sumUsage', max: 20_000 }, context);
   db.exec('COMMIT');
   return summed;
 }

@@ -23,7 +23,7 @@ import { isDelegated } from './delegated-rights.ts';
 import { requestedLock } from './object-lock.ts';
 import { isShutOut } from './public-access.ts';
 import { parameter, type S3Request } from './request.ts';
-import type { Rooms } from './rooms.ts';
+import type { RequestServices } from './services.ts';
 
 /** What is to be done, and with what. */
 export interface Target {
@@ -53,13 +53,17 @@ export interface Target {
 const noTags: ReadonlyMap<string, string> = new Map();
 
 export class Access {
-  readonly #rooms: Pick<Rooms, 'buckets' | 'grants'>;
+  readonly #rooms: Pick<RequestServices, 'buckets' | 'grants'>;
   #who: Identity;
   #facts: RequestFacts;
   /** All that was demanded and allowed: what is done for the request rests on it. */
   readonly #allowed: { target: Target; facts: RequestFacts }[] = [];
 
-  constructor(rooms: Pick<Rooms, 'buckets' | 'grants'>, request: S3Request, who: Identity) {
+  constructor(
+    rooms: Pick<RequestServices, 'buckets' | 'grants'>,
+    request: S3Request,
+    who: Identity,
+  ) {
     this.#rooms = rooms;
     this.#who = who;
     this.#facts = factsOf(request, who);

@@ -25,7 +25,7 @@ import { findBucket, findSource } from './places.ts';
 import { ProvenCommits, provenBy } from './proven-record.ts';
 import { isRead, parameter, type S3Request } from './request.ts';
 import { draftOf, noChange } from './request-record.ts';
-import type { Rooms } from './rooms.ts';
+import type { RequestServices } from './services.ts';
 import type { Identified, Recorded, Resource } from './stages.ts';
 
 /** What of the request's own bucket is meant. */
@@ -34,7 +34,7 @@ type About = Partial<Omit<Target, 'action' | 'askedName' | 'found'>>;
 const nothing: EvenlyFound = { version: undefined, tags: noTags };
 
 export class AskedRequest implements Recorded {
-  readonly rooms: Rooms;
+  readonly rooms: RequestServices;
   readonly request: S3Request;
   readonly exchange: Exchange;
   /** Where the time goes. */
@@ -85,7 +85,7 @@ export class AskedRequest implements Recorded {
   #proven: ProvenCommits | null = null;
 
   /** `epoch`: of the rights, as it was before anything was read to decide by. */
-  constructor(rooms: Rooms, exchange: Exchange, identified: Identified, epoch: number) {
+  constructor(rooms: RequestServices, exchange: Exchange, identified: Identified, epoch: number) {
     const { request, who } = identified;
     this.rooms = rooms;
     this.request = request;

@@ -4,7 +4,7 @@ import type { Bucket } from '../catalog/buckets.ts';
 import { Refusal } from '../core/errors.ts';
 import { checkBucketName } from './bucket-name.ts';
 import { bucketOfHost, type S3Request } from './request.ts';
-import type { Rooms } from './rooms.ts';
+import type { RequestServices } from './services.ts';
 
 export interface NamedBucket {
   /** The tenant in whose namespace the bucket is, or would be. */
@@ -22,7 +22,7 @@ const tenantForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
  * bucket that is to be made, so it stands for no mount.
  */
 export async function lookUpBucket(
-  rooms: Pick<Rooms, 'buckets' | 'mounts'>,
+  rooms: Pick<RequestServices, 'buckets' | 'mounts'>,
   tenant: string,
   asked: string,
   isNew = false,

@@ -19,7 +19,7 @@ import { streamRuns } from './operations/get-object.ts';
 import { checkKeyLength, decode } from './request.ts';
 import type { RecordDetail } from './request-record.ts';
 import type { Committed } from './reserved.ts';
-import type { Rooms } from './rooms.ts';
+import type { RequestServices } from './services.ts';
 import type { Reserved } from './stages.ts';
 
 export interface CopySource {
@@ -85,7 +85,11 @@ export interface SourceName {
 }
 
 /** What `x-amz-copy-source` names. Throws `Refusal` InvalidArgument or InvalidBucketName. */
-export async function nameSource(rooms: Rooms, tenant: string, text: string): Promise<SourceName> {
+export async function nameSource(
+  rooms: RequestServices,
+  tenant: string,
+  text: string,
+): Promise<SourceName> {
   const { bucketName: askedName, key, versionId } = parseSource(text);
   checkKeyLength(key);
   if (versionId !== undefined) checkVersionId(versionId, 'x-amz-copy-source');

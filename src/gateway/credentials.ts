@@ -3,8 +3,8 @@
 import { Authenticator } from '../authz/authenticate.ts';
 import { BearerTokens } from '../authz/bearer.ts';
 import { TokenKeys } from '../authz/token-keys.ts';
-import type { CacheCounts } from '../instruments/room-metrics.ts';
-import type { Rooms } from './rooms.ts';
+import type { CacheCounts } from '../instruments/state-metrics.ts';
+import type { RequestServices } from './services.ts';
 
 export interface Credentials {
   authenticator: Authenticator;
@@ -13,7 +13,7 @@ export interface Credentials {
   caches: Readonly<Record<string, CacheCounts>>;
 }
 
-export function takeCredentials(rooms: Rooms): Credentials {
+export function takeCredentials(rooms: RequestServices): Credentials {
   const { read, keyring, directory, sessions, outside, revocations, tokenUse, publicUrl } = rooms;
   const tokenKeys = new TokenKeys(keyring);
   const bearer = new BearerTokens({

@@ -14,7 +14,7 @@ import { type CorsAsk, type CorsRules, corsHeaders, corsMethods, corsVary } from
 import type { Exchange } from './exchange.ts';
 import { describeInXml, sendRefusal } from './reply.ts';
 import { header, parseRequest, type S3Request } from './request.ts';
-import type { Rooms } from './rooms.ts';
+import type { RequestServices } from './services.ts';
 
 /** Preflights of one address in a second, and as many at once. */
 const preflightsPerSecond = 200;
@@ -24,7 +24,7 @@ const requestedHeadersMax = 100;
 /** Of their names together. Metadata, whose names may be many, has 2 KiB for names and values. */
 const requestedLengthMax = 4096;
 
-type Known = Pick<Rooms, 'buckets' | 'mounts' | 'cors' | 'domains'>;
+type Known = Pick<RequestServices, 'buckets' | 'mounts' | 'cors' | 'domains'>;
 
 /**
  * Has all answers to a request tell what the bucket's rules say of its origin. `tenant`: of who

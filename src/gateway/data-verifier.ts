@@ -19,7 +19,7 @@ import {
 import { monotonicMs } from '../core/clock.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { countBytes, decodeManifest, type ExtentRun, sliceRuns } from '../core/manifest.ts';
-import type { Rooms } from './rooms.ts';
+import type { RequestServices } from './services.ts';
 
 /** A row, and where in it the next slice begins: null when all of it is verified. */
 export interface VerifyPosition {
@@ -50,7 +50,7 @@ export interface VerifyRequest {
   bytesMax: number;
 }
 
-export type VerifierRooms = Pick<Rooms, 'read' | 'keyring' | 'reader' | 'leases'>;
+export type VerifierRooms = Pick<RequestServices, 'read' | 'keyring' | 'reader' | 'leases'>;
 
 const sliceMsMax = 2000;
 const sliceRowsMax = 1000;

@@ -1,14 +1,14 @@
 // What the gateway's own parts tell the instruments: what is kept in memory of those who ask and of
 // their buckets, and what turned out to be damaged.
 import type { MetricRegistry } from '../instruments/metric-registry.ts';
-import { type CacheCounts, watchCaches, watchIntegrity } from '../instruments/room-metrics.ts';
+import { type CacheCounts, watchCaches, watchIntegrity } from '../instruments/state-metrics.ts';
 import { type Connections, closeReasons } from './connections.ts';
 import type { Health } from './health.ts';
 import type { IntegrityCounter } from './integrity-counter.ts';
-import type { Rooms } from './rooms.ts';
+import type { RequestServices } from './services.ts';
 
 export interface GatewayParts {
-  rooms: Pick<Rooms, 'buckets' | 'cors' | 'stores'>;
+  rooms: Pick<RequestServices, 'buckets' | 'cors' | 'stores'>;
   /** Of credentials. */
   caches: Readonly<Record<string, CacheCounts>>;
   integrity: IntegrityCounter;

@@ -21,12 +21,12 @@ import type { Reply } from './replies.ts';
 import { type DescribeRefusal, sendRefusal, sendReply } from './reply.ts';
 import { isRead, parameter } from './request.ts';
 import { ReservedRequest } from './reserved.ts';
-import type { Rooms } from './rooms.ts';
 import { refuseUnimplemented } from './routes.ts';
+import type { RequestServices } from './services.ts';
 import type { Identified, Recorded } from './stages.ts';
 
 export interface Pipeline {
-  rooms: Rooms;
+  rooms: RequestServices;
   /** Told of each bug, with the request's id. */
   onBug: (error: unknown, requestId: string) => void;
   /** Told of each request that ends because what is stored is not what was written. */

@@ -3,12 +3,12 @@ import type { Identity } from '../authz/identity.ts';
 import { lookUpBucket, type NamedBucket, publicBucketName } from './bucket-lookup.ts';
 import { nameSource, type SourceName } from './copy-source.ts';
 import { header, type S3Request } from './request.ts';
-import type { Rooms } from './rooms.ts';
+import type { RequestServices } from './services.ts';
 import type { Resource } from './stages.ts';
 
 /** The bucket that is meant; null: the request is about none. Throws `Refusal`. */
 export async function findBucket(
-  rooms: Rooms,
+  rooms: RequestServices,
   request: S3Request,
   { isAnonymous, principal: { tenant } }: Identity,
   resource: Resource,
@@ -22,7 +22,7 @@ export async function findBucket(
 
 /** What is copied; null: nothing. Throws `Refusal`. */
 export async function findSource(
-  rooms: Rooms,
+  rooms: RequestServices,
   request: S3Request,
   { principal: { tenant } }: Identity,
   resource: Resource,

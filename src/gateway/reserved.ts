@@ -28,7 +28,7 @@ import { provenBy } from './proven-record.ts';
 import { countPart, type Entered } from './rate-gate.ts';
 import { isRead, type S3Request } from './request.ts';
 import { draftOf, noChange, type RecordDetail } from './request-record.ts';
-import type { Rooms } from './rooms.ts';
+import type { RequestServices } from './services.ts';
 import type { TimedStream } from './shaped-body.ts';
 import type { Recorded } from './stages.ts';
 
@@ -37,7 +37,7 @@ export type Committed = Extract<CommitResult, { ok: true }>;
 
 /** As it was admitted. Of what may change since then, `asked` knows the newest. */
 export class ReservedRequest implements Recorded {
-  readonly rooms: Rooms;
+  readonly rooms: RequestServices;
   readonly request: S3Request;
   /** Counts the bytes of both bodies, too. */
   readonly exchange: Exchange;

@@ -14,11 +14,11 @@ import { enterForm, isPostForm } from './post-form.ts';
 import { takeQueryHeaders } from './query-headers.ts';
 import { describeInXml } from './reply.ts';
 import { parseRequest, type S3Request } from './request.ts';
-import type { Rooms } from './rooms.ts';
 import { findOperation } from './routes.ts';
+import type { RequestServices } from './services.ts';
 import type { Identified } from './stages.ts';
 
-export function s3Entrance(rooms: Rooms, authenticator: Authenticator): Entrance {
+export function s3Entrance(rooms: RequestServices, authenticator: Authenticator): Entrance {
   return {
     enter: async (exchange) => {
       const { response, clock } = exchange;

@@ -31,9 +31,9 @@ import { judge } from './health.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
 import type { NativeDeps } from './native/deps.ts';
+import { nativeDepsOf } from './native/gateway-deps.ts';
 import { observeCalls } from './native/observed-call.ts';
 import { describeInProblem, sendProblem } from './native/problem.ts';
-import { nativeDepsOf } from './native/rooms.ts';
 import { nativeServerOptions } from './native/server-options.ts';
 import { ShareHost } from './origins.ts';
 import { type Entrance, type Pipeline, serveRequest } from './pipeline.ts';
@@ -251,7 +251,7 @@ function quiet(logger: Logger): FastifyBaseLogger {
 async function noteAltered({ ledger, records }: Services, index: number): Promise<void> {
   const kept = await records.readRecord(index, () => false).catch(() => undefined);
   const { tenant = null, bucketTenant = null } = kept ?? {};
-  await ledger.keepHouse({ kind: 'noteAltered', rows: [{ index, tenant, bucketTenant }] });
+  await ledger.maintain({ kind: 'noteAltered', rows: [{ index, tenant, bucketTenant }] });
 }
 
 type Credentials = ReturnType<typeof takeCredentials>;

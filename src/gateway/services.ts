@@ -1,22 +1,101 @@
-// All that answers requests. Invariant: it is made once, by server/composition.ts, and handed on
+// What requests are served with. Invariant: server/composition.ts makes it once and hands it on
 // whole; what needs less of it says so by its type.
+
 import type { RecordStore } from '../audit/record-store.ts';
 import type { RecordSearch } from '../audit/search/record-search.ts';
+import type { TokenUse } from '../authz/token-use.ts';
+import type { Reader } from '../core/database.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
+import type { Turns } from '../core/turns.ts';
 import type { Instruments } from '../instruments/instruments.ts';
 import type { Logger } from '../instruments/logger.ts';
 import type { Metrics } from '../instruments/metrics.ts';
+import type { BackendUpkeep } from '../ledger/backend-upkeep.ts';
+import type { IntentPool } from '../ledger/intent-pool.ts';
+import type { Journals } from '../ledger/journal/journals.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { LogKeyFile } from '../ledger/log-key-file.ts';
 import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
+import type { DiskRoom } from '../quota/disk-room.ts';
+import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
+import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
-import type { AlarmTeller } from './alarms/alarm-teller.ts';
+import type { Rates } from '../quota/rates.ts';
+import type { State } from '../state/state.ts';
+import type { ObjectReader } from '../tiering/object-reader.ts';
+import type { ObjectWriter } from '../tiering/object-writer.ts';
+import type { ReadLeases } from '../tiering/read-leases.ts';
+import type { AlarmNotifier } from './alarms/alarm-notifier.ts';
 import type { AlteredRecords } from './altered-records.ts';
+import type { CorsRules } from './cors.ts';
+import type { Distrust } from './distrust.ts';
 import type { HealthFacts } from './health.ts';
+import type { LogHead } from './log-head.ts';
 import type { DeepRuns } from './native/deep-routes.ts';
-import type { Rooms } from './rooms.ts';
+import type { StoredPages } from './origins.ts';
+import type { RecordFolding } from './record-folding.ts';
+import type { StoreList } from './store-list.ts';
+import type { Witnesses } from './witnesses.ts';
 
-export interface Services extends Rooms {
+/** What S3 operations and share links are served with. */
+export interface RequestServices
+  extends Pick<
+    State<CorsRules>,
+    | 'buckets'
+    | 'chains'
+    | 'cors'
+    | 'directory'
+    | 'grants'
+    | 'keyring'
+    | 'lifecycle'
+    | 'mounts'
+    | 'outside'
+    | 'readRecording'
+    | 'revocations'
+    | 'sessions'
+  > {
+  /** Committed state, read-only. */
+  read: Reader;
+  /** Whom it does not serve. */
+  distrust: Distrust;
+  folding: RecordFolding;
+  /** Who has the ledger do much at once, by id of principal. */
+  bulkTurns: Turns;
+  tokenUse: TokenUse;
+  /** The gateway's own URL, which tokens are for and by. Throws until it listens. */
+  publicUrl(): string;
+  /** What share links begin with. Throws until it listens. */
+  shareUrl(): string;
+  ledger: Ledger;
+  /** The newest checkpoint of the audit log. */
+  log: LogHead;
+  /** Who cosign it. */
+  witnesses: Pick<Witnesses, 'state'>;
+  journals: Journals;
+  /** Ids for extents that are about to be written. */
+  intents: IntentPool;
+  writer: ObjectWriter;
+  reader: ObjectReader;
+  leases: ReadLeases;
+  diskRoom: DiskRoom;
+  desk: LeaseDesk;
+  /** How fast accounts may go. */
+  rates: Rates;
+  /** The prices in force of a store, by its number. */
+  bookOf(store: number): PriceBook;
+  stores: StoreList;
+  /** What is asked of stores for no operation. */
+  upkeep: BackendUpkeep;
+  /** Does a download end where the right to it is taken away? */
+  cutsRevoked: boolean;
+  region: string;
+  domains: readonly string[];
+  storedPages: StoredPages;
+}
+
+/** What the native API needs besides. */
+export interface Services extends RequestServices {
   sealer: Sealer;
   rootKeys: RootKeyFile;
   logKeys: LogKeyFile;
@@ -25,7 +104,7 @@ export interface Services extends Rooms {
   records: RecordStore;
   altered: AlteredRecords;
   search: RecordSearch;
-  alarms: Pick<AlarmTeller, 'stateOf' | 'test'>;
+  alarms: Pick<AlarmNotifier, 'stateOf' | 'test'>;
   metrics: Metrics;
   instruments: Instruments;
   logger: Logger;

@@ -11,12 +11,12 @@ import type { AnyOperation } from './operation.ts';
 import type { Entrance } from './pipeline.ts';
 import type { DescribeRefusal } from './reply.ts';
 import { checkKeyLength, parseTarget, type S3Request } from './request.ts';
-import type { Rooms } from './rooms.ts';
+import type { RequestServices } from './services.ts';
 import { sharedFolder, sharedObject, shareEnded } from './share-operations.ts';
 import { baseName, inertPolicy, secretHeaders, splitSharePath } from './share-url.ts';
 
 export function shareEntrance(
-  { read, revocations, distrust }: Pick<Rooms, 'read' | 'revocations' | 'distrust'>,
+  { read, revocations, distrust }: Pick<RequestServices, 'read' | 'revocations' | 'distrust'>,
   directory: Directory,
 ): Entrance {
   return {

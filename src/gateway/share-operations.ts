@@ -40,7 +40,7 @@ function checkSame({ bucket }: Reserved<'listing'>, { bucketId }: Share): void {
 
 /** Throws `Refusal` ShareEnded where the link allows no more. */
 async function count({ rooms }: Reserved<'listing'>, id: string): Promise<void> {
-  const counted = await rooms.ledger.keepHouse({ kind: 'countDownload', id });
+  const counted = await rooms.ledger.maintain({ kind: 'countDownload', id });
   if (counted === 0) throw shareEnded('It is used up.');
 }
 

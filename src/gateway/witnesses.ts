@@ -29,7 +29,7 @@ export interface WitnessesOptions {
   read: Reader;
   tiles: TileReader;
   ledger: {
-    keepHouse(work: { kind: 'noteCosigned'; witness: string; note: string }): Promise<number>;
+    maintain(work: { kind: 'noteCosigned'; witness: string; note: string }): Promise<number>;
   };
   onError: (error: unknown) => void;
   /** Between two rounds, milliseconds. */
@@ -164,7 +164,7 @@ export class Witnesses {
       if (line === null || head.refusal !== null) continue;
       cosigned = addCosignatures(cosigned, [line]);
       const witness = nameOf((due[i] as Line).witness);
-      await this.#options.ledger.keepHouse({ kind: 'noteCosigned', witness, note: cosigned });
+      await this.#options.ledger.maintain({ kind: 'noteCosigned', witness, note: cosigned });
     }
     if (cosigned !== first && head.refusal === null) head.receiveCosigned(cosigned);
   }

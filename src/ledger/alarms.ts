@@ -10,7 +10,7 @@ import { parseAccount } from '../quota/accounts.ts';
 import { amountText } from '../quota/cap-report.ts';
 import { type Alarm, appendAlarm, type Reached } from '../quota/limits/alarms.ts';
 
-export async function soundAlarms(
+export async function raiseAlarms(
   tx: Tx,
   all: readonly Reached[],
   { log, timeMs }: { log: RecordLog; timeMs: number },

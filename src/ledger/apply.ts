@@ -28,12 +28,12 @@ import type { Tx } from '../core/database.ts';
 import { type ErrorCode, statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Unsealed } from '../core/seals/row-seal.ts';
-import type { Cashier } from '../quota/cashier.ts';
+import type { Billing } from '../quota/billing.ts';
 import { forgetAlarms } from '../quota/limits/alarms.ts';
 import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import { enterPackedRecords, takeBackTiles } from './archive/pack-entry.ts';
 import { type Change, commandOf, eventsOf } from './commands/index.ts';
-import type { Commit, CommitResult, Housekeeping } from './commit.ts';
+import type { Commit, CommitResult, Maintenance } from './commit.ts';
 import { tellConcerned } from './erasure-notices.ts';
 import {
   beginTelling,
@@ -50,7 +50,7 @@ import { CommitTerms, chargeAccrued } from './storage-upkeep.ts';
 export interface CommitContext {
   timeMs: number;
   keyring: Keyring;
-  cashier: Cashier;
+  billing: Billing;
   /** Its size is the index of the record that is appended next. */
   log: RecordLog;
   signing: LogSigning;
@@ -65,12 +65,12 @@ export async function applyCommit(
   commit: Commit,
   context: CommitContext,
 ): Promise<CommitResult> {
-  const { timeMs, keyring, cashier, log, signing } = context;
+  const { timeMs, keyring, billing, log, signing } = context;
   const index = log.size;
   const { change, record, evidence } = commit;
-  const terms = new CommitTerms(cashier.storage, commit.charge, timeMs);
-  const clockMs = timeMs - cashier.accounts.aheadMs;
-  const { accounts } = cashier;
+  const terms = new CommitTerms(billing.storage, commit.charge, timeMs);
+  const clockMs = timeMs - billing.accounts.aheadMs;
+  const { accounts } = billing;
   const work = { seq: index, timeMs, clockMs, keyring, terms, accounts, signing };
   const command = commandOf(change);
   const things = command.told ? await command.told.things(change, tx) : null;
@@ -80,8 +80,8 @@ export async function applyCommit(
   if (outcome.ok && things)
     await noteThings(tx, things, command.told?.revokedWith?.(change) ?? null, work);
   if (!outcome.ok && outcome.code === 'SlowDown') return toBeRetried;
-  const backend = commit.backend && (await cashier.chargeBackend(commit.backend, timeMs));
-  const charged = await chargeCommit(commit, outcome, timeMs, cashier);
+  const backend = commit.backend && (await billing.chargeBackend(commit.backend, timeMs));
+  const charged = await chargeCommit(commit, outcome, timeMs, billing);
   const told = toldOf(record, outcome, terms);
   if (commit.folds && changesNothing(change, outcome)) {
     await foldRequest(tx, told, { ...charged, backend }, timeMs);
@@ -169,20 +169,20 @@ async function chargeCommit(
   { change, charge }: Commit,
   outcome: Outcome<null>,
   timeMs: number,
-  cashier: Cashier,
+  billing: Billing,
 ): Promise<Charged> {
   if (!charge) return { cost: null };
   if (!outcome.ok && freeRefusals.has(outcome.code)) {
-    await cashier.refuse(charge, timeMs);
+    await billing.refuse(charge, timeMs);
     return { cost: null };
   }
   const storage = outcome.ok ? outcome.storage : noStorage;
-  const cost = await cashier.charge(charge, storage, timeMs);
+  const cost = await billing.charge(charge, storage, timeMs);
   const priced = charge.transfer.requests > 0 ? charge.pricing : null;
   if (storage.billed.length === 0 && change.kind !== 'deleteBucket') return { cost, priced };
-  let storageCost = await cashier.storage.change(charge, storage, timeMs);
+  let storageCost = await billing.storage.change(charge, storage, timeMs);
   if (outcome.ok && change.kind === 'deleteBucket') {
-    storageCost += await cashier.storage.close(charge, timeMs);
+    storageCost += await billing.storage.close(charge, timeMs);
   }
   // Storage has a price also where nobody asked for anything.
   const byBook = storageCost > 0n ? { book: charge.pricing.book } : null;
@@ -191,7 +191,7 @@ async function chargeCommit(
 
 const freeRefusals: ReadonlySet<ErrorCode> = new Set(['QuotaExceeded', 'BursarIntegrityError']);
 
-export interface HousekeepingContext extends CommitContext {
+export interface MaintenanceContext extends CommitContext {
   process: string;
   /** Told of records that turn out not to be what was recorded. */
   onAltered?: (indexes: number[]) => void;
@@ -207,10 +207,10 @@ async function tryWriting(tx: Tx): Promise<number> {
 }
 
 /** Gives how many rows were touched. */
-export async function applyHousekeeping(
+export async function applyMaintenance(
   tx: Tx,
-  work: Housekeeping,
-  context: HousekeepingContext,
+  work: Maintenance,
+  context: MaintenanceContext,
 ): Promise<number> {
   const { timeMs, process } = context;
   switch (work.kind) {
@@ -284,7 +284,7 @@ export async function applyHousekeeping(
     case 'noteToldAlarms':
       return forgetAlarms(tx, work.ids);
     case 'purgeTokenAccounts':
-      return context.cashier.accounts.purgeTokens(work.max, timeMs);
+      return context.billing.accounts.purgeTokens(work.max, timeMs);
     case 'signLog':
       await context.signing.begin(tx, work.keys, timeMs);
       return work.keys.length;
@@ -292,13 +292,13 @@ export async function applyHousekeeping(
       await noteCosigned(tx, work.witness, work.note);
       return 1;
     case 'giveBack':
-      await context.cashier.accounts.giveBack(work.draws, timeMs);
+      await context.billing.accounts.giveBack(work.draws, timeMs);
       return work.draws.length;
   }
 }
 
 /** What is not what was recorded is left out, and noted. */
-async function sumUsage(tx: Tx, max: number, { onAltered }: HousekeepingContext): Promise<number> {
+async function sumUsage(tx: Tx, max: number, { onAltered }: MaintenanceContext): Promise<number> {
   const run = await readTrueRecords(tx, await nextUnsummed(tx), max);
   if (run.end === null) return 0;
   await noteAltered(tx, run.altered);

@@ -19,8 +19,8 @@ import type { Tells } from './journal/identity-format.ts';
 import type { LogKey } from './log-signing.ts';
 import type { Scope } from './scopes.ts';
 
-/** Housekeeping of the gateway itself. Of objects it changes only what lifecycle rules end. */
-export type Housekeeping =
+/** The gateway's own maintenance. Of objects it changes only what lifecycle rules end. */
+export type Maintenance =
   | { kind: 'declareExtents'; store: number; ids: Uint8Array[] }
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
   | { kind: 'purgeEnded'; max: number }
@@ -138,9 +138,9 @@ export type CommitResult =
 export type LedgerRequest =
   | { kind: 'commit'; commit: Commit }
   | ({ kind: 'draw' } & DrawRequest)
-  | Housekeeping;
+  | Maintenance;
 
-/** Housekeeping answers how many rows it touched. */
+/** Maintenance answers how many rows it touched. */
 export type LedgerAnswer =
   | CommitResult
   | { ok: true; touched: number }

@@ -3,7 +3,7 @@
 import type { Ledger } from './ledger.ts';
 
 export interface FoldTimerOptions {
-  ledger: Pick<Ledger, 'keepHouse'>;
+  ledger: Pick<Ledger, 'maintain'>;
   intervalMs: number;
   onError: (error: unknown) => void;
 }
@@ -40,7 +40,7 @@ export class FoldTimer {
 
   async #record(): Promise<void> {
     for (let closed = foldsMax; closed === foldsMax && !this.#stopped; ) {
-      closed = await this.#options.ledger.keepHouse({ kind: 'closeFolds', max: foldsMax });
+      closed = await this.#options.ledger.maintain({ kind: 'closeFolds', max: foldsMax });
     }
   }
 }

@@ -17,10 +17,10 @@ interface Waiter {
 }
 
 export class IntentPool {
-  readonly #ledger: Pick<Ledger, 'keepHouse'>;
+  readonly #ledger: Pick<Ledger, 'maintain'>;
   readonly #stores = new Map<number, StoreIntents>();
 
-  constructor(ledger: Pick<Ledger, 'keepHouse'>) {
+  constructor(ledger: Pick<Ledger, 'maintain'>) {
     this.#ledger = ledger;
   }
 
@@ -45,7 +45,7 @@ export class IntentPool {
     let intents = this.#stores.get(store);
     if (!intents) {
       intents = new StoreIntents(async (ids) => {
-        await this.#ledger.keepHouse({ kind: 'declareExtents', store, ids });
+        await this.#ledger.maintain({ kind: 'declareExtents', store, ids });
       });
       this.#stores.set(store, intents);
     }

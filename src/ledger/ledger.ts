@@ -13,7 +13,7 @@ import type { Draw } from '../quota/amounts.ts';
 import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
-import type { Commit, CommitResult, Housekeeping, LedgerAnswer, LedgerRequest } from './commit.ts';
+import type { Commit, CommitResult, LedgerAnswer, LedgerRequest, Maintenance } from './commit.ts';
 import { Feed } from './feed.ts';
 import { KnownRights } from './known-rights.ts';
 import type { LogKey } from './log-signing.ts';
@@ -192,8 +192,8 @@ export class Ledger {
     }, ms);
   }
 
-  /** Housekeeping; gives how many rows it touched. Throws `Refusal` when the disk is full. */
-  async keepHouse(work: Housekeeping): Promise<number> {
+  /** Maintenance; gives how many rows it touched. Throws `Refusal` when the disk is full. */
+  async maintain(work: Maintenance): Promise<number> {
     const answer = await this.#send(work);
     if (!answer.ok) throw new Refusal(answer.code);
     return 'touched' in answer ? answer.touched : 0;
@@ -219,12 +219,12 @@ export class Ledger {
    * it is now is signed at once. Throws `Refusal` when the disk is full.
    */
   async signLog(keys: readonly LogKey[]): Promise<void> {
-    await this.keepHouse({ kind: 'signLog', keys });
+    await this.maintain({ kind: 'signLog', keys });
   }
 
   /** Gives back what was set aside and is not needed. */
   giveBack(draws: Draw[]): Promise<number> {
-    return this.keepHouse({ kind: 'giveBack', draws });
+    return this.maintain({ kind: 'giveBack', draws });
   }
 
   /** Writes everything that waits, as far as the disk takes it, then closes the database. */

@@ -17,7 +17,7 @@ import { newRequestId } from '../core/ids.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { chargeStored } from '../quota/charge.ts';
 import type { Change } from './commands/index.ts';
-import type { Commit, CommitResult, Housekeeping } from './commit.ts';
+import type { Commit, CommitResult, Maintenance } from './commit.ts';
 
 export interface LifecycleContext {
   timeMs: number;
@@ -38,7 +38,7 @@ interface End {
 /** Gives how many of the places were ended. */
 export async function endDue(
   tx: Tx,
-  { bucketId, places, dayMs, book }: Extract<Housekeeping, { kind: 'endDue' }>,
+  { bucketId, places, dayMs, book }: Extract<Maintenance, { kind: 'endDue' }>,
   { timeMs, keyring, apply }: LifecycleContext,
 ): Promise<number> {
   const bucket = await getBucket(tx, bucketId);

@@ -24,7 +24,7 @@ import type { Ledger } from './ledger.ts';
 
 export interface LifecycleOptions {
   read: Reader;
-  ledger: Pick<Ledger, 'keepHouse'>;
+  ledger: Pick<Ledger, 'maintain'>;
   /** Those of buckets. */
   rules: { find(bucketId: number): Lifecycle | null | Promise<Lifecycle | null> };
   /** How long a day lasts for rules. Milliseconds. */
@@ -181,7 +181,7 @@ export class LifecycleWorker implements Subscriber {
     const batches = step.walk === 'uploads' ? due.map((place) => [place]) : [due];
     let count = 0;
     for (const places of batches) {
-      count += await ledger.keepHouse({ kind: 'endDue', places, ...work });
+      count += await ledger.maintain({ kind: 'endDue', places, ...work });
     }
     if (count > 0) onEnded({ store, walk: step.walk, count });
     return last;

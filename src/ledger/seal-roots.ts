@@ -145,7 +145,7 @@ export class SealRoots implements TransferSeals {
     this.#foldPending();
     const { logSize, rights, accounts } = this.#sealed;
     const isSame = Buffer.compare(rights, whole.rights) === 0;
-    // Housekeeping mostly changes nothing of what is sealed.
+    // Maintenance mostly changes nothing of what is sealed.
     if (isSame && logSize === whole.logSize && Buffer.compare(accounts, this.#accounts) === 0)
       return;
     const digests = {

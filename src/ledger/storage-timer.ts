@@ -5,7 +5,7 @@ import { steadyClock } from '../core/steady-clock.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface StorageTimerOptions {
-  ledger: Pick<Ledger, 'keepHouse'>;
+  ledger: Pick<Ledger, 'maintain'>;
   /** By number of store the names of the price books in force. */
   books: () => ReadonlyMap<number, string>;
   onError: (error: unknown) => void;
@@ -51,7 +51,7 @@ export class StorageTimer {
     const nowMs = (this.#options.nowMs ?? (() => steadyClock.nowMs()))();
     const work = { beforeMs: nowMs - (nowMs % intervalMs), max: placesMax, books: books() };
     for (let charged = placesMax; charged === placesMax && !this.#stopped; ) {
-      charged = await ledger.keepHouse({ kind: 'chargeStorage', ...work });
+      charged = await ledger.maintain({ kind: 'chargeStorage', ...work });
     }
   }
 }

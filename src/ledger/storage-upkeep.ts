@@ -11,8 +11,8 @@ import type { Charge } from '../quota/charge.ts';
 import type { Shortage } from '../quota/leases/requests.ts';
 import type { StorageCharge, StorageCharges } from '../quota/storage/storage-charges.ts';
 import type { OwnedPlace } from '../quota/storage/storage-tables.ts';
-import type { HousekeepingContext } from './apply.ts';
-import type { Housekeeping } from './commit.ts';
+import type { MaintenanceContext } from './apply.ts';
+import type { Maintenance } from './commit.ts';
 
 /** The prices of storage as the change of one commit meets them. Who is not charged has none. */
 export class CommitTerms implements StorageTerms {
@@ -45,8 +45,8 @@ export class CommitTerms implements StorageTerms {
  * accruing, and is charged when it is put right.
  */
 export async function chargeAccrued(
-  { beforeMs, max, books }: Extract<Housekeeping, { kind: 'chargeStorage' }>,
-  { timeMs, log, cashier: { storage }, onUnsealed }: HousekeepingContext,
+  { beforeMs, max, books }: Extract<Maintenance, { kind: 'chargeStorage' }>,
+  { timeMs, log, billing: { storage }, onUnsealed }: MaintenanceContext,
 ): Promise<number> {
   // Not those that this charges, should the clock have been set back.
   const places = await storage.listUncharged(Math.min(beforeMs, timeMs), max);

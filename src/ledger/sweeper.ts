@@ -93,7 +93,7 @@ export class Sweeper {
     const { ledger } = this.#options;
     const max = rowsPerBatch;
     const condemnedIntents = await this.#repeat(() =>
-      ledger.keepHouse({
+      ledger.maintain({
         kind: 'condemnIntents',
         expiredBeforeMs: steadyClock.nowMs() - uploadMsMax,
         max,
@@ -101,20 +101,20 @@ export class Sweeper {
     );
     // Until there are none: of those that are large a batch has few.
     const purgedVersions = await this.#repeat(
-      () => ledger.keepHouse({ kind: 'purgeEnded', max }),
+      () => ledger.maintain({ kind: 'purgeEnded', max }),
       1,
     );
     await this.#repeat(() =>
-      ledger.keepHouse({
+      ledger.maintain({
         kind: 'forgetCompleted',
         beforeMs: steadyClock.nowMs() - completedUploadKeptMs,
         max,
       }),
     );
-    await this.#repeat(() => ledger.keepHouse({ kind: 'purgeTokens', max }));
-    await this.#repeat(() => ledger.keepHouse({ kind: 'purgeTokenAccounts', max }));
+    await this.#repeat(() => ledger.maintain({ kind: 'purgeTokens', max }));
+    await this.#repeat(() => ledger.maintain({ kind: 'purgeTokenAccounts', max }));
     await this.#repeat(() =>
-      ledger.keepHouse({ kind: 'forgetSwept', beforeMs: Date.now() - sweptKeptMs, max }),
+      ledger.maintain({ kind: 'forgetSwept', beforeMs: Date.now() - sweptKeptMs, max }),
     );
     const removedExtents = await this.#removeAllCondemned();
     return { condemnedIntents, purgedVersions, removedExtents };
@@ -146,10 +146,10 @@ export class Sweeper {
     const ids = found.filter((id) => !leases.isHeld(id));
     const { removed, kept, error } =
       store === inlineStore ? allRemoved(ids) : await this.#removeFromPlace(store, ids);
-    if (removed.length > 0) await ledger.keepHouse({ kind: 'noteSwept', ids: removed });
+    if (removed.length > 0) await ledger.maintain({ kind: 'noteSwept', ids: removed });
     // One that the store does not let go of, as whoever writes to its bucket may lock an object,
     // must not keep the others: it comes behind them the next time.
-    if (kept.length > 0) await ledger.keepHouse({ kind: 'deferExtents', ids: kept });
+    if (kept.length > 0) await ledger.maintain({ kind: 'deferExtents', ids: kept });
     if (error !== null) throw error;
     return ids.length;
   }

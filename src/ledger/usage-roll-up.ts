@@ -3,7 +3,7 @@
 import type { Ledger } from './ledger.ts';
 
 export interface UsageRollUpOptions {
-  ledger: Pick<Ledger, 'keepHouse'>;
+  ledger: Pick<Ledger, 'maintain'>;
   /** Pause between two looks at the log, milliseconds. */
   intervalMs: number;
   onError: (error: unknown) => void;
@@ -52,7 +52,7 @@ export class UsageRollUp {
   async #advance(max: number): Promise<void> {
     const { ledger } = this.#options;
     for (let i = 0; i < max && !this.#stopped; i++) {
-      const added = await ledger.keepHouse({ kind: 'sumUsage', max: recordsPerBatch });
+      const added = await ledger.maintain({ kind: 'sumUsage', max: recordsPerBatch });
       if (added < recordsPerBatch) return;
     }
   }

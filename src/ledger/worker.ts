@@ -11,12 +11,12 @@ import { statusOf } from '../core/errors.ts';
 import { Keyring, type RootKey } from '../core/keyring.ts';
 import { type Unsealed, UnsealedRow } from '../core/seals/row-seal.ts';
 import { steadyClock } from '../core/steady-clock.ts';
-import { Cashier } from '../quota/cashier.ts';
+import { Billing } from '../quota/billing.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import { PriceBooks } from '../quota/prices/price-books.ts';
-import { soundAlarms } from './alarms.ts';
-import { applyCommit, applyHousekeeping, type HousekeepingContext } from './apply.ts';
+import { raiseAlarms } from './alarms.ts';
+import { applyCommit, applyMaintenance, type MaintenanceContext } from './apply.ts';
 import type { Commit, CommitResult, LedgerAnswer, LedgerRequest } from './commit.ts';
 import { beginEpochs, claimEpochs } from './key-epochs.ts';
 import { LogSigning } from './log-signing.ts';
@@ -92,7 +92,7 @@ await loaded;
 db.exec('ROLLBACK');
 let dataVersion = db.dataVersion();
 const seals = new SealedState(db, keyring, verified);
-const cashier = new Cashier(db.tx, processId, new PriceBooks(priceBooks), seals);
+const billing = new Billing(db.tx, processId, new PriceBooks(priceBooks), seals);
 const log = await RecordLog.open(db.tx);
 const signing = new LogSigning();
 const rights = new RightsEpoch();
@@ -102,8 +102,8 @@ const rights = new RightsEpoch();
  */
 let lastTimeMs = await readLastTime(db.tx);
 /** Of each request in its turn: only its time is another. */
-const context: HousekeepingContext = {
-  ...{ timeMs: lastTimeMs, process: processId, keyring, cashier, log, signing },
+const context: MaintenanceContext = {
+  ...{ timeMs: lastTimeMs, process: processId, keyring, billing, log, signing },
   onAltered: (altered) => send({ altered }),
   onUnsealed: (unsealed) => send({ unsealed }),
 };
@@ -188,7 +188,7 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
     alarms = await settleAccounts();
     commit();
   } catch (cause) {
-    cashier.discard();
+    billing.discard();
     seals.discard();
     rights.discard();
     rollback();
@@ -228,9 +228,9 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
   context.timeMs = lastTimeMs;
   if (request.kind === 'commit') return applyDecided(request.commit);
   if (request.kind === 'draw') {
-    return { ok: true, drawn: await cashier.accounts.draw(request, lastTimeMs) };
+    return { ok: true, drawn: await billing.accounts.draw(request, lastTimeMs) };
   }
-  return { ok: true, touched: await applyHousekeeping(db.tx, request, context) };
+  return { ok: true, touched: await applyMaintenance(db.tx, request, context) };
 }
 
 /** Unless what it was decided by has changed. */
@@ -246,7 +246,7 @@ async function applyDecided(commit: Commit): Promise<CommitResult> {
 function tick(): void {
   const nowMs = steadyClock.nowMs();
   lastTimeMs = Math.max(lastTimeMs, nowMs);
-  cashier.accounts.aheadMs = lastTimeMs - nowMs;
+  billing.accounts.aheadMs = lastTimeMs - nowMs;
 }
 
 /** One signature a batch, when it is durable. Nobody waits for it. */
@@ -270,7 +270,7 @@ async function writeOffLeases(): Promise<void> {
   for (let writtenOff = 1; writtenOff > 0; ) {
     db.exec('BEGIN IMMEDIATE');
     tick();
-    writtenOff = await cashier.accounts.writeOffLeases(writtenOffMax, lastTimeMs);
+    writtenOff = await billing.accounts.writeOffLeases(writtenOffMax, lastTimeMs);
     await settleAccounts();
     db.exec('COMMIT');
     seals.settle();
@@ -282,9 +282,9 @@ async function writeOffLeases(): Promise<void> {
  * last: what they tell of has its index.
  */
 async function settleAccounts(): Promise<Alarm[]> {
-  const reached = cashier.accounts.takeReached();
-  const alarms = await soundAlarms(db.tx, reached, { log, timeMs: lastTimeMs });
-  await cashier.flush();
+  const reached = billing.accounts.takeReached();
+  const alarms = await raiseAlarms(db.tx, reached, { log, timeMs: lastTimeMs });
+  await billing.flush();
   await log.flush();
   await seals.flush(log.size);
   return alarms;

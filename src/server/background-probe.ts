@@ -2,7 +2,7 @@
 // of its results Prometheus reads.
 
 import { nowMs } from '../core/clock.ts';
-import type { Rooms } from '../gateway/rooms.ts';
+import type { RequestServices } from '../gateway/services.ts';
 import type { Instruments } from '../instruments/instruments.ts';
 import type { MetricRegistry } from '../instruments/metric-registry.ts';
 import type { OperatorLog } from '../instruments/operator-log.ts';
@@ -17,7 +17,7 @@ import type { ProbeJob } from './processes/probe-job.ts';
 import type { Config } from './settings/config.ts';
 
 export interface ProbeParts {
-  rooms: Rooms;
+  rooms: RequestServices;
   folder: DataFolder;
   directory: Directory;
   instruments: Instruments;

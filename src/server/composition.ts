@@ -14,15 +14,14 @@ import { defaultTenant, rootPrincipal } from '../core/principal.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import { Turns } from '../core/turns.ts';
-import { AlarmTeller } from '../gateway/alarms/alarm-teller.ts';
+import { AlarmNotifier } from '../gateway/alarms/alarm-notifier.ts';
 import { AlteredRecords } from '../gateway/altered-records.ts';
 import type { CorsRules } from '../gateway/cors.ts';
 import { Distrust } from '../gateway/distrust.ts';
 import { LogHead } from '../gateway/log-head.ts';
 import { RecordFolding } from '../gateway/record-folding.ts';
-import type { Rooms } from '../gateway/rooms.ts';
 import { type GatewayOptions, startGateway } from '../gateway/server.ts';
-import type { Services } from '../gateway/services.ts';
+import type { RequestServices, Services } from '../gateway/services.ts';
 import type { Operator, OperatorLog } from '../instruments/operator-log.ts';
 import { partReader } from '../ledger/archive/part-reader.ts';
 import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
@@ -61,14 +60,14 @@ import { makeInstruments } from './instruments.ts';
 import { announceRefusal, beginSigning } from './log-signing.ts';
 import { connectionsWithin } from './open-files.ts';
 import { openLedger, recordUnsealed } from './opened-ledger.ts';
-import { watchRooms } from './room-metrics.ts';
 import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
 import { openSearch } from './search.ts';
+import { watchServices } from './service-metrics.ts';
 import type { Config } from './settings/config.ts';
 import { endSoon, freeBytesOf, type OpenStores, openStores } from './stores.ts';
 import { makeLifecycleWorker, startArchiver, startUpkeep } from './upkeep.ts';
 
-export interface WiredGateway {
+export interface RunningServer {
   /** How clients on this machine reach it, or the public URL. */
   endpoint: string;
   /** Where its administration is, if that has an address of its own. */
@@ -79,10 +78,10 @@ export interface WiredGateway {
 }
 
 /** Opens and starts everything. Throws `CommandFailure`, and has then closed what it had opened. */
-export async function wire(
+export async function startServer(
   config: Config,
   { folder, operator }: { folder: DataFolder; operator: Operator },
-): Promise<WiredGateway> {
+): Promise<RunningServer> {
   const closers: Closers = [];
   try {
     return await start(config, { folder, operator, closers });
@@ -109,7 +108,10 @@ interface Ground {
   closers: Closers;
 }
 
-async function start(config: Config, { folder, operator, closers }: Ground): Promise<WiredGateway> {
+async function start(
+  config: Config,
+  { folder, operator, closers }: Ground,
+): Promise<RunningServer> {
   const prices = new StorePrices(config, Date.now());
   const backups: Backups = {};
   const log = new LogHead((reason) => {
@@ -117,7 +119,7 @@ async function start(config: Config, { folder, operator, closers }: Ground): Pro
     endBackups(backups);
   });
   // Alarms that come before it is there are in the database.
-  let alarms: AlarmTeller | undefined;
+  let alarms: AlarmNotifier | undefined;
   const made = await makeInstruments(config, { operator, closers });
   const { instruments, metrics, meters, logger, log: operatorLog } = made;
   const onAlarms = (all: readonly Alarm[]): void => {
@@ -162,7 +164,7 @@ async function start(config: Config, { folder, operator, closers }: Ground): Pro
   const rootKey: RootKeyOptions = { config, directory, sealer, credentialsFile, commit };
   await ensureRootKey(rootKey);
 
-  const write = (uses: TokenUses) => ledger.keepHouse({ kind: 'noteTokenUse', ...uses });
+  const write = (uses: TokenUses) => ledger.maintain({ kind: 'noteTokenUse', ...uses });
   const tokenUse = opened(closers, new TokenUse({ write }));
   const { publicUrl, onListening, listenedUrl } = addressOf(config);
   let adminUrl: string | null = null;
@@ -176,7 +178,7 @@ async function start(config: Config, { folder, operator, closers }: Ground): Pro
   metrics.watchRights(sealWatch);
   closers.push(announceSteps((text) => operatorLog.warn(text)));
   prices.enter(opening.storeList.gates);
-  const bookOf: Rooms['bookOf'] = (store) => prices.bookOf(store);
+  const bookOf: RequestServices['bookOf'] = (store) => prices.bookOf(store);
   upkeep.start({ stores: opening.storeList, bookOf });
   const lifecycle = makeLifecycleWorker(config, {
     ...parts,
@@ -195,7 +197,7 @@ async function start(config: Config, { folder, operator, closers }: Ground): Pro
     onAltered: altered.found,
   });
   const recordParts = { archiver, search, countMended };
-  watchRooms(metrics.registry, { rooms, folder, ...memory, ...recordParts });
+  watchServices(metrics.registry, { rooms, folder, ...memory, ...recordParts });
   alarms = await openAlarms(config, parts, operatorLog);
   closers.push(() => endSoon(opening.storeList));
   const { local } = opening;
@@ -255,7 +257,7 @@ function openLimits({
   ledger,
   state,
   closers,
-}: Pick<Parts, 'ledger' | 'state' | 'closers'>): Pick<Rooms, 'desk' | 'rates'> {
+}: Pick<Parts, 'ledger' | 'state' | 'closers'>): Pick<RequestServices, 'desk' | 'rates'> {
   const desk = new LeaseDesk(ledger, monotonicMs);
   const rates = new Rates();
   state.limits.begin(desk, rates);
@@ -272,7 +274,7 @@ function openLimits({
 }
 
 type Books = Pick<
-  Rooms,
+  RequestServices,
   'tokenUse' | 'desk' | 'rates' | 'bookOf' | 'publicUrl' | 'shareUrl' | 'log' | 'witnesses'
 >;
 
@@ -287,7 +289,7 @@ function openMemory({ bufferMemoryBytes: bytesMax }: Config, closers: Closers): 
   return { buffers, digests: opened(closers, new DigestPool({ buffers })) };
 }
 
-function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Rooms {
+function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): RequestServices {
   const {
     folder,
     ledger,
@@ -332,7 +334,7 @@ function furnish(config: Config, parts: Parts & OpenStores & Books & Memory): Ro
 /** Records as they are read, wherever they are, and what moves old ones. */
 async function openRecords(
   config: Config,
-  rooms: Rooms,
+  rooms: RequestServices,
   {
     folder,
     read,
@@ -356,13 +358,13 @@ async function openRecords(
   return { archiver, records, search, countMended };
 }
 
-async function openAlarms(config: Config, parts: Parts, log: OperatorLog): Promise<AlarmTeller> {
+async function openAlarms(config: Config, parts: Parts, log: OperatorLog): Promise<AlarmNotifier> {
   const { folder, ledger, read, closers } = parts;
   const policy = onlyPrivate(config.privateWebhooks ?? []);
   const onError = (error: unknown) => log.warn('alarms were not told', error);
   const onProblem = (text: string) => log.warn(text);
   const options = { read, sealer: folder.sealer, ledger, policy, onError, onProblem };
-  return opened(closers, await AlarmTeller.open(options));
+  return opened(closers, await AlarmNotifier.open(options));
 }
 
 interface Listening {

@@ -7,7 +7,7 @@ import { isoTime, monotonicMs } from '../core/clock.ts';
 import { localStore } from '../core/manifest.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import type { HealthFacts, StoreFacts } from '../gateway/health.ts';
-import type { Rooms } from '../gateway/rooms.ts';
+import type { RequestServices } from '../gateway/services.ts';
 import type { StoreView } from '../gateway/store-list.ts';
 import type { SealWatch } from '../ledger/seal-watch.ts';
 import type { LocalStore } from '../tiering/stores/local-store.ts';
@@ -20,7 +20,7 @@ import { freeBytesOf, healthOf } from './stores.ts';
 export type GatheredFacts = Omit<HealthFacts, 'isUndamaged'>;
 
 export interface HealthParts {
-  rooms: Pick<Rooms, 'read' | 'ledger' | 'stores' | 'log' | 'diskRoom'>;
+  rooms: Pick<RequestServices, 'read' | 'ledger' | 'stores' | 'log' | 'diskRoom'>;
   folder: Pick<DataFolder, 'databaseFile'>;
   local: Pick<LocalStore, 'tryWriting'>;
   /** Those that are made by themselves. */

@@ -5,7 +5,7 @@ import { isUnfinished } from '../backup/put-back.ts';
 import { isStandby } from '../backup/shipping/follower.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Operator } from '../instruments/operator-log.ts';
-import { type WiredGateway, wire } from './composition.ts';
+import { type RunningServer, startServer } from './composition.ts';
 import { profileDefault } from './folder/credentials-file.ts';
 import { openDataFolder } from './folder/data-folder.ts';
 import type { Config } from './settings/config.ts';
@@ -20,7 +20,7 @@ export async function serve(config: Config): Promise<void> {
   const folder = await openDataFolder(config);
   const stopping = nextSignal();
   try {
-    const gateway = await wire(config, { folder, operator });
+    const gateway = await startServer(config, { folder, operator });
     process.stdout.write(welcome(config, gateway, folder.credentialsFile));
     const signal = await stopping;
     gateway.log.note(`${signal}: finishing what is under way`);
@@ -65,7 +65,7 @@ function nextSignal(): Promise<NodeJS.Signals> {
 /** What to paste next. Never shows a secret: terminals and service logs are kept. */
 function welcome(
   config: Config,
-  { endpoint, adminUrl }: Pick<WiredGateway, 'endpoint' | 'adminUrl'>,
+  { endpoint, adminUrl }: Pick<RunningServer, 'endpoint' | 'adminUrl'>,
   credentialsFile: string,
 ): string {
   const credentials = quote(resolve(credentialsFile));

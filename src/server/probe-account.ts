@@ -12,7 +12,7 @@ import { formatUsd, type Picodollars } from '../core/money.ts';
 import { defaultTenant, principalId, rootPrincipal } from '../core/principal.ts';
 import type { Limits } from '../core/quota-terms.ts';
 import type { Sealer } from '../core/sealing.ts';
-import type { Rooms } from '../gateway/rooms.ts';
+import type { RequestServices } from '../gateway/services.ts';
 import type { ProbeCredentials } from '../instruments/probe/probe-target.ts';
 import type { IdentityChange } from '../ledger/commands/identities.ts';
 import type { Change } from '../ledger/commands/index.ts';
@@ -26,7 +26,7 @@ import { type ProbePlace, tellPrices } from './processes/probe-place.ts';
 export const probePrincipal = 'probe';
 const account = `principal:${principalId(defaultTenant, probePrincipal)}`;
 
-type ProbeRooms = Pick<Rooms, 'read' | 'ledger' | 'journals' | 'stores' | 'bookOf'>;
+type ProbeRooms = Pick<RequestServices, 'read' | 'ledger' | 'journals' | 'stores' | 'bookOf'>;
 
 export interface ProbeAccountOptions {
   rooms: ProbeRooms;

@@ -31,7 +31,7 @@ export type StoreDriver = RemoteStore & Pick<S3Store, 'state' | 'close'>;
 export interface RemoteStoresOptions {
   choice: StoreChoice;
   read: Reader;
-  ledger: Pick<Ledger, 'keepHouse'>;
+  ledger: Pick<Ledger, 'maintain'>;
   sealer: Sealer;
   /** `S3Store.open`, in so many words. */
   openDriver: (
@@ -156,7 +156,7 @@ export class RemoteStores implements StoreList {
     for (const { name } of choice.stores) {
       if (known.has(name)) continue;
       // Its location is noted when it is found to be ours.
-      if ((await ledger.keepHouse({ kind: 'registerStore', name, location: '' })) > 0) continue;
+      if ((await ledger.maintain({ kind: 'registerStore', name, location: '' })) > 0) continue;
       throw new CommandFailure('failed', `no number is left for the store ${name}`);
     }
     for (const row of await listStores(read)) {
@@ -297,7 +297,7 @@ export class RemoteStores implements StoreList {
     await ownPlace(driver, { sealer, claim, row, location, read });
     if (row.location === location) return;
     if (row.location !== '') this.#log(name, `has moved from ${row.location} to ${location}`);
-    await ledger.keepHouse({ kind: 'registerStore', name, location });
+    await ledger.maintain({ kind: 'registerStore', name, location });
   }
 
   /**

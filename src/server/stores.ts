@@ -79,7 +79,7 @@ export async function openStores(
   for (const { number, name } of await listStores(read)) {
     // What is told of identities meanwhile is told by a snapshot when the store is back.
     if (inUse.has(name)) numbersInUse.add(number);
-    else await ledger.keepHouse({ kind: 'endTelling', store: number });
+    else await ledger.maintain({ kind: 'endTelling', store: number });
   }
   const byNumber = new Map<number, Journal>();
   for (const store of storeList.gates) {

@@ -3,7 +3,7 @@
 import type { ReadPart } from '../audit/record-store.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { LogHead } from '../gateway/log-head.ts';
-import type { Rooms } from '../gateway/rooms.ts';
+import type { RequestServices } from '../gateway/services.ts';
 import type { Metrics } from '../instruments/metrics.ts';
 import type { OperatorLog } from '../instruments/operator-log.ts';
 import { Archiver } from '../ledger/archive/archiver.ts';
@@ -21,7 +21,7 @@ import type { OpenStores } from './stores.ts';
 /** `lifecycle` has not begun. Gives what adds usage up. */
 export function startUpkeep(
   config: Config,
-  rooms: Rooms,
+  rooms: RequestServices,
   given: OpenStores & { lifecycle: LifecycleWorker; log: OperatorLog; closers: Closers },
 ): UsageRollUp {
   const { lifecycle, log, closers } = given;
@@ -34,7 +34,7 @@ export function startUpkeep(
 
 function startSweeper(
   config: Config,
-  { read, ledger, leases, log }: Rooms,
+  { read, ledger, leases, log }: RequestServices,
   given: OpenStores & { log: OperatorLog; closers: Closers },
 ): void {
   const { stores, storeList, journals, log: operatorLog, closers } = given;
@@ -57,7 +57,7 @@ function startSweeper(
 const rollUpIntervalMs = 5000;
 
 function startRollUp(
-  { ledger }: Pick<Rooms, 'ledger'>,
+  { ledger }: Pick<RequestServices, 'ledger'>,
   log: OperatorLog,
   closers: Closers,
 ): UsageRollUp {
@@ -70,7 +70,7 @@ function startRollUp(
 
 const foldIntervalMs = 5000;
 
-function startFoldTimer(ledger: Pick<Ledger, 'keepHouse'>, log: OperatorLog): () => Promise<void> {
+function startFoldTimer(ledger: Pick<Ledger, 'maintain'>, log: OperatorLog): () => Promise<void> {
   const timer = new FoldTimer({
     ledger,
     intervalMs: foldIntervalMs,
@@ -81,7 +81,7 @@ function startFoldTimer(ledger: Pick<Ledger, 'keepHouse'>, log: OperatorLog): ()
 }
 
 function startStorageTimer(
-  { ledger, stores, bookOf }: Rooms,
+  { ledger, stores, bookOf }: RequestServices,
   log: OperatorLog,
 ): () => Promise<void> {
   const timer = new StorageTimer({
@@ -98,8 +98,8 @@ function startStorageTimer(
 
 export function makeLifecycleWorker(
   { lifecycleDayMs: dayMs }: Config,
-  given: Pick<Rooms, 'read' | 'ledger' | 'journals' | 'bookOf'> & {
-    rules: Rooms['lifecycle'];
+  given: Pick<RequestServices, 'read' | 'ledger' | 'journals' | 'bookOf'> & {
+    rules: RequestServices['lifecycle'];
     log: LogHead;
     metrics: Metrics;
     operatorLog: OperatorLog;
@@ -128,7 +128,7 @@ const intervalMs = 60_000;
 /** `stop` it before what it writes to is closed. Throws `CommandFailure` for an unknown store. */
 export function startArchiver(
   config: Pick<Config, 'archiveAfterMs' | 'archiveStore'>,
-  rooms: Pick<Rooms, 'read' | 'ledger' | 'intents' | 'writer' | 'stores' | 'log'>,
+  rooms: Pick<RequestServices, 'read' | 'ledger' | 'intents' | 'writer' | 'stores' | 'log'>,
   given: { folder: Pick<DataFolder, 'databaseFile'>; readPart: ReadPart; log: OperatorLog },
 ): Archiver {
   const { read, ledger, intents, writer, stores, log: head } = rooms;

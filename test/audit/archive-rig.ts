@@ -36,7 +36,7 @@ export async function openArchiveRig(): Promise<ArchiveRig> {
       );
       await Promise.all(commits.map((one) => ledger.commit(one)));
       // Sums of usage come first.
-      while ((await ledger.keepHouse({ kind: 'sumUsage', max: 200 })) === 200);
+      while ((await ledger.maintain({ kind: 'sumUsage', max: 200 })) === 200);
     },
     archiver: ({ tilesPerPack = 1, afterMs = 0 } = {}) =>
       new Archiver({

@@ -10,7 +10,7 @@ import type { Difference } from '#bursar/audit/verify/record-fields.js';
 import { decodeManifest, type ExtentRun } from '#bursar/core/manifest.js';
 import { Archiver } from '#bursar/ledger/archive/archiver.js';
 import { partReader, readingOnce } from '#bursar/ledger/archive/part-reader.js';
-import type { Housekeeping } from '#bursar/ledger/commit.js';
+import type { Maintenance } from '#bursar/ledger/commit.js';
 import { IntentPool } from '#bursar/ledger/intent-pool.js';
 import { walkRecords } from '../tooling/deep-records.ts';
 import { type ArchiveRig, openArchiveRig } from './archive-rig.ts';
@@ -63,14 +63,14 @@ function freshStore(read = readPart): RecordStore {
   return new RecordStore(rig.fixture.read, read);
 }
 
-/** Archives packs of two tiles, with what the ledger is asked for in the hands of `keepHouse`. */
+/** Archives packs of two tiles, with what the ledger is asked for in the hands of `maintain`. */
 async function archiveBy(
   { fixture, tiering }: ArchiveRig,
-  keepHouse: (work: Housekeeping) => Promise<number>,
+  maintain: (work: Maintenance) => Promise<number>,
 ): Promise<string[]> {
   const told: string[] = [];
   const archiver = new Archiver({
-    ...{ path: fixture.path, read: fixture.read, ledger: { keepHouse } },
+    ...{ path: fixture.path, read: fixture.read, ledger: { maintain } },
     intents: new IntentPool(fixture.ledger),
     writer: tiering.writer,
     readPart: partReader(tiering.reader, nameOf),
@@ -161,15 +161,15 @@ describe('a pack that is lost before all of its records have left the database',
     const before = await own.records.readRun(0, size);
     const died = archiveBy(own, async (work) => {
       if (work.kind === 'archiveTile' && work.tile === gone.length) throw new Error('dies');
-      return ledger.keepHouse(work);
+      return ledger.maintain(work);
     });
     await expect(died).rejects.toThrow('dies');
     rmSync(own.tiering.fileOf(await extentOf(0, own)));
-    const told = await archiveBy(own, (work) => ledger.keepHouse(work));
+    const told = await archiveBy(own, (work) => ledger.maintain(work));
     expect(told).toEqual([expect.stringContaining('the pack of records 0 to 511 has lost')]);
     // The second begins a pack that is not full yet.
     await own.fill(800);
-    await archiveBy(own, (work) => ledger.keepHouse(work));
+    await archiveBy(own, (work) => ledger.maintain(work));
     expect(await read.all('SELECT idx FROM archived_tiles')).toHaveLength(2 + gone.length);
     const store = new RecordStore(read, partReader(own.tiering.reader, nameOf));
     const from = 256 * gone.length;

@@ -94,13 +94,13 @@ describe('a conditional completion', () => {
     expect(await complete(second, isAbsent)).toBe('done');
     expect(await complete(first, { ifMatch: null, ifNoneMatch: null })).toBe('done');
     expect(await listNotes()).toEqual([{ key: 'k' }]);
-    await fixture.ledger.keepHouse({
+    await fixture.ledger.maintain({
       kind: 'forgetCompleted',
       beforeMs: Date.now() + 60_000,
       max: 1,
     });
     expect(await listNotes()).toEqual([{ key: 'k' }]);
-    await fixture.ledger.keepHouse({
+    await fixture.ledger.maintain({
       kind: 'forgetCompleted',
       beforeMs: Date.now() + 60_000,
       max: 1,

@@ -197,7 +197,7 @@ describe('a bucket with versioning', () => {
     await commit({ ...to, key: 'a' });
     await commit(deletion(first));
     await commit({ ...to, key: 'b' });
-    await fixture.ledger.keepHouse({ kind: 'purgeEnded', max: 10 });
+    await fixture.ledger.maintain({ kind: 'purgeEnded', max: 10 });
     expect(await refusal({ ...to, key: 'c' })).toBe('SlowDown');
     const refs = await fixture.read.all('SELECT refs FROM extents ORDER BY refs');
     expect(refs).toEqual([{ refs: 1 }, { refs: 2 }]);

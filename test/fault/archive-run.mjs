@@ -52,7 +52,7 @@ const stores = new Stores(await LocalStore.open(folder), remote ? [remote] : [])
 const writer = new ObjectWriter({ keyring, stores, digests, buffers });
 const reader = new ObjectReader({ keyring, stores, digests, buffers });
 const readPart = partReader(reader, String);
-const counted = { keepHouse: (work) => take(work.kind, () => ledger.keepHouse(work)) };
+const counted = { maintain: (work) => take(work.kind, () => ledger.maintain(work)) };
 const archiver = new Archiver({
   path,
   read: db.tx,

@@ -79,7 +79,9 @@ describeWithTool(versitygw, 'a gateway whose store', (path) => {
       expect(await metric('bursar_journal_whole')).toBe(1);
       expect(await health()).toBe(true);
     }, 20_000);
-    await expect.poll(() => rig.gateway.output()).toMatch(/journal of store s3: .*not there any more/);
+    await expect
+      .poll(() => rig.gateway.output())
+      .toMatch(/journal of store s3: .*not there any more/);
     for (const { name, bytes } of extents) await rig.putObject(name, bytes);
     const { code, stderr, report } = await crashAndRebuild();
     expect(code, stderr).toBe(0);

@@ -21,13 +21,13 @@ import { type Attributes, findCurrent, findNamedWithBody } from '#bursar/catalog
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
 import { parseUsd } from '#bursar/core/money.js';
-import { applyCommit, applyHousekeeping } from '#bursar/ledger/apply.js';
-import type { Housekeeping } from '#bursar/ledger/commit.js';
+import { applyCommit, applyMaintenance } from '#bursar/ledger/apply.js';
+import type { Maintenance } from '#bursar/ledger/commit.js';
 import { Staging } from '#bursar/ledger/deep/staging.js';
 import { DeepCatalog } from '#bursar/ledger/deep-catalog.js';
 import { LogSigning } from '#bursar/ledger/log-signing.js';
 import { schema } from '#bursar/ledger/schema.js';
-import { Cashier } from '#bursar/quota/cashier.js';
+import { Billing } from '#bursar/quota/billing.js';
 import type { Charge, Pricing } from '#bursar/quota/charge.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { listUsage } from '#bursar/quota/usage.js';
@@ -50,7 +50,7 @@ const pricing: Pricing = {
 
 class Trial {
   readonly db: OpenDatabase;
-  readonly cashier: Cashier;
+  readonly billing: Billing;
   readonly random: Random;
   readonly log: RecordLog;
   readonly signing = new LogSigning();
@@ -66,7 +66,7 @@ class Trial {
     this.random = random;
     this.db = db;
     this.log = log;
-    this.cashier = new Cashier(this.db.tx, thisProcess, books);
+    this.billing = new Billing(this.db.tx, thisProcess, books);
     for (const tenant of tenants) {
       this.db.exec(`INSERT INTO tenants (name, created_ms) VALUES ('${tenant}', 0)`);
       for (const owner of owners) {
@@ -84,8 +84,8 @@ class Trial {
 
   /** What the ledger's thread has. */
   get context() {
-    const { seq: timeMs, cashier, log, signing } = this;
-    return { timeMs, keyring, cashier, log, signing };
+    const { seq: timeMs, billing, log, signing } = this;
+    return { timeMs, keyring, billing, log, signing };
   }
 
   /** Some changes in one transaction, which now and then fails as a whole. */
@@ -95,13 +95,13 @@ class Trial {
     this.db.exec('BEGIN IMMEDIATE');
     for (let i = 1 + randomBelow(random, 5); i > 0; i--) await this.step();
     if (randomBelow(random, 12) === 0) {
-      this.cashier.discard();
+      this.billing.discard();
       this.db.exec('ROLLBACK');
       await this.log.discard();
       this.model = Object.assign(new LedgerModel(), before);
       return;
     }
-    await this.cashier.flush();
+    await this.billing.flush();
     await this.log.flush();
     this.db.exec('COMMIT');
   }
@@ -109,14 +109,14 @@ class Trial {
   async step(): Promise<void> {
     const { random, model } = this;
     if (randomBelow(random, 8) === 0) {
-      await this.keepHouse();
+      await this.maintain();
       return;
     }
     const { change, declare } = randomChange(random, model, this.seq);
     if (declare.length > 0) {
       const process = randomBelow(random, 5) === 0 ? 'another process' : thisProcess;
       const work = { kind: 'declareExtents', store: 1, ids: declare } as const;
-      await applyHousekeeping(this.db.tx, work, { ...this.context, process });
+      await applyMaintenance(this.db.tx, work, { ...this.context, process });
       model.declare(declare, process);
       if (randomBelow(random, 4) === 0) await this.housekeeping({ kind: 'condemnIntents' });
     }
@@ -150,7 +150,7 @@ class Trial {
     if (result.ok && expected.ok) expect(result.version).toEqual(expected.named);
   }
 
-  async keepHouse(): Promise<void> {
+  async maintain(): Promise<void> {
     const { random } = this;
     const max = randomBelow(random, 6);
     switch (randomBelow(random, 3)) {
@@ -167,13 +167,13 @@ class Trial {
   }
 
   async housekeeping(
-    work: Exclude<Housekeeping, { kind: 'condemnIntents' }> | { kind: 'condemnIntents' },
+    work: Exclude<Maintenance, { kind: 'condemnIntents' }> | { kind: 'condemnIntents' },
   ): Promise<void> {
     const { model } = this;
     const context = { ...this.context, process: thisProcess };
-    const whole: Housekeeping =
+    const whole: Maintenance =
       work.kind === 'condemnIntents' ? { ...work, expiredBeforeMs: 0, max: 1000 } : work;
-    await applyHousekeeping(this.db.tx, whole, context);
+    await applyMaintenance(this.db.tx, whole, context);
     if (work.kind === 'purgeEnded') model.purge(work.max);
     if (work.kind === 'condemnIntents') model.condemnIntents(thisProcess);
     if (work.kind === 'noteSwept') model.forget(work.ids);

@@ -11,7 +11,7 @@ import { onlyPrivate } from '#bursar/authz/oidc/address-policy.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { Sealer } from '#bursar/core/sealing.js';
-import { AlarmTeller } from '#bursar/gateway/alarms/alarm-teller.js';
+import { AlarmNotifier } from '#bursar/gateway/alarms/alarm-notifier.js';
 import { checkHookUrl, secretText } from '#bursar/gateway/alarms/webhook.js';
 import { schema } from '#bursar/ledger/schema.js';
 import {
@@ -32,7 +32,7 @@ let folder: string;
 let db: OpenDatabase;
 let receiver: Receiver;
 let errors: unknown[];
-const tellers: AlarmTeller[] = [];
+const notifiers: AlarmNotifier[] = [];
 const sealer = new Sealer(new Keyring([{ epoch: 1, key: Buffer.alloc(32, 7) }]));
 const secret = randomBytes(32);
 
@@ -47,7 +47,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  for (const teller of tellers.splice(0)) await teller.close();
+  for (const notifier of notifiers.splice(0)) await notifier.close();
   await receiver.close();
   db.close();
   rmSync(folder, { recursive: true });
@@ -57,11 +57,11 @@ afterEach(async () => {
 /** What the operator is told of tenants' webhooks. */
 const problems: string[] = [];
 
-async function open(options: Partial<Parameters<typeof AlarmTeller.open>[0]> = {}) {
-  const teller = await AlarmTeller.open({
+async function open(options: Partial<Parameters<typeof AlarmNotifier.open>[0]> = {}) {
+  const notifier = await AlarmNotifier.open({
     read: db.tx,
     sealer,
-    ledger: { keepHouse: ({ ids }) => forgetAlarms(db.tx, ids) },
+    ledger: { maintain: ({ ids }) => forgetAlarms(db.tx, ids) },
     policy: onlyPrivate([{ name: '127.0.0.1', port: null }]),
     onProblem: (reason) => problems.push(reason),
     onError: (error) => errors.push(error),
@@ -69,8 +69,8 @@ async function open(options: Partial<Parameters<typeof AlarmTeller.open>[0]> = {
     attemptMs: 150,
     ...options,
   });
-  tellers.push(teller);
-  return teller;
+  notifiers.push(notifier);
+  return notifier;
 }
 
 function hook(tenant: string | null, url: string): Promise<boolean> {
@@ -102,8 +102,8 @@ describe('an alarm', () => {
   it('is told once to a webhook that takes it, signed as Standard Webhooks says, and forgotten', async () => {
     await hook('cms', receiver.url);
     // However long the receiver takes to answer on a busy machine.
-    const teller = await open({ attemptMs: 10_000 });
-    teller.tell([await sound(7)]);
+    const notifier = await open({ attemptMs: 10_000 });
+    notifier.tell([await sound(7)]);
     await expect.poll(untold).toEqual([]);
     const [message] = receiver.received as [Received];
     expect(receiver.received).toHaveLength(1);
@@ -126,14 +126,14 @@ describe('an alarm', () => {
         record: 7,
       },
     });
-    expect(teller.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
+    expect(notifier.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
   });
 
   describeWithTool(boto3Python, 'by the page for admins', (python) => {
     it('is verified, and not when a byte of it is another', async () => {
       await hook('cms', receiver.url);
-      const teller = await open();
-      teller.tell([await sound(7)]);
+      const notifier = await open();
+      notifier.tell([await sound(7)]);
       await expect.poll(untold).toEqual([]);
       const [{ id, timestamp, signature, body }] = receiver.received as [Received];
       const verify = blocksOf(readPage('docs/admin/alarms.md').text).find(
@@ -158,22 +158,22 @@ print(verify(secret, headers, body.encode()), verify(secret, headers, body.encod
     await hook('cms', receiver.url);
     const answers = [status(500), hang, cut, status(429)];
     receiver.answer = (...given) => (answers.shift() ?? status(200))(...given);
-    const teller = await open();
-    teller.tell([await sound(7)]);
+    const notifier = await open();
+    notifier.tell([await sound(7)]);
     await expect.poll(untold).toEqual([]);
     expect(receiver.ids).toEqual(Array(5).fill(receiver.ids[0]));
     expect(new Set(receiver.received.map(({ body }) => body)).size).toBe(1);
-    expect(teller.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
+    expect(notifier.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
   });
 
   it('is given up after so many failures, which its owner can see', async () => {
     await hook('cms', receiver.url);
     receiver.answer = status(500);
-    const teller = await open();
-    teller.tell([await sound(7)]);
+    const notifier = await open();
+    notifier.tell([await sound(7)]);
     await expect.poll(untold).toEqual([]);
     expect(receiver.received).toHaveLength(5);
-    expect(teller.stateOf('cms')).toMatchObject({ waiting: 0, problem: 'it was not taken' });
+    expect(notifier.stateOf('cms')).toMatchObject({ waiting: 0, problem: 'it was not taken' });
     expect(problems.at(-1)).toBe('the webhook of tenant cms: it answered 500');
   });
 
@@ -181,8 +181,8 @@ print(verify(secret, headers, body.encode()), verify(secret, headers, body.encod
     await hook('cms', receiver.url);
     receiver.answer = (response) =>
       response.writeHead(receiver.received.at(-1)?.id.endsWith('_1') ? 400 : 200).end();
-    const teller = await open({ pausesMs: Array(8).fill(10) });
-    teller.tell([await sound(1), await sound(2), await sound(3)]);
+    const notifier = await open({ pausesMs: Array(8).fill(10) });
+    notifier.tell([await sound(1), await sound(2), await sound(3)]);
     await expect.poll(untold).toEqual([1]);
     await expect.poll(untold).toEqual([]);
     expect(receiver.ids.filter((id) => id.endsWith('_2'))).toHaveLength(1);
@@ -213,9 +213,9 @@ describe('a webhook', () => {
       await hook(null, operator.url);
       const answers = [status(503), status(503)];
       operator.answer = (...given) => (answers.shift() ?? status(200))(...given);
-      const teller = await open({ pausesMs: Array(9).fill(50) });
+      const notifier = await open({ pausesMs: Array(9).fill(50) });
       const theirs = { account: 'tenant:atlas', tenant: 'atlas', principal: '' };
-      teller.tell([await sound(1), await sound(2, theirs)]);
+      notifier.tell([await sound(1), await sound(2, theirs)]);
       await expect.poll(() => receiver.ids.map((id) => id.at(-1))).toEqual(['1']);
       expect(await untold()).toContain(1);
       await expect.poll(untold).toEqual([]);
@@ -228,40 +228,40 @@ describe('a webhook', () => {
 
   it('is tested by a message that is no alarm, signed as one, and says that it is not taken', async () => {
     await hook('cms', receiver.url);
-    const teller = await open();
+    const notifier = await open();
     const there = (await readAlarmHook(db.tx, 'cms')) as AlarmHook;
-    expect(await teller.test(there)).toBeNull();
+    expect(await notifier.test(there)).toBeNull();
     const [{ id, timestamp, signature, body }] = receiver.received as [Received];
     expect(JSON.parse(body)).toMatchObject({ type: 'budget.test', data: {} });
     const signed = createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`);
     expect(signature).toBe(`v1,${signed.digest('base64')}`);
     receiver.answer = status(404);
     const sinceMs = performance.now();
-    expect(await teller.test(there)).toBe('it was not taken');
+    expect(await notifier.test(there)).toBe('it was not taken');
     // No sooner than one that hangs.
     expect(performance.now() - sinceMs).toBeGreaterThan(150);
     expect(problems.at(-1)).toContain('it answered 404');
     receiver.answer = hang;
-    expect(await teller.test(there)).toBe('it was not taken');
+    expect(await notifier.test(there)).toBe('it was not taken');
     expect(problems.at(-1)).toContain('it did not answer in time');
     expect(new Set(receiver.ids).size).toBe(3);
-    expect(teller.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
+    expect(notifier.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
   });
 
   it('that is not there is nobody to wait for', async () => {
-    const teller = await open();
-    teller.tell([await sound(7)]);
+    const notifier = await open();
+    notifier.tell([await sound(7)]);
     await expect.poll(untold).toEqual([]);
   });
 
   it('that was down for long hears of a new alarm soon, and then of the old ones', async () => {
     await hook('cms', receiver.url);
     receiver.answer = status(500);
-    const teller = await open({ pausesMs: [20, 20, 3_600_000] });
-    teller.tell([await sound(1)]);
+    const notifier = await open({ pausesMs: [20, 20, 3_600_000] });
+    notifier.tell([await sound(1)]);
     await expect.poll(() => receiver.ids).toHaveLength(3);
     receiver.answer = status(200);
-    teller.tell([await sound(2)]);
+    notifier.tell([await sound(2)]);
     await expect.poll(untold).toEqual([]);
     expect(receiver.ids.map((id) => id.at(-1))).toEqual(['1', '1', '1', '2', '1']);
   });
@@ -269,8 +269,8 @@ describe('a webhook', () => {
   it('that is removed while it is down is told no more', async () => {
     await hook('cms', receiver.url);
     receiver.answer = status(500);
-    const teller = await open({ pausesMs: [100, 100, 100] });
-    teller.tell([await sound(7)]);
+    const notifier = await open({ pausesMs: [100, 100, 100] });
+    notifier.tell([await sound(7)]);
     await expect.poll(() => receiver.ids.length).toBe(1);
     await setAlarmHook(db.tx, { tenant: 'cms', hook: null }, 2);
     await expect.poll(untold).toEqual([]);
@@ -280,15 +280,15 @@ describe('a webhook', () => {
   it('that is down has a bounded line: the oldest give way, those of tokens before others', async () => {
     await hook('cms', receiver.url);
     receiver.answer = hang;
-    const teller = await open({ attemptMs: 60_000 });
+    const notifier = await open({ attemptMs: 60_000 });
     const alarms: Alarm[] = [];
     for (let id = 0; id < 130; id++) {
       const token = id >= 20 && id < 40 ? { account: `token:t${id}` } : {};
       alarms.push(await sound(id, token));
     }
-    teller.tell(alarms);
+    notifier.tell(alarms);
     // One is under way, and a hundred wait.
-    await expect.poll(() => teller.stateOf('cms').waiting).toBe(100);
+    await expect.poll(() => notifier.stateOf('cms').waiting).toBe(100);
     await expect.poll(async () => (await untold()).length).toBe(101);
     const range = (from: number, to: number) =>
       Array.from({ length: to - from }, (_, i) => from + i);
@@ -302,9 +302,9 @@ describe('a webhook', () => {
     try {
       await hook('atlas', slow.url);
       await hook('cms', receiver.url);
-      const teller = await open({ attemptMs: 60_000 });
+      const notifier = await open({ attemptMs: 60_000 });
       const theirs = { account: 'tenant:atlas', tenant: 'atlas', principal: '' };
-      teller.tell([await sound(1, theirs), await sound(2, theirs), await sound(3)]);
+      notifier.tell([await sound(1, theirs), await sound(2, theirs), await sound(3)]);
       await expect.poll(() => receiver.ids.map((id) => id.at(-1))).toEqual(['3']);
       expect(slow.ids).toHaveLength(1);
     } finally {
@@ -318,8 +318,8 @@ describe('a webhook', () => {
     try {
       await hook('cms', receiver.url);
       receiver.answer = status(307, { location: other.url });
-      const teller = await open();
-      teller.tell([await sound(7)]);
+      const notifier = await open();
+      notifier.tell([await sound(7)]);
       await expect.poll(untold).toEqual([]);
       expect(other.received).toEqual([]);
       expect(problems.at(-1)).toContain('it answered 307');
@@ -331,13 +331,13 @@ describe('a webhook', () => {
   it("of a tenant is not asked where the gateway's own network is; the operator's is", async () => {
     await hook('cms', receiver.url);
     await hook(null, receiver.url);
-    const teller = await open({ policy: onlyPrivate([]) });
-    teller.tell([await sound(7)]);
+    const notifier = await open({ policy: onlyPrivate([]) });
+    notifier.tell([await sound(7)]);
     await expect.poll(untold).toEqual([]);
     expect(receiver.received).toHaveLength(1);
-    expect(teller.stateOf('cms').problem).toBe('it was not taken');
+    expect(notifier.stateOf('cms').problem).toBe('it was not taken');
     expect(problems.at(-1)).toContain('is at an address that is not a public one');
-    expect(teller.stateOf(null)).toMatchObject({ problem: null });
+    expect(notifier.stateOf(null)).toMatchObject({ problem: null });
   });
 
   it.each([

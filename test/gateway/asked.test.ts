@@ -10,7 +10,7 @@ import { AskedRequest } from '#bursar/gateway/asked.js';
 import type { Exchange } from '#bursar/gateway/exchange.js';
 import { getObject } from '#bursar/gateway/operations/get-object.js';
 import { parseRequest } from '#bursar/gateway/request.js';
-import type { Rooms } from '#bursar/gateway/rooms.js';
+import type { RequestServices } from '#bursar/gateway/services.js';
 import type { Change } from '#bursar/ledger/commands/index.js';
 import { BucketCache } from '#bursar/state/bucket-cache.js';
 import { commitOf, keyring, type LedgerFixture, openLedger, putOf } from '../ledger/fixture.ts';
@@ -42,7 +42,7 @@ function rightsTo(key: string, versionId?: string): AskedRequest {
   const raw = { method: 'GET', url: `/data/${key}${named}`, headers: {}, rawHeaders: [] };
   const buckets = new BucketCache(fixture.read, { index: 0 });
   const about = { id: '0', source: '192.0.2.1', isSecure: false };
-  const rooms = { ...catalog(), grants: { index: new GrantIndex() }, buckets } as Rooms;
+  const rooms = { ...catalog(), grants: { index: new GrantIndex() }, buckets } as RequestServices;
   const request = parseRequest(raw as unknown as IncomingMessage, about, []);
   const who = anonymousIn('one');
   const identified = {

@@ -125,7 +125,7 @@ async function ask(played: readonly Played[], attemptMs = 10_000): Promise<Witne
       tiles,
       read: database.tx,
       ledger: {
-        keepHouse: async ({ witness, note }) => {
+        maintain: async ({ witness, note }) => {
           await noteCosigned(database.tx, witness, note);
           return 1;
         },

@@ -76,8 +76,8 @@ describe('an alarm', () => {
     ]);
     expect(await listUntoldAlarms(fixture.read, 1)).toEqual(untold.slice(0, 1));
     const ids = untold.map(({ id }) => id);
-    expect(await fixture.ledger.keepHouse({ kind: 'noteToldAlarms', ids })).toBe(2);
-    expect(await fixture.ledger.keepHouse({ kind: 'noteToldAlarms', ids })).toBe(0);
+    expect(await fixture.ledger.maintain({ kind: 'noteToldAlarms', ids })).toBe(2);
+    expect(await fixture.ledger.maintain({ kind: 'noteToldAlarms', ids })).toBe(0);
     expect(await listUntoldAlarms(fixture.read, 9)).toEqual([]);
     await putAll('c');
     // The tenant's was told before; alice's is at 75 percent.

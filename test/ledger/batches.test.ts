@@ -232,10 +232,10 @@ describe('an upload to a store', () => {
   it('that was declared by a former run of the gateway is refused once it was swept', async () => {
     const storedId = newExtentId();
     const declare = { kind: 'declareExtents' as const, store: 1, ids: [storedId] };
-    await fixture.ledger.keepHouse(declare);
+    await fixture.ledger.maintain(declare);
     await fixture.reopen();
     const sweep = { kind: 'condemnIntents', expiredBeforeMs: 0, max: 10 } as const;
-    expect(await fixture.ledger.keepHouse(sweep)).toBe(1);
+    expect(await fixture.ledger.maintain(sweep)).toBe(1);
     const answer = await fixture.ledger.commit(putOf('late', { storedId }));
     expect(answer).toMatchObject({ ok: false, code: 'RequestTimeout' });
     expect(await keys()).toEqual([]);
@@ -244,11 +244,11 @@ describe('an upload to a store', () => {
   it('that this run declared is not swept before its time', async () => {
     const storedId = newExtentId();
     const declare = { kind: 'declareExtents' as const, store: 1, ids: [storedId] };
-    await fixture.ledger.keepHouse(declare);
+    await fixture.ledger.maintain(declare);
     const sweep = { kind: 'condemnIntents', expiredBeforeMs: 0, max: 10 } as const;
-    expect(await fixture.ledger.keepHouse(sweep)).toBe(0);
+    expect(await fixture.ledger.maintain(sweep)).toBe(0);
     expect(await fixture.ledger.commit(putOf('in time', { storedId }))).toMatchObject({ ok: true });
     const late = { ...sweep, expiredBeforeMs: Date.now() + 1000 };
-    expect(await fixture.ledger.keepHouse(late)).toBe(0);
+    expect(await fixture.ledger.maintain(late)).toBe(0);
   });
 });

@@ -1,7 +1,7 @@
 // Ids of extents: each is an intent in the catalog before anybody gets it.
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
-import type { Housekeeping } from '#bursar/ledger/commit.js';
+import type { Maintenance } from '#bursar/ledger/commit.js';
 import { IntentPool } from '#bursar/ledger/intent-pool.js';
 import { type LedgerFixture, openLedger } from './fixture.ts';
 
@@ -38,7 +38,7 @@ it('most ids are given at once, without a commit', async () => {
     if (id instanceof Promise) waits++;
     await id;
     // What comes in between gives the pool its time.
-    await fixture.ledger.keepHouse({ kind: 'forgetCompleted', beforeMs: 0, max: 1 });
+    await fixture.ledger.maintain({ kind: 'forgetCompleted', beforeMs: 0, max: 1 });
   }
   expect(waits).toBe(1);
 });
@@ -46,7 +46,7 @@ it('most ids are given at once, without a commit', async () => {
 it('what a run took and never wrote is condemned with its other intents', async () => {
   await new IntentPool(fixture.ledger).take(2);
   await fixture.reopen();
-  const condemned = await fixture.ledger.keepHouse({
+  const condemned = await fixture.ledger.maintain({
     kind: 'condemnIntents',
     expiredBeforeMs: 0,
     max: 1000,
@@ -60,10 +60,10 @@ it('a ledger that cannot declare refuses who waits, and is asked again by who co
   let isFull = true;
   let declarations = 0;
   const pool = new IntentPool({
-    keepHouse: (work: Housekeeping) => {
+    maintain: (work: Maintenance) => {
       declarations++;
       if (isFull) throw new Refusal('ServiceUnavailable');
-      return fixture.ledger.keepHouse(work);
+      return fixture.ledger.maintain(work);
     },
   });
   const takes = [pool.take(1), pool.take(1)];

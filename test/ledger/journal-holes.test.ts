@@ -216,12 +216,12 @@ describeWithTool(versitygw, 'a journal in a store', (path) => {
   it('tells what was swept lately: nobody can put it back as new', async () => {
     const seq = await rig.put('a');
     await rig.remove('a');
-    await rig.fixture.ledger.keepHouse({ kind: 'purgeEnded', max: 10 });
+    await rig.fixture.ledger.maintain({ kind: 'purgeEnded', max: 10 });
     const rows = await rig.fixture.read.all<{ id: Buffer }>(
       'SELECT id FROM extents WHERE state = 2',
     );
     const ids = rows.map(({ id }) => id);
-    await rig.fixture.ledger.keepHouse({ kind: 'noteSwept', ids });
+    await rig.fixture.ledger.maintain({ kind: 'noteSwept', ids });
     const journal = await rig.open({ compactionBytes: 1 });
     await journal.flushed(seq + 1);
     await until(async () => (await rig.replay()).report.snapshotPages > 0);

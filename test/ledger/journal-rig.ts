@@ -36,7 +36,7 @@ export class JournalRig {
   static async start(s3: S3Rig): Promise<JournalRig> {
     const rig = new JournalRig(await openLedger(), await s3.open());
     const { ledger } = rig.fixture;
-    await ledger.keepHouse({ kind: 'registerStore', name: 'remote', location: 'there' });
+    await ledger.maintain({ kind: 'registerStore', name: 'remote', location: 'there' });
     // As if a snapshot had told identities: so none is due at the start.
     rig.fixture.edit('INSERT INTO journal_identities VALUES (2, 2)');
     await rig.commit({
@@ -90,7 +90,7 @@ export class JournalRig {
   /** Makes an object whose extent is said to be in the store, where nothing is. */
   async put(key: string, etag = 'etag'): Promise<number> {
     const id = newExtentId();
-    await this.fixture.ledger.keepHouse({ kind: 'declareExtents', store: 2, ids: [id] });
+    await this.fixture.ledger.maintain({ kind: 'declareExtents', store: 2, ids: [id] });
     const run = { id, store: 2, algorithm: 1, epoch: 1, extentBytes: 10, offset: 0, length: 10 };
     return this.commit({
       kind: 'putObject',

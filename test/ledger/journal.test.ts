@@ -368,7 +368,7 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
       all: async <T>(...query: Parameters<Reader['all']>) => {
         const rows = await read.all<T>(...query);
         if (/FROM extents|FROM ended_versions/.test(query[0])) {
-          await ledger.keepHouse({ kind: 'purgeEnded', max: 10 });
+          await ledger.maintain({ kind: 'purgeEnded', max: 10 });
         }
         return rows;
       },
@@ -471,7 +471,7 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     await rig.put('purged');
     await rig.put('kept');
     await rig.remove('swept');
-    await rig.fixture.ledger.keepHouse({ kind: 'purgeEnded', max: 10 });
+    await rig.fixture.ledger.maintain({ kind: 'purgeEnded', max: 10 });
     const seq = await rig.remove('purged');
     const journal = await rig.open({ compactionBytes: 1 });
     await journal.flushed(seq);

@@ -5,12 +5,12 @@ import type { LifecyclePlace } from '#bursar/catalog/lifecycle-due.js';
 import type { Amendment } from '#bursar/catalog/version-amendments.js';
 import { newUploadId } from '#bursar/core/ids.js';
 import type { Change } from '#bursar/ledger/commands/index.js';
-import type { CommitResult, Housekeeping } from '#bursar/ledger/commit.js';
+import type { CommitResult, Maintenance } from '#bursar/ledger/commit.js';
 import { type LifecycleOptions, LifecycleWorker } from '#bursar/ledger/lifecycle-worker.js';
 import { SettingCache } from '#bursar/state/setting-cache.js';
 import { commitOf, deleteOf, type LedgerFixture, openLedger, putOf } from './fixture.ts';
 
-type EndDue = Extract<Housekeeping, { kind: 'endDue' }>;
+type EndDue = Extract<Maintenance, { kind: 'endDue' }>;
 
 const book = 'aws-us-east-1-2026';
 const calendarDayMs = 86_400_000;
@@ -50,7 +50,7 @@ const amend = (key: string, amendment: Amendment, versionId?: string) =>
 
 /** Gives how many were ended. */
 function endDue(places: LifecyclePlace[], dayMs = calendarDayMs): Promise<number> {
-  return fixture.ledger.keepHouse({ kind: 'endDue', bucketId: 1, places, dayMs, book });
+  return fixture.ledger.maintain({ kind: 'endDue', bucketId: 1, places, dayMs, book });
 }
 
 /** Until days of a millisecond have passed. */
@@ -282,7 +282,7 @@ describe('object lock', () => {
     await aDay();
     const places = [{ key: 'a', seq }];
     const work = { kind: 'endDue', bucketId, places, dayMs: 1, book } as const;
-    expect(await fixture.ledger.keepHouse(work)).toBe(0);
+    expect(await fixture.ledger.maintain(work)).toBe(0);
     expect(await keysOf('noncurrent_versions')).toEqual(['a']);
     expect(await ends()).toEqual([]);
     const { read } = fixture;
@@ -290,7 +290,7 @@ describe('object lock', () => {
     if ('legalHold' in amendment) {
       const off = { versionId, amendment: { legalHold: false } };
       await inBucket({ kind: 'amendVersion', key: 'a', ...off });
-      expect(await fixture.ledger.keepHouse(work)).toBe(1);
+      expect(await fixture.ledger.maintain(work)).toBe(1);
       expect(await read.all('SELECT 1 FROM noncurrent_versions')).toEqual([]);
     }
   });
@@ -418,11 +418,11 @@ describe('the worker', () => {
       for (const row of found) keys.add((row as { key: string }).key);
       return found;
     };
-    const keepHouse = async (work: Housekeeping) => {
+    const maintain = async (work: Maintenance) => {
       works.push(work as EndDue);
       return 0;
     };
-    const { worker, errors } = workerOf({ read, ledger: { keepHouse } });
+    const { worker, errors } = workerOf({ read, ledger: { maintain } });
     worker.start();
     const walked = () => rows.reduce((sum, one) => sum + one, 0);
     await expect.poll(walked, { timeout: 300_000 }).toBe(2 * count);
@@ -438,12 +438,12 @@ describe('the worker', () => {
     for (const key of ['a', 'b', 'c']) await begin(key);
     await setRules({ abortDays: 1 });
     const asked: number[] = [];
-    const keepHouse = (work: Housekeeping) => {
+    const maintain = (work: Maintenance) => {
       asked.push((work as EndDue).places.length);
-      return fixture.ledger.keepHouse(work);
+      return fixture.ledger.maintain(work);
     };
     await aDay();
-    const { worker, ended } = workerOf({ dayMs: 1, ledger: { keepHouse } });
+    const { worker, ended } = workerOf({ dayMs: 1, ledger: { maintain } });
     worker.start();
     await expect.poll(() => fixture.read.all('SELECT id FROM uploads')).toEqual([]);
     await worker.stop();
@@ -484,11 +484,11 @@ describe('the worker', () => {
     const setting = { kind: 'putBucketSetting', name: 'lifecycle', document } as const;
     for (const bucketId of [1, 2]) await commit({ ...setting, bucketId });
     const buckets: number[] = [];
-    const keepHouse = async (work: Housekeeping) => {
+    const maintain = async (work: Maintenance) => {
       buckets.push((work as EndDue).bucketId);
       return 0;
     };
-    const { worker } = workerOf({ ledger: { keepHouse } });
+    const { worker } = workerOf({ ledger: { maintain } });
     worker.start();
     await expect.poll(() => buckets.length).toBe(11);
     await worker.stop();

@@ -87,7 +87,7 @@ describe('a batch', () => {
 
   it('without a record is not signed again', async () => {
     await fixture.ledger.signLog([newKey()]);
-    for (let i = 0; i < 5; i++) await fixture.ledger.keepHouse({ kind: 'sumUsage', max: 100 });
+    for (let i = 0; i < 5; i++) await fixture.ledger.maintain({ kind: 'sumUsage', max: 100 });
     await fixture.reopen();
     expect(fixture.checkpoints).toHaveLength(1);
   });

@@ -43,7 +43,7 @@ function readOf({ bytes = 10, source = '192.0.2.1', etag = 'e', key = 'k' }: Rea
 
 /** As many housekeepings as it takes until all that was sent is applied. */
 async function settle(): Promise<void> {
-  for (let i = 0; i < 3; i++) await fixture.ledger.keepHouse({ kind: 'purgeTokens', max: 1 });
+  for (let i = 0; i < 3; i++) await fixture.ledger.maintain({ kind: 'purgeTokens', max: 1 });
 }
 
 async function fold(reads: readonly Read[]): Promise<void> {
@@ -54,7 +54,7 @@ async function fold(reads: readonly Read[]): Promise<void> {
 /** Has the minutes of all folds be over, and them recorded. */
 async function closeAll(): Promise<number> {
   fixture.edit('UPDATE OR REPLACE read_folds SET minute_ms = minute_ms - 120000');
-  return fixture.ledger.keepHouse({ kind: 'closeFolds', max: 100 });
+  return fixture.ledger.maintain({ kind: 'closeFolds', max: 100 });
 }
 
 interface Folded {
@@ -79,7 +79,7 @@ const sizes = [1, 10, 333, 70_000, 1_000_003, 10, 10];
 test('are one record with the sum of all, when their minute is over', async () => {
   await fold(sizes.map((bytes) => ({ bytes })));
   expect(await records()).toEqual([]);
-  expect(await fixture.ledger.keepHouse({ kind: 'closeFolds', max: 100 })).toBe(0);
+  expect(await fixture.ledger.maintain({ kind: 'closeFolds', max: 100 })).toBe(0);
   expect(await closeAll()).toBe(1);
   expect(await closeAll()).toBe(0);
   const [found, ...more] = await records();
@@ -162,7 +162,7 @@ test('do not become one record with those of another minute', async () => {
   await fold([{}]);
   fixture.edit('UPDATE read_folds SET minute_ms = minute_ms - 120000');
   await fold([{}]);
-  expect(await fixture.ledger.keepHouse({ kind: 'closeFolds', max: 100 })).toBe(1);
+  expect(await fixture.ledger.maintain({ kind: 'closeFolds', max: 100 })).toBe(1);
   await closeAll();
   expect((await records()).map(({ record }) => record.reads)).toEqual([1, 1]);
 });

@@ -211,7 +211,7 @@ describe('a database that somebody else writes to', () => {
   it('points no store elsewhere, and takes no number from it', async () => {
     const { ledger } = fixture;
     const register = (name: string, location: string) =>
-      ledger.keepHouse({ kind: 'registerStore', name, location });
+      ledger.maintain({ kind: 'registerStore', name, location });
     await register('far', 's3://a at https://s3.example.org');
     await register('near', 's3://b at https://s3.example.org');
     expect(await found()).toEqual([]);
@@ -345,7 +345,7 @@ describe('a database that somebody else writes to', () => {
   };
   const chargeStorage = async (): Promise<number> => {
     const work = { beforeMs: Date.now(), max: 100, books: new Map<number, string>() };
-    await fixture.ledger.keepHouse({ kind: 'chargeStorage', ...work });
+    await fixture.ledger.maintain({ kind: 'chargeStorage', ...work });
     return (await chargesOf('%')).length;
   };
   const chargesOf = (bucket: string) =>

@@ -1,9 +1,9 @@
 // The timer that has storage charged: at the start, and at the begin of each hour of the clock.
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { Housekeeping } from '#bursar/ledger/commit.js';
+import type { Maintenance } from '#bursar/ledger/commit.js';
 import { StorageTimer } from '#bursar/ledger/storage-timer.js';
 
-type Asked = Extract<Housekeeping, { kind: 'chargeStorage' }>;
+type Asked = Extract<Maintenance, { kind: 'chargeStorage' }>;
 
 const hourMs = 3_600_000;
 const nineMs = Date.UTC(2026, 10, 21, 9);
@@ -17,7 +17,7 @@ let timer: StorageTimer;
 beforeEach(() => {
   vi.useFakeTimers({ now: nineMs + 1234 });
   [asked, errors, answers] = [[], [], []];
-  const keepHouse = async (work: Housekeeping): Promise<number> => {
+  const maintain = async (work: Maintenance): Promise<number> => {
     asked.push(work as Asked);
     const answer = answers.shift() ?? 0;
     if (answer instanceof Error) throw answer;
@@ -25,7 +25,7 @@ beforeEach(() => {
   };
   const onError = (error: unknown) => void errors.push(error);
   timer = new StorageTimer({
-    ledger: { keepHouse },
+    ledger: { maintain },
     books: () => books,
     onError,
     nowMs: () => Date.now(),

@@ -53,7 +53,7 @@ function sweeper(graceMs = 0): Sweeper {
 
 async function putStored(key: string, store = 1, bucketId = 1): Promise<Buffer> {
   const storedId = newExtentId();
-  await fixture.ledger.keepHouse({ kind: 'declareExtents', store, ids: [storedId] });
+  await fixture.ledger.maintain({ kind: 'declareExtents', store, ids: [storedId] });
   const put = putOf(key, { storedId });
   const change = { ...put.change, bucketId } as typeof put.change;
   await fixture.ledger.commit({ ...put, change });
@@ -184,9 +184,9 @@ describe('a sweep', () => {
     const count = async () =>
       (await fixture.read.all('SELECT 1 FROM extents WHERE state = 4')).length;
     expect(await count()).toBe(1);
-    const { keepHouse } = fixture.ledger;
+    const { maintain } = fixture.ledger;
     const forget = (beforeMs: number) =>
-      keepHouse.call(fixture.ledger, { kind: 'forgetSwept', beforeMs, max: 10 });
+      maintain.call(fixture.ledger, { kind: 'forgetSwept', beforeMs, max: 10 });
     expect(await forget(Date.now() - 3600_000)).toBe(0);
     expect(await forget(Date.now() + 1)).toBe(1);
     expect(await count()).toBe(0);
@@ -222,7 +222,7 @@ describe('a sweep', () => {
 
   it('removes nothing that the journal in the store still calls alive', async () => {
     const { ledger } = fixture;
-    await ledger.keepHouse({ kind: 'registerStore', name: 'remote', location: 'there' });
+    await ledger.maintain({ kind: 'registerStore', name: 'remote', location: 'there' });
     const owner = 'alice';
     const bucket = { kind: 'createBucket', tenant: 'one', name: 'far', owner, store: 2 } as const;
     await ledger.commit(commitOf(bucket));
@@ -236,7 +236,7 @@ describe('a sweep', () => {
     expect(removed).toEqual([]);
     const lastSeq = gone.index as number;
     const segment = { name: 'segment', lastSeq, sizeBytes: 1, digest: Buffer.alloc(32) };
-    await ledger.keepHouse({ kind: 'forgetJournaled', store: 2, lastSeq, segment });
+    await ledger.maintain({ kind: 'forgetJournaled', store: 2, lastSeq, segment });
     await sweeper().sweep();
     expect(removed).toEqual(hex(id));
   });
@@ -280,9 +280,9 @@ describe('a sweep', () => {
   it('takes what uploads of a former run left, not what this one is writing', async () => {
     const [orphan, own] = [newExtentId(), newExtentId()];
     const { ledger } = fixture;
-    await ledger.keepHouse({ kind: 'declareExtents', store: 1, ids: [orphan] });
+    await ledger.maintain({ kind: 'declareExtents', store: 1, ids: [orphan] });
     await fixture.reopen();
-    await fixture.ledger.keepHouse({ kind: 'declareExtents', store: 1, ids: [own] });
+    await fixture.ledger.maintain({ kind: 'declareExtents', store: 1, ids: [own] });
     expect(await sweeper().sweep()).toMatchObject({ condemnedIntents: 1, removedExtents: 1 });
     expect([removed, await extents()]).toEqual([hex(orphan), hex(own)]);
   });

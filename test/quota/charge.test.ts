@@ -2,17 +2,17 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { schema } from '#bursar/ledger/schema.js';
-import { Cashier } from '#bursar/quota/cashier.js';
+import { Billing } from '#bursar/quota/billing.js';
 import type { Charge, Charged } from '#bursar/quota/charge.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { listUsage, readUsage } from '#bursar/quota/usage.js';
 
 let db: OpenDatabase;
-let cashier: Cashier;
+let billing: Billing;
 beforeEach(() => {
   db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
   db.exec(schema);
-  cashier = new Cashier(db.tx, 'this run', readPriceBooks());
+  billing = new Billing(db.tx, 'this run', readPriceBooks());
 });
 afterEach(() => db.close());
 
@@ -37,7 +37,7 @@ function chargeOf(who: Partial<Charged>): Charge {
 }
 
 async function charge(who: Partial<Charged>, what = stored): Promise<bigint> {
-  return cashier.charge(chargeOf(who), what, Date.UTC(2026, 10, 21));
+  return billing.charge(chargeOf(who), what, Date.UTC(2026, 10, 21));
 }
 
 async function counters(): Promise<Record<string, object>> {
@@ -48,7 +48,7 @@ async function counters(): Promise<Record<string, object>> {
 describe('a charge', () => {
   it('is the requester’s, the tenant’s, the bucket’s and its owner’s, each once; storage is not the requester’s', async () => {
     expect(await charge({ bucket: raw })).toBe(BigInt(spend));
-    await cashier.flush();
+    await billing.flush();
     expect(await counters()).toEqual({
       'bucket:cms/raw': { ...moved, ...stored },
       'principal:cms/alice': { ...moved, ...nothing },
@@ -59,13 +59,13 @@ describe('a charge', () => {
 
   it('of an owner’s own request is one account for both', async () => {
     await charge({ principal: 'bob', bucket: raw });
-    await cashier.flush();
+    await billing.flush();
     expect(await readUsage(db.tx, 'principal:cms/bob')).toMatchObject({ ...moved, ...stored });
   });
 
   it('across tenants is both tenants’; storage is the bucket’s', async () => {
     await charge({ bucket: { ...raw, tenant: 'atlas' } });
-    await cashier.flush();
+    await billing.flush();
     expect(await counters()).toEqual({
       'bucket:atlas/raw': { ...moved, ...stored },
       'principal:atlas/bob': { ...moved, ...stored },
@@ -77,7 +77,7 @@ describe('a charge', () => {
 
   it('without a bucket is the requester’s side alone', async () => {
     await charge({}, nothing);
-    await cashier.flush();
+    await billing.flush();
     const both = { ...moved, ...nothing };
     expect(await counters()).toEqual({ 'principal:cms/alice': both, 'tenant:cms': both });
   });
@@ -86,7 +86,7 @@ describe('a charge', () => {
     const tokens = ['token:one', 'token:two'].map((name) => ({ name, expiresAtMs: 1 }));
     await charge({ bucket: raw, tokens });
     await charge({ bucket: raw, tokens }, { storedBytes: -30, storedObjects: -4 });
-    await cashier.flush();
+    await billing.flush();
     for (const { name } of tokens) {
       expect(await readUsage(db.tx, name)).toMatchObject({ requests: 2, ...stored });
     }
@@ -96,10 +96,10 @@ describe('a charge', () => {
   it('adds to what was there, in one batch or in several', async () => {
     await charge({ bucket: raw });
     await charge({ bucket: raw });
-    await cashier.flush();
+    await billing.flush();
     await charge({ bucket: raw }, { storedBytes: -40, storedObjects: -8 });
-    await cashier.flush();
-    await cashier.flush();
+    await billing.flush();
+    await billing.flush();
     expect(await readUsage(db.tx, 'bucket:cms/raw')).toEqual({
       account: 'bucket:cms/raw',
       requests: 3,
@@ -114,12 +114,12 @@ describe('a charge', () => {
   it('that is discarded leaves no trace, also not in the tiers', async () => {
     const big = { ...chargeOf({}), transfer: { ...transfer, egressBytes: 100 * 2 ** 30 } };
     const timeMs = Date.UTC(2026, 10, 21);
-    const before = await cashier.charge(big, nothing, timeMs);
-    cashier.discard();
-    await cashier.flush();
+    const before = await billing.charge(big, nothing, timeMs);
+    billing.discard();
+    await billing.flush();
     expect(await counters()).toEqual({});
-    expect(await cashier.charge(big, nothing, timeMs)).toBe(before);
-    expect(await cashier.charge(big, nothing, timeMs)).toBe(before + 100n * 90_000_000_000n);
+    expect(await billing.charge(big, nothing, timeMs)).toBe(before);
+    expect(await billing.charge(big, nothing, timeMs)).toBe(before + 100n * 90_000_000_000n);
   });
 });
 
@@ -129,7 +129,7 @@ describe('the counters of a tenant', () => {
       const bucket = { tenant, name: 'raw', owner: 'alice' };
       await charge({ tenant, bucket, tokens: [{ name: 'token:cms', expiresAtMs: 1 }] });
     }
-    await cashier.flush();
+    await billing.flush();
     expect((await listUsage(db.tx, 'cms')).map(({ account }) => account)).toEqual([
       'bucket:cms/raw',
       'principal:cms/alice',

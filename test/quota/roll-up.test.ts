@@ -173,7 +173,7 @@ describe('usage by day, action and class', () => {
     await forgetBefore();
     const puts = Array.from({ length: 60 }, (_, i) => charged(putOf(`k${i}`)));
     await Promise.all(puts.map((put) => fixture.ledger.commit(put)));
-    const small = () => fixture.ledger.keepHouse({ kind: 'sumUsage', max: 7 });
+    const small = () => fixture.ledger.maintain({ kind: 'sumUsage', max: 7 });
     await Promise.all([catchUp(), small(), small(), catchUp(), small()]);
     await catchUp();
     expect(await sums('bucket:one/data', 'class')).toMatchObject({

@@ -149,7 +149,7 @@ class Folder {
       choice: { stores: settings, defaultStore },
       read: this.db.tx,
       ledger: {
-        keepHouse: async (work) => {
+        maintain: async (work) => {
           if (work.kind !== 'registerStore') throw new Error(work.kind);
           return registerStore(this.db.tx, work.name, work.location);
         },

@@ -95,7 +95,7 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
     });
     for (const { store, known, newGeneration: generation } of found) {
       const { number, name } = store;
-      await ledger.keepHouse(
+      await ledger.maintain(
         known
           ? { kind: 'beginGeneration', store: number, generation }
           : { kind: 'restoreStore', number, name, generation },

@@ -20,7 +20,7 @@ import { Pace } from '../../core/pace.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
 import { principalScope, type Scope, tenantScope } from '../../ledger/scopes.ts';
 import { exchangeOf } from '../exchange.ts';
-import { addLogRoutes } from '../log-routes.ts';
+import { addPublicLog } from '../public-log.ts';
 import { countCall } from '../rate-gate.ts';
 import type { Origin } from '../trusted-proxies.ts';
 import type { Identity, NativeDeps, NativeEntry } from './deps.ts';
@@ -95,7 +95,7 @@ function addOpenRoutes(native: FastifyInstance, deps: NativeDeps): void {
   );
   addHealth(native, deps);
   addMetrics(native, deps);
-  addLogRoutes(native, deps);
+  addPublicLog(native, deps);
   addWellKnown(native, deps);
   const refuse = async () => {
     throw new Refusal('NotFound');

@@ -37,7 +37,7 @@ export interface ArchiverOptions {
   /** The database file. */
   path: string;
   read: Reader;
-  ledger: Pick<Ledger, 'keepHouse'>;
+  ledger: Pick<Ledger, 'maintain'>;
   intents: Pick<IntentPool, 'take'>;
   writer: Pick<ObjectWriter, 'begin'>;
   readPart: ReadPart;
@@ -149,7 +149,7 @@ export class Archiver {
     const pack: Pack = { first, nonce, ends, manifest: encodeManifest(runs) };
     for (const i of ends.keys()) await this.#check(packer, first + i, partOf(pack, i));
     const ids = runs.map(({ id }) => id);
-    const entered = await ledger.keepHouse({ kind: 'enterPack', pack, ids });
+    const entered = await ledger.maintain({ kind: 'enterPack', pack, ids });
     if (entered === 0) throw new Error('the intents of a pack of records were given up');
   }
 
@@ -194,7 +194,7 @@ export class Archiver {
       } catch (error) {
         if (!(error instanceof IntegrityError)) throw error;
         onError(error);
-        await ledger.keepHouse({ kind: 'unpackTiles', tile });
+        await ledger.maintain({ kind: 'unpackTiles', tile });
         return;
       }
       await this.#moveTile(tile);
@@ -212,7 +212,7 @@ export class Archiver {
 
   async #moveTile(tile: number): Promise<void> {
     const begunMs = performance.now();
-    await this.#options.ledger.keepHouse({ kind: 'archiveTile', tile });
+    await this.#options.ledger.maintain({ kind: 'archiveTile', tile });
     await this.#rest(performance.now() - begunMs);
   }
 

@@ -4,7 +4,7 @@
 // added in silence.
 import type { Moment, Outcome } from '../../catalog/outcome.ts';
 import type { Tx } from '../../core/database.ts';
-import type { Cashier } from '../../quota/cashier.ts';
+import type { Billing } from '../../quota/billing.ts';
 import type { Caused } from '../events.ts';
 import type { Thing } from '../journal/identity-format.ts';
 import type { LogSigning } from '../log-signing.ts';
@@ -12,7 +12,7 @@ import type { RecordedPlace, Scope } from '../scopes.ts';
 
 /** What a command works with besides the transaction. */
 export interface Work extends Moment {
-  accounts: Cashier['accounts'];
+  accounts: Billing['accounts'];
   signing: LogSigning;
 }
 

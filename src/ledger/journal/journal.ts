@@ -23,7 +23,7 @@ import { readTells } from './identity-outbox.ts';
 import { IdentityRows } from './identity-rows.ts';
 import { findLost, findToldElsewhere, type GenerationPlace, objectRow } from './inventory.ts';
 import { findOrMakeBegin, type OpenedJournal, openedOf } from './opened-journal.ts';
-import { CheckpointTeller, compareWithTold } from './told-checkpoint.ts';
+import { CheckpointWriter, compareWithTold } from './told-checkpoint.ts';
 import { JournalUpkeep, namesShown, readNewestSeq, tellsOf, type UpkeepOptions } from './upkeep.ts';
 
 export interface JournalOptions extends UpkeepOptions {
@@ -109,7 +109,7 @@ export class Journal {
   #isUnusable = false;
   readonly #upkeep: JournalUpkeep;
   readonly #identityRows: IdentityRows;
-  readonly #teller: CheckpointTeller;
+  readonly #checkpointWriter: CheckpointWriter;
   #lookTimer: NodeJS.Timeout | null = null;
   #checkpointTimer: NodeJS.Timeout | null = null;
   #damagedRows = 0;
@@ -129,7 +129,7 @@ export class Journal {
     this.#identityRows = new IdentityRows(read, { withKeys });
     const onError = (error: unknown) =>
       options.onError(new Error(`the checkpoint of the log was not written: ${reasonOf(error)}`));
-    this.#teller = new CheckpointTeller({ newestNote: () => null, ...options, onError });
+    this.#checkpointWriter = new CheckpointWriter({ newestNote: () => null, ...options, onError });
     this.#notedSeq = newestSeq;
     this.looked = new Promise((resolve) => {
       this.#endLooking = resolve;
@@ -257,7 +257,7 @@ export class Journal {
 
   /** Does not reject. */
   async #tellCheckpoint(): Promise<void> {
-    if (this.#opened && !this.#failure) await this.#teller.tell(this.#opened.generation);
+    if (this.#opened && !this.#failure) await this.#checkpointWriter.write(this.#opened.generation);
   }
 
   /** Begins to write in so many milliseconds, if not sooner anyway. */
@@ -328,7 +328,7 @@ export class Journal {
     if (newest) throw olderCopy(store, `its journal ${newest.generation} is not of this database`);
     const generation = known.generation ?? newGeneration(Date.now());
     if (known.generation === null) {
-      await ledger.keepHouse({ kind: 'beginGeneration', store: store.number, generation });
+      await ledger.maintain({ kind: 'beginGeneration', store: store.number, generation });
     }
     const place: GenerationPlace = { store, keyring, generation };
     const rows = await listJournalObjects(read, store.number);
@@ -342,7 +342,7 @@ export class Journal {
       onError(new Error('its checkpoint of the log does not open: it is written anew'));
     const reason = await compareWithTold(place, { read, files, onFalse });
     if (reason !== null) throw olderCopy(store, reason);
-    await ledger.keepHouse({ kind: 'beginTelling', store: store.number });
+    await ledger.maintain({ kind: 'beginTelling', store: store.number });
     const tells = (await readTells(read, store.number)) ?? 'changes';
     const isNew = known.generation === null;
     const begin = await findOrMakeBegin(place, { rows, read, ledger, isNew });
@@ -394,7 +394,7 @@ export class Journal {
     const isAll = rows.length < rowsPerSegment && rows.at(-1)?.seq === lastSeq;
     this.#settle(isAll ? Math.max(notedSeq, lastSeq) : lastSeq);
     const segment = objectRow(name, lastSeq, sealed);
-    await ledger.keepHouse({ kind: 'forgetJournaled', store: store.number, lastSeq, segment });
+    await ledger.maintain({ kind: 'forgetJournaled', store: store.number, lastSeq, segment });
     opened.segments.push({ name, lastSeq, sizeBytes: sealed.length });
     opened.previous = name;
     return !isAll || this.#waiters.length > 0;

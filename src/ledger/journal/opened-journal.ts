@@ -63,7 +63,7 @@ export async function findOrMakeBegin(
     const snapshot = snapshotIn(rows)?.beginSeq ?? null;
     const object = await putBegin(place, { losses, snapshot, instance: await readInstance(read) });
     if (!isNew && !isListed) return;
-    await ledger.keepHouse({ kind: 'noteJournalObject', store: store.number, object });
+    await ledger.maintain({ kind: 'noteJournalObject', store: store.number, object });
   };
   const found = await readObject(store, keyring, { generation, name: beginName }, 'begin');
   if (found && found !== 'false') {

@@ -51,7 +51,7 @@ export async function compareWithTold(
   }
 }
 
-export interface TellerOptions extends Omit<GenerationPlace, 'generation'> {
+export interface CheckpointWriterOptions extends Omit<GenerationPlace, 'generation'> {
   /** Rejects unless the store's place is this database's at this moment. */
   confirmOwner: () => Promise<void>;
   /** The newest that was signed; null: there is none, or the log is signed no more. */
@@ -61,32 +61,32 @@ export interface TellerOptions extends Omit<GenerationPlace, 'generation'> {
 }
 
 /** Puts the newest checkpoint in the place of the one before it. */
-export class CheckpointTeller {
-  readonly #options: TellerOptions;
-  #told: string | null = null;
+export class CheckpointWriter {
+  readonly #options: CheckpointWriterOptions;
+  #written: string | null = null;
   #failed = false;
   #running: Promise<void> = Promise.resolve();
 
-  constructor(options: TellerOptions) {
+  constructor(options: CheckpointWriterOptions) {
     this.#options = options;
   }
 
   /** Resolves when the store has what was the newest at the call, or could not take it. */
-  tell(generation: string): Promise<void> {
-    this.#running = this.#running.then(() => this.#tell(generation));
+  write(generation: string): Promise<void> {
+    this.#running = this.#running.then(() => this.#write(generation));
     return this.#running;
   }
 
-  async #tell(generation: string): Promise<void> {
+  async #write(generation: string): Promise<void> {
     const { store, keyring, confirmOwner, newestNote, onError } = this.#options;
     const note = newestNote();
-    if (note === null || note === this.#told) return;
+    if (note === null || note === this.#written) return;
     const place = { generation, name: checkpointName };
     const head = { kind: 'checkpoint', note, timeMs: Date.now() };
     try {
       await confirmOwner();
       await store.putObject(objectName(place), sealObject(keyring, place, [JSON.stringify(head)]));
-      this.#told = note;
+      this.#written = note;
       this.#failed = false;
     } catch (error) {
       // It is written with the next one; the old one is still true.

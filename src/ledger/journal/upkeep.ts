@@ -124,7 +124,7 @@ export class JournalUpkeep {
     const { read, ledger, keyring, store, onRepaired, confirmOwner } = this.#options;
     const { generation, losses } = opened;
     const beginSeq = (await readNewestSeq(read)) + 1;
-    await ledger.keepHouse({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
+    await ledger.maintain({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
     const isStopped = (): boolean => this.#isStopped;
     const tells = tellsOf(this.#options);
     const place = { store, keyring, generation };
@@ -135,7 +135,7 @@ export class JournalUpkeep {
     const marker = await putBegin(place, { losses, snapshot: beginSeq, instance });
     const objects = [...pages, marker];
     const noted = { store: store.number, beginSeq, objects, tells };
-    await ledger.keepHouse({ kind: 'noteSnapshot', ...noted });
+    await ledger.maintain({ kind: 'noteSnapshot', ...noted });
     const sizeBytes = pages.reduce((sum, one) => sum + one.sizeBytes, 0);
     opened.snapshot = { beginSeq, sizeBytes };
     opened.segments = opened.segments.filter(({ lastSeq }) => lastSeq >= beginSeq);

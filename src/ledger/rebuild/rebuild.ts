@@ -240,7 +240,7 @@ async function restore(work: Work, stores: RebuiltStore[], path: string): Promis
     const task = async (): Promise<void> => {
       for (const { store, newGeneration: generation } of stores) {
         const { number, name } = store;
-        await ledger.keepHouse({ kind: 'restoreStore', number, name, generation });
+        await ledger.maintain({ kind: 'restoreStore', number, name, generation });
       }
       await restoreAll(work, { ledger, stores });
       for (const one of stores) await takeOver(work, { ledger, read: db.tx }, one);
@@ -267,7 +267,7 @@ export async function takeOver(
   onProgress(`writing the new journal of ${store.name}`, 0);
   const newest = await read.get<{ idx: number }>('SELECT max(idx) AS idx FROM records');
   const beginSeq = (newest?.idx ?? -1) + 1;
-  await ledger.keepHouse({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
+  await ledger.maintain({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
   const place = { store, keyring, generation };
   const tells = tellsOf({ withKeys });
   const pages = await writeSnapshot({ ...place, read, beginSeq, tells });
@@ -276,7 +276,7 @@ export async function takeOver(
   const begin = { losses, snapshot: beginSeq, instance };
   const objects = [...(pages ?? []), await putBegin(place, begin)];
   const noted = { store: store.number, beginSeq, objects, tells };
-  await ledger.keepHouse({ kind: 'noteSnapshot', ...noted });
+  await ledger.maintain({ kind: 'noteSnapshot', ...noted });
   const claim = { instance, store: store.number };
   const owner = await claimStore(store, sealer, claim, { takeOver: true });
   if (owner !== 'us') throw new RebuildFailure(`store ${store.name} was taken by another rebuild`);

@@ -167,11 +167,11 @@ export async function enterOthers(work: Work, { ledger, stores }: Target): Promi
   for (const { store } of stores) {
     for await (const ids of staging.listPacks(store.number)) {
       const packs = { kind: 'enterUnnamed', store: store.number, ids, state: 'left' } as const;
-      report.recordPacks += await ledger.keepHouse(packs);
+      report.recordPacks += await ledger.maintain(packs);
     }
     for await (const ids of staging.listExtents(store.number)) {
       const others = { kind: 'enterUnnamed', store: store.number, ids, state } as const;
-      const entered = await ledger.keepHouse(others);
+      const entered = await ledger.maintain(others);
       if (state === 'condemned') report.condemnedExtents += entered;
       else report.leftExtents += entered;
     }

@@ -100,18 +100,18 @@ describe('what is stored', () => {
 
   it('is charged by the prices of now when the book is gone that was in force', async () => {
     await rig.change(april, GB);
-    await rig.cashier.flush();
+    await rig.billing.flush();
     rig.restart(labBooks().slice(1));
     const charges = await rig.charge(may, 'lab-may');
     expect(charges.map(({ book, cost }) => [book, cost])).toEqual([['lab-may', usd('0.60')]]);
   });
 
   it('goes on under a book that is added later, and what had accrued stays as it was', async () => {
-    await rig.cashier.flush();
+    await rig.billing.flush();
     rig.restart(labBooks().slice(0, 1));
     await rig.change(may, GB);
     await rig.change(may + 20 * dayMs, 0);
-    await rig.cashier.flush();
+    await rig.billing.flush();
     rig.restart(labBooks());
     const charges = await rig.charge(may + 25 * dayMs);
     expect(charges.map(({ book, fromMs, toMs }) => [book, fromMs, toMs])).toEqual([
@@ -136,14 +136,14 @@ describe('what is stored', () => {
     await rig.change(april, GB);
     await rig.change(may, -GB);
     await rig.charge(may + 1);
-    await rig.cashier.flush();
+    await rig.billing.flush();
     expect(await rig.db.tx.all('SELECT * FROM quota_storage')).toEqual([]);
   });
 
   it('is charged to the end when its bucket is deleted, and no more', async () => {
     await rig.change(april, 10 * GB);
     await rig.change(april + 15 * dayMs, -10 * GB);
-    const rest = await rig.cashier.storage.close(chargeOf(data, 'lab-january'), may);
+    const rest = await rig.billing.storage.close(chargeOf(data, 'lab-january'), may);
     expect(rest).toBe(usd('1.50'));
     expect(await rig.charge(june)).toEqual([]);
     expect(await rig.spent('bucket:one/data', june)).toBe(usd('1.50'));
@@ -151,9 +151,9 @@ describe('what is stored', () => {
 
   it('is nothing in a bucket that is deleted, whatever was said to be in it', async () => {
     await rig.change(april, GB);
-    await rig.cashier.storage.close(chargeOf(data, 'lab-january'), may);
+    await rig.billing.storage.close(chargeOf(data, 'lab-january'), may);
     expect(await rig.charge(june)).toEqual([]);
-    await rig.cashier.flush();
+    await rig.billing.flush();
     expect(await rig.db.tx.all('SELECT * FROM quota_storage')).toEqual([]);
   });
 
@@ -181,7 +181,7 @@ describe('charges of storage', () => {
         kept.set(bucket, held + bytes);
         for (const one of [often, once]) await one.change(timeMs, bytes, { bucket });
         if (randomBelow(random, 2) === 0) sum += sumOf(await often.charge(timeMs + 1));
-        await often.cashier.flush();
+        await often.billing.flush();
         if (randomBelow(random, 4) === 0) often.restart();
       }
       sum += sumOf(await often.charge(timeMs + hourMs));
@@ -193,12 +193,12 @@ describe('charges of storage', () => {
 
   it('are forgotten with the transaction that is rolled back', async () => {
     await rig.change(april, GB);
-    await rig.cashier.flush();
+    await rig.billing.flush();
     rig.db.exec('BEGIN');
     await rig.change(april + dayMs, 5 * GB);
     await rig.charge(april + 2 * dayMs);
-    await rig.cashier.flush();
-    rig.cashier.discard();
+    await rig.billing.flush();
+    rig.billing.discard();
     rig.db.exec('ROLLBACK');
     expect(await rig.spent('tenant:one', may)).toBe(0n);
     expect(sumOf(await rig.charge(may))).toBe(usd('0.30'));
@@ -207,7 +207,7 @@ describe('charges of storage', () => {
   it('take the places first that have waited longest, and each once', async () => {
     await rig.change(april, GB);
     await rig.change(april + hourMs, GB, { bucket: logs });
-    const { storage } = rig.cashier;
+    const { storage } = rig.billing;
     const [first] = await storage.listUncharged(may, 1);
     expect(first).toMatchObject({ tenant: 'one', bucket: 'data', owner: 'alice', store: 1 });
     if (first) await storage.charge(first, undefined, may);
@@ -218,7 +218,7 @@ describe('charges of storage', () => {
     await rig.change(april, 10 * GB);
     await rig.change(april, 10 * GB, { bucket: logs });
     await rig.charge(april + 15 * dayMs);
-    await rig.cashier.flush();
+    await rig.billing.flush();
     const accrued = (of: { tenant: string; owner?: string; bucket?: string }) =>
       readAccrued(rig.db.tx, rig.books, of, may);
     const expected = [{ bucket: 'data', owner: 'alice', accrued: usd('0.50') }];
@@ -248,7 +248,7 @@ describe('an object that ends before its minimum days', () => {
   });
 
   it('may not be replaced when that is more than a limit leaves, and may when it is as much', async () => {
-    const { storage, accounts } = rig.cashier;
+    const { storage, accounts } = rig.billing;
     const timeMs = april + 12 * dayMs;
     const find = () => storage.findShortage(chargeOf(data, 'lab-january'), ended, timeMs);
     for (const account of ['bucket:one/data', 'principal:one/alice', 'tenant:one']) {

@@ -1,7 +1,7 @@
 // Charges for storage on a database in memory, at times that the test says.
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { schema } from '#bursar/ledger/schema.js';
-import { Cashier } from '#bursar/quota/cashier.js';
+import { Billing } from '#bursar/quota/billing.js';
 import { type Charge, chargeStored } from '#bursar/quota/charge.js';
 import type { PriceBook } from '#bursar/quota/prices/price-book.js';
 import { PriceBooks, readPriceBooks } from '#bursar/quota/prices/price-books.js';
@@ -24,7 +24,7 @@ export const logs: TestBucket = { tenant: 'two', name: 'logs', owner: 'bob' };
 export class StorageRig {
   readonly db: OpenDatabase = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
   books: PriceBooks;
-  cashier: Cashier;
+  billing: Billing;
 
   constructor(books: Iterable<PriceBook> = [...readPriceBooks(), ...labBooks()]) {
     this.books = new PriceBooks(books);
@@ -35,13 +35,13 @@ export class StorageRig {
         INSERT INTO buckets (tenant, name, owner, created_ms) VALUES
           ('${tenant}', '${name}', '${owner}', 0);`);
     }
-    this.cashier = new Cashier(this.db.tx, 'run', this.books);
+    this.billing = new Billing(this.db.tx, 'run', this.books);
   }
 
   /** As after the end of a process: only what was flushed is there. */
   restart(books: Iterable<PriceBook> = this.books): void {
     this.books = new PriceBooks(books);
-    this.cashier = new Cashier(this.db.tx, 'another run', this.books);
+    this.billing = new Billing(this.db.tx, 'another run', this.books);
   }
 
   /** Adds bytes to what is kept, or changes it otherwise; gives what was charged for its end. */
@@ -52,12 +52,12 @@ export class StorageRig {
   ): Promise<bigint> {
     const billed = [{ class: change.storageClass ?? 'STANDARD', bytes }];
     const ended = change.ended ?? null;
-    return this.cashier.storage.change(chargeOf(bucket, book), { billed, ended }, timeMs);
+    return this.billing.storage.change(chargeOf(bucket, book), { billed, ended }, timeMs);
   }
 
   /** Charges all that was not charged at this time yet. */
   async charge(timeMs: number, book?: string): Promise<StorageCharge[]> {
-    const { storage } = this.cashier;
+    const { storage } = this.billing;
     const charges: StorageCharge[] = [];
     for (const place of await storage.listUncharged(timeMs, 100)) {
       charges.push(...(await storage.charge(place, book, timeMs)));
@@ -66,7 +66,7 @@ export class StorageRig {
   }
 
   async spent(account: string, timeMs: number): Promise<bigint> {
-    return (await this.cashier.accounts.read(account, timeMs)).used.spend;
+    return (await this.billing.accounts.read(account, timeMs)).used.spend;
   }
 }
 

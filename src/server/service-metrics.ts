@@ -8,7 +8,7 @@ import type { RecordSearch } from '../audit/search/record-search.ts';
 import { countEnded, readCondemned, readIntents, readUntold } from '../catalog/backlog.ts';
 import type { Reader } from '../core/database.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
-import type { Rooms } from '../gateway/rooms.ts';
+import type { RequestServices } from '../gateway/services.ts';
 import type { MetricRegistry } from '../instruments/metric-registry.ts';
 import {
   type Backlog,
@@ -20,7 +20,7 @@ import {
   watchNumbers,
   watchQueues,
   watchStores,
-} from '../instruments/room-metrics.ts';
+} from '../instruments/state-metrics.ts';
 import type { Archiver } from '../ledger/archive/archiver.ts';
 import { BudgetShares } from '../quota/budget-shares.ts';
 import { nextUnsummed } from '../quota/roll-up/usage-days.ts';
@@ -29,7 +29,7 @@ import type { DigestPool } from '../tiering/digest-pool.ts';
 import type { DataFolder } from './folder/data-folder.ts';
 
 export interface WatchedParts {
-  rooms: Rooms;
+  rooms: RequestServices;
   folder: Pick<DataFolder, 'path' | 'databaseFile'>;
   buffers: BufferPool;
   digests: DigestPool;
@@ -44,7 +44,7 @@ const countedMax = 10_000;
 /** Their rows are large. */
 const endedCountedMax = 1000;
 
-export function watchRooms(registry: MetricRegistry, parts: WatchedParts): void {
+export function watchServices(registry: MetricRegistry, parts: WatchedParts): void {
   const { rooms, folder, buffers, digests } = parts;
   const { ledger, read, desk, stores, intents } = rooms;
   watchLedger(registry, ledger);

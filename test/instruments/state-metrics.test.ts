@@ -10,7 +10,7 @@ import {
   watchLedger,
   watchQueues,
   watchStores,
-} from '#bursar/instruments/room-metrics.js';
+} from '#bursar/instruments/state-metrics.js';
 import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
 
 async function read(registry: MetricRegistry, audience: 'everybody' | 'operator' = 'everybody') {

@@ -15,7 +15,7 @@ const root = '/_/log/';
 const text = 'text/plain; charset=utf-8';
 const forEver = 'public, max-age=31536000, immutable';
 
-export function addLogRoutes(native: FastifyInstance, { log, read }: NativeDeps): void {
+export function addPublicLog(native: FastifyInstance, { log, read }: NativeDeps): void {
   const hidden = { schema: { hide: true } };
   const tiles = new LogTiles({ read, signedSize: () => log.size });
   native.get(`${root}checkpoint`, hidden, async (_request, reply) => {

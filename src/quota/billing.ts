@@ -27,7 +27,7 @@ export interface ChargeSeals {
   readonly transfers: TransferSeals;
 }
 
-export class Cashier {
+export class Billing {
   readonly accounts: AccountBook;
   readonly storage: StorageCharges;
   readonly #books: PriceBooks;

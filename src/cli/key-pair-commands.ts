@@ -21,7 +21,7 @@ interface NewFlags {
 }
 
 /** Adds the commands to the group `key`, which has others already. */
-export function addOwnKeyCommands(program: Command): void {
+export function addKeyPairCommands(program: Command): void {
   const key = program.commands.find((one) => one.name() === 'key') as Command;
   addNew(key);
   addProof(key);

@@ -17,11 +17,11 @@ import {
 import { type Alarm, listUntoldAlarms } from '../../quota/limits/alarms.ts';
 import { type Message, messageOf, sendMessage, testMessage } from './webhook.ts';
 
-export interface AlarmTellerOptions {
+export interface AlarmNotifierOptions {
   read: Reader;
   sealer: Sealer;
   ledger: {
-    keepHouse(work: { kind: 'noteToldAlarms'; ids: number[] }): Promise<number>;
+    maintain(work: { kind: 'noteToldAlarms'; ids: number[] }): Promise<number>;
   };
   /** Where tenants' webhooks may be; the operator's own may be in private networks too. */
   policy: AddressPolicy;
@@ -77,8 +77,8 @@ export interface HookState {
   toldAt: string | null;
 }
 
-export class AlarmTeller {
-  readonly #options: AlarmTellerOptions;
+export class AlarmNotifier {
+  readonly #options: AlarmNotifierOptions;
   readonly #instance: string;
   readonly #pausesMs: readonly number[];
   readonly #lines = new Map<string, Line>();
@@ -88,19 +88,19 @@ export class AlarmTeller {
   #noting: Promise<void> = Promise.resolve();
   readonly #stopping = new AbortController();
 
-  private constructor(options: AlarmTellerOptions, instance: string) {
+  private constructor(options: AlarmNotifierOptions, instance: string) {
     this.#options = options;
     this.#instance = instance;
     this.#pausesMs = options.pausesMs ?? pausesMsDefault;
   }
 
   /** Goes on with what an earlier run was not done with. */
-  static async open(options: AlarmTellerOptions): Promise<AlarmTeller> {
+  static async open(options: AlarmNotifierOptions): Promise<AlarmNotifier> {
     const { read } = options;
     const row = await read.get<{ instance: string }>('SELECT instance FROM gateway');
-    const teller = new AlarmTeller(options, row?.instance ?? '');
-    await teller.#take(await listUntoldAlarms(read, loadedMax));
-    return teller;
+    const notifier = new AlarmNotifier(options, row?.instance ?? '');
+    await notifier.#take(await listUntoldAlarms(read, loadedMax));
+    return notifier;
   }
 
   /** Of alarms that have become durable. */
@@ -283,7 +283,7 @@ export class AlarmTeller {
     const ids = this.#told;
     this.#told = [];
     try {
-      await this.#options.ledger.keepHouse({ kind: 'noteToldAlarms', ids });
+      await this.#options.ledger.maintain({ kind: 'noteToldAlarms', ids });
     } catch (error) {
       // They are told again after the next start.
       this.#options.onError(error);
