@@ -1,7 +1,14 @@
-// Files can be read as they are: no line is too long, and whatever a file cites is in the tree or
-// is public.
+// Files can be read as they are: no line is too long, whatever a file cites is in the tree or is
+// public, and a test is in the folder of what it tests.
 import { describe, expect, it } from 'vitest';
-import { longLines, lostCitations, readTreeFile, treeFiles } from './tooling/source-text.ts';
+import {
+  longLines,
+  lostCitations,
+  readTreeFile,
+  strayTestFolders,
+  testKinds,
+  treeFiles,
+} from './tooling/source-text.ts';
 
 /** They name what they look for. */
 const self = ['test/source.test.ts', 'test/tooling/source-text.ts'];
@@ -45,5 +52,20 @@ describe('documents that are cited', () => {
       'DESIGN',
     ]);
     expect(lostCitations('src/a.ts', '// Specification: docs/formats/log.md; §4')).toEqual(['§']);
+  });
+});
+
+describe('folders of tests', () => {
+  it('are those of the source, and those that CONTRIBUTING.md names', () => {
+    expect(strayTestFolders(treeFiles())).toEqual([]);
+    const rows = [...readTreeFile('CONTRIBUTING.md').matchAll(/^\| `test\/([\w-]+)\/` \|/gm)];
+    expect(rows.map(([, kind]) => kind)).toEqual(testKinds);
+  });
+
+  it('are found that are neither', () => {
+    const planted = ['src/core/a.ts', 'test/core/seals/a.test.ts', 'test/elsewhere/a.test.ts'];
+    expect(strayTestFolders(planted)).toEqual(['core/seals', 'elsewhere']);
+    const placed = ['src/core/seals/a.ts', 'test/core/seals/a.test.ts', 'test/fault/limits/a.ts'];
+    expect(strayTestFolders([...placed, 'test/source.test.ts'])).toEqual([]);
   });
 });

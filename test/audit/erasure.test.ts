@@ -6,7 +6,7 @@ import { readEntries, storedTiles } from '#bursar/audit/log/stored-tiles.js';
 import { firstSince } from '#bursar/audit/record-times.js';
 import { RecordSearch } from '#bursar/audit/search/record-search.js';
 import { openDatabase } from '#bursar/core/database.js';
-import { type ArchiveRig, openArchiveRig } from './archive-rig.ts';
+import { type ArchiveRig, openArchiveRig } from './archive/archive-rig.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 

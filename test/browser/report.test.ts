@@ -7,7 +7,11 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { collectMeasures } from '#bursar/instruments/report/measures.js';
 import { renderPage } from '#bursar/instruments/report/page.js';
 import { makeReport } from '#bursar/instruments/report/report.js';
-import { hostileSamples, probeSamples, trafficSamples } from '../instruments/report-samples.ts';
+import {
+  hostileSamples,
+  probeSamples,
+  trafficSamples,
+} from '../instruments/report/report-samples.ts';
 import { chromium, describeWithTool } from '../tooling/tools.ts';
 import { Tab } from './devtools.ts';
 

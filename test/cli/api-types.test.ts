@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { describeRoutes } from '#bursar/gateway/native/openapi.js';
 import { routes } from '#bursar/gateway/native/routes.js';
-import { type Fixture, openFixture } from '../gateway/native-fixture.ts';
+import { type Fixture, openFixture } from '../gateway/native/fixture.ts';
 
 let gateway: Fixture;
 

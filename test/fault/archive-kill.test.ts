@@ -22,7 +22,7 @@ import { LocalStore } from '#bursar/tiering/stores/local-store.js';
 import { failureCauses } from '#bursar/tiering/stores/s3/failure.js';
 import { S3Store, type S3StoreOptions } from '#bursar/tiering/stores/s3/s3-store.js';
 import { Stores } from '#bursar/tiering/stores/stores.js';
-import { openArchiveRig } from '../audit/archive-rig.ts';
+import { openArchiveRig } from '../audit/archive/archive-rig.ts';
 import { keyring, rootKey } from '../ledger/fixture.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';

@@ -2,7 +2,7 @@
 // and any content, those of the gateway under other names among them. The journal opens and goes
 // on, and is read back as if they were not there.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
-import { bucketId, JournalRig } from '../ledger/journal-rig.ts';
+import { bucketId, JournalRig } from '../ledger/journal/journal-rig.ts';
 import { type S3Rig, startS3Rig } from '../stores/s3-rig.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { fuzzMs, randomBelow, seededRandom } from './seeded-random.ts';

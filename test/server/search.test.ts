@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { blockWidth } from '#bursar/audit/search/positions.js';
 import { openSearch } from '#bursar/server/search.js';
-import { SearchLog } from '../audit/search-log.ts';
+import { SearchLog } from '../audit/search/search-log.ts';
 
 let log: SearchLog;
 const warnings: string[] = [];

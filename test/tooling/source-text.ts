@@ -1,9 +1,26 @@
 // What the project's own files must look like beyond what the formatter and the linter see: how
-// long lines are, and which documents comments may name.
+// long lines are, which documents comments may name, and in which folder a test is.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
 export const columnsMax = 100;
+
+/** Folders of tests that concern more than one room: CONTRIBUTING.md says what is in each. */
+export const testKinds = [
+  'attacks',
+  'browser',
+  'clients',
+  'conformance',
+  'docs',
+  'fault',
+  'fixtures',
+  'fuzz',
+  'interop',
+  'limits',
+  'protocol',
+  'stores',
+  'tooling',
+];
 
 const root = resolve(import.meta.dirname, '../..');
 const folders = ['src', 'test', 'bench', 'scripts', '.ci', 'docs', 'docker', 'price-books'];
@@ -51,4 +68,18 @@ export function lostCitations(path: string, text: string): string[] {
 function isThere(path: string, page: string): boolean {
   const places = ['', 'docs', 'docs/formats', 'bench', dirname(path)];
   return places.some((place) => existsSync(join(root, place, page)));
+}
+
+/** Folders of tests that are neither a folder of `src` nor of what concerns more than one room. */
+export function strayTestFolders(paths: readonly string[]): string[] {
+  const sources = new Set(paths.flatMap((path) => foldersOf(path, 'src')));
+  const folders = new Set(paths.flatMap((path) => foldersOf(path, 'test')));
+  const isKind = (folder: string): boolean => testKinds.includes(String(folder.split('/')[0]));
+  return [...folders].filter((folder) => !sources.has(folder) && !isKind(folder)).sort();
+}
+
+/** The folders that a file is in below `top`, from the outermost to its own. */
+function foldersOf(path: string, top: string): string[] {
+  const [first, ...below] = dirname(path).split('/');
+  return first === top ? below.map((_, i) => below.slice(0, i + 1).join('/')) : [];
 }

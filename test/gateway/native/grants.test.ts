@@ -1,0 +1,329 @@
+// Grants and mounts on a served gateway, with two tenants: what one grants, the other may from its
+// next request on, and no more than that; and what the gateway says of why.
+import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import {
+  as,
+  callNative,
+  clientOf,
+  type Keys,
+  newPrincipal,
+  send,
+  startEmbeddedTarget,
+  type Target,
+} from '../../protocol/target.ts';
+
+let target: Target;
+let people: Record<'boss' | 'alice' | 'audit' | 'chief' | 'bob' | 'eve', Keys>;
+
+beforeAll(async () => {
+  target = await startEmbeddedTarget();
+  for (const name of ['cms', 'atlas']) await callNative(target, 'POST', '/_/v1/tenants', { name });
+  people = {
+    boss: await newPrincipal(target, { tenant: 'cms', name: 'boss', role: 'admin' }),
+    alice: await newPrincipal(target, { tenant: 'cms', name: 'alice' }),
+    audit: await newPrincipal(target, { tenant: 'cms', name: 'audit', role: 'auditor' }),
+    chief: await newPrincipal(target, { tenant: 'atlas', name: 'chief', role: 'admin' }),
+    bob: await newPrincipal(target, { tenant: 'atlas', name: 'bob' }),
+    eve: await newPrincipal(target, { tenant: 'atlas', name: 'eve' }),
+  };
+  const owner = clientOf(as(target, people.alice));
+  await send(as(target, people.alice), { method: 'PUT', path: '/raw' });
+  for (const Key of ['2025/x', '2026/x', '20260', 'top']) {
+    await owner.send(new PutObjectCommand({ Bucket: 'raw', Key, Body: `body of ${Key}` }));
+  }
+}, 60_000);
+
+afterAll(() => target.stop());
+
+const grants = '/_/v1/tenants/cms/grants';
+const mounts = '/_/v1/tenants/atlas/mounts';
+
+/** Calls as one of the people; gives the status and the parsed answer. */
+async function call(who: keyof typeof people, method: string, path: string, content?: object) {
+  const headers: Record<string, string> = content ? { 'content-type': 'application/json' } : {};
+  const body = content ? JSON.stringify(content) : '';
+  const [url = '', search = ''] = path.split('?');
+  const query = [...new URLSearchParams(search)];
+  const answer = await send(as(target, people[who]), { method, path: url, query, headers, body });
+  return { status: answer.status, json: answer.text === '' ? null : JSON.parse(answer.text) };
+}
+
+function put(name: string, rule: object, who: keyof typeof people = 'boss') {
+  return call(who, 'PUT', `${grants}/${name}`, { effect: 'allow', ...rule });
+}
+
+const readers = {
+  subjects: ['principal:atlas/bob'],
+  actions: ['s3:GetObject'],
+  bucket: 'raw',
+  prefix: '2026/',
+};
+
+/** What a principal sees of the bucket: keys listed, or the code of the refusal. */
+async function list(who: keyof typeof people, bucket: string, prefix?: string): Promise<unknown> {
+  const client = clientOf(as(target, people[who]));
+  const command = new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix });
+  return client.send(command).then(
+    ({ Contents = [] }) => Contents.map(({ Key }) => Key),
+    (error: Error) => error.name,
+  );
+}
+
+async function read(who: keyof typeof people, bucket: string, key: string): Promise<string> {
+  const client = clientOf(as(target, people[who]));
+  return client.send(new GetObjectCommand({ Bucket: bucket, Key: key })).then(
+    ({ Body }) => Body?.transformToString() ?? '',
+    (error: Error) => error.name,
+  );
+}
+
+beforeEach(async () => {
+  const { json } = await call('boss', 'GET', grants);
+  for (const { name } of json.grants) await call('boss', 'DELETE', `${grants}/${name}`);
+});
+
+describe("a grant on a part of a tenant's bucket", () => {
+  test('lets a principal of another list and read that part, and nothing around it', async () => {
+    expect(await read('bob', 'cms:raw', '2026/x')).toBe('AccessDenied');
+    expect(await put('readers', readers)).toMatchObject({
+      status: 200,
+      json: { tenant: 'cms', name: 'readers', ...readers },
+    });
+    expect(await read('bob', 'cms:raw', '2026/x')).toBe('body of 2026/x');
+    expect(await list('bob', 'cms:raw', '2026/')).toEqual(['2026/x']);
+    for (const prefix of [undefined, '', '2026', '2025/', '202']) {
+      expect(await list('bob', 'cms:raw', prefix)).toBe('AccessDenied');
+    }
+    for (const key of ['2025/x', '20260', 'top', 'never']) {
+      expect(await read('bob', 'cms:raw', key)).toBe('AccessDenied');
+    }
+    expect(await read('eve', 'cms:raw', '2026/x')).toBe('AccessDenied');
+    const write = { method: 'PUT', path: '/cms:raw/2026/new', body: 'x' };
+    expect((await send(as(target, people.bob), write)).code).toBe('AccessDenied');
+  });
+
+  test('counts as it is now: replaced, denied and deleted from the next request on', async () => {
+    await put('readers', readers);
+    await put('readers', { ...readers, prefix: '2025/' });
+    expect(await read('bob', 'cms:raw', '2026/x')).toBe('AccessDenied');
+    expect(await read('bob', 'cms:raw', '2025/x')).toBe('body of 2025/x');
+    await put('not-bob', { ...readers, prefix: undefined, effect: 'deny' });
+    expect(await read('bob', 'cms:raw', '2025/x')).toBe('AccessDenied');
+    await call('boss', 'DELETE', `${grants}/not-bob`);
+    expect(await read('bob', 'cms:raw', '2025/x')).toBe('body of 2025/x');
+    await call('boss', 'DELETE', `${grants}/readers`);
+    expect(await read('bob', 'cms:raw', '2025/x')).toBe('AccessDenied');
+    expect(await call('boss', 'DELETE', `${grants}/readers`)).toMatchObject({
+      status: 404,
+      json: { code: 'NoSuchGrant' },
+    });
+  });
+
+  test('that denies takes from the owner and the admin too, but not the way back', async () => {
+    const all = { subjects: ['anyone'], actions: ['*'], effect: 'deny' };
+    await put('closed', all);
+    expect(await read('alice', 'raw', 'top')).toBe('AccessDenied');
+    expect(await read('boss', 'raw', 'top')).toBe('AccessDenied');
+    expect((await call('boss', 'GET', '/_/v1/tenants/cms/principals')).status).toBe(403);
+    expect((await call('boss', 'DELETE', `${grants}/closed`)).status).toBe(204);
+    expect(await read('alice', 'raw', 'top')).toBe('body of top');
+  });
+
+  test('is refused when a name of the own tenant is not there, and taken for others', async () => {
+    const named = (subject: string) => put('named', { ...readers, subjects: [subject] });
+    expect((await named('principal:cms/nobody')).json.code).toBe('NoSuchPrincipal');
+    expect((await named('group:cms/nobody')).json.code).toBe('NoSuchGroup');
+    expect((await named('principal:atlas/nobody')).status).toBe(200);
+    expect((await named('group:nowhere/nobody')).status).toBe(200);
+    const wrong = await put('wrong', { ...readers, actions: ['s3:GetObjekt'] });
+    expect(wrong).toMatchObject({ status: 400, json: { code: 'InvalidInput' } });
+    expect((await put('NO', readers)).json.code).toBe('InvalidInput');
+  });
+
+  test('is refused where 100 of one subject are in one place, unless it replaces one', async () => {
+    const crowd = Array.from({ length: 100 }, (_, i) => put(`crowd-${i}`, readers));
+    for (const one of await Promise.all(crowd)) expect(one.status).toBe(200);
+    const more = await put('more', readers);
+    expect(more).toMatchObject({ status: 409, json: { code: 'TooManyGrants' } });
+    const receipt = await call('boss', 'GET', '/_/v1/records?action=bursar:PutGrant&limit=1000');
+    const last = receipt.json.records.at(-1);
+    expect(last).toMatchObject({ error: 'TooManyGrants', target: 'tenants/cms/grants/more' });
+    expect((await put('crowd-7', readers)).status).toBe(200);
+    const page = await call('boss', 'GET', `${grants}?limit=60`);
+    const rest = await call('boss', 'GET', `${grants}?limit=60&after=${page.json.next}`);
+    expect([page.json.grants.length, rest.json.grants.length]).toEqual([60, 40]);
+  });
+
+  test('shows what was done with it to both tenants, and charges both', async () => {
+    await put('readers', readers);
+    await read('bob', 'cms:raw', '2026/x');
+    const wanted = { tenant: 'atlas', principal: 'bob', bucket: 'raw', bucketTenant: 'cms' };
+    const seen = async (who: keyof typeof people, query = '') => {
+      const path = `/_/v1/records?action=s3:GetObject&bucket=raw&prefix=2026/&limit=1000${query}`;
+      return (await call(who, 'GET', path)).json.records;
+    };
+    const found = expect.objectContaining({ ...wanted, status: 200 });
+    for (const who of ['boss', 'audit', 'chief', 'bob'] as const) {
+      await expect.poll(() => seen(who)).toContainEqual(found);
+    }
+    expect(await seen('boss', '&principal=atlas/bob')).toContainEqual(found);
+    expect(await seen('boss', '&tenant=atlas')).toContainEqual(found);
+    expect(await seen('alice')).not.toContainEqual(found);
+    expect(await seen('eve')).not.toContainEqual(found);
+    const egressBytes = async (who: keyof typeof people, account: string) => {
+      const { json } = await call(who, 'GET', '/_/v1/usage');
+      const rows: { account: string; egressBytes: number }[] = json.usage;
+      return rows.find((row) => row.account === account)?.egressBytes;
+    };
+    expect(await egressBytes('boss', 'bucket:cms/raw')).toBeGreaterThanOrEqual(14);
+    expect(await egressBytes('chief', 'principal:atlas/bob')).toBeGreaterThanOrEqual(14);
+    expect(await egressBytes('chief', 'bucket:cms/raw')).toBeUndefined();
+  });
+});
+
+describe('a grant of administration', () => {
+  test('to a principal of another tenant shows what was done by it to both tenants', async () => {
+    const name = 'visitor';
+    const principals = '/_/v1/tenants/cms/principals';
+    const create = () => call('bob', 'POST', principals, { name });
+    // To who is let in by nothing there is no such tenant, and the tenant has no record of it.
+    expect((await create()).status).toBe(404);
+    await put('helper', { subjects: ['principal:atlas/bob'], actions: ['bursar:*'] });
+    expect((await create()).status).toBe(201);
+    expect((await create()).status).toBe(409);
+    expect((await call('bob', 'POST', `${principals}/${name}/access-keys`)).status).toBe(201);
+    expect((await call('bob', 'DELETE', `${principals}/boss`)).status).toBe(403);
+    const seen = async (who: keyof typeof people) => {
+      const { json } = await call(who, 'GET', '/_/v1/records?principal=atlas/bob&limit=1000');
+      const records: { action: string; status: number; bucketTenant?: string }[] = json.records;
+      return records
+        .filter(({ bucketTenant }) => bucketTenant === 'cms')
+        .map(({ action, status }) => [action, status])
+        .filter(([action]) => String(action).startsWith('bursar:'));
+    };
+    for (const who of ['boss', 'audit', 'chief'] as const) {
+      expect(await seen(who)).toEqual([
+        ['bursar:CreatePrincipal', 201],
+        ['bursar:CreatePrincipal', 409],
+        ['bursar:CreateAccessKey', 201],
+        ['bursar:DeletePrincipal', 403],
+      ]);
+    }
+  });
+});
+
+describe('a mount', () => {
+  test("is a name for another tenant's bucket, and gives no right", async () => {
+    const made = { bucketTenant: 'cms', bucket: 'raw' };
+    expect(await call('chief', 'PUT', `${mounts}/theirs`, made)).toMatchObject({
+      status: 200,
+      json: { tenant: 'atlas', name: 'theirs', ...made },
+    });
+    expect(await read('bob', 'theirs', '2026/x')).toBe('AccessDenied');
+    expect(await list('chief', 'theirs')).toBe('AccessDenied');
+    await put('readers', readers);
+    expect(await read('bob', 'theirs', '2026/x')).toBe('body of 2026/x');
+    expect(await list('bob', 'theirs', '2026/')).toEqual(['2026/x']);
+    await call('chief', 'DELETE', `${mounts}/theirs`);
+    expect(await read('bob', 'theirs', '2026/x')).toBe('NoSuchBucket');
+    expect(await call('chief', 'GET', `${mounts}/theirs`)).toMatchObject({
+      json: { code: 'NoSuchMount' },
+    });
+  });
+
+  test('and a bucket never have one name, whichever comes first or both at once', async () => {
+    const made = { bucketTenant: 'cms', bucket: 'nowhere' };
+    const create = (name: string) =>
+      send(as(target, people.bob), { method: 'PUT', path: `/${name}` });
+    await create('first');
+    expect((await call('chief', 'PUT', `${mounts}/first`, made)).json.code).toBe('AlreadyExists');
+    expect((await call('chief', 'PUT', `${mounts}/second`, made)).status).toBe(200);
+    expect((await create('second')).code).toBe('BucketAlreadyExists');
+    for (let i = 0; i < 5; i++) {
+      const both = await Promise.all([
+        create(`race-${i}`),
+        call('chief', 'PUT', `${mounts}/race-${i}`, made),
+      ]);
+      expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
+    }
+  });
+
+  test('that leads to no bucket says so to whom that is granted', async () => {
+    await put('all', { subjects: ['tenant:atlas'], actions: ['s3:*'] });
+    await call('chief', 'PUT', `${mounts}/dangling`, { bucketTenant: 'cms', bucket: 'gone' });
+    expect(await read('bob', 'dangling', 'k')).toBe('NoSuchBucket');
+    const { json } = await call('chief', 'GET', mounts);
+    expect(json.mounts).toContainEqual(expect.objectContaining({ name: 'dangling' }));
+  });
+});
+
+describe('an explanation', () => {
+  const ask = async (question: object, who: keyof typeof people = 'boss') =>
+    (await call(who, 'POST', '/_/v1/explain', question)).json;
+
+  test('names the rule or right that decides, as requests are decided', async () => {
+    await put('readers', { ...readers, subjects: ['group:atlas/shift', 'principal:atlas/bob'] });
+    await put('no-2025', { ...readers, prefix: '2025/', effect: 'deny', subjects: ['anyone'] });
+    await put('at-home', {
+      ...{ subjects: ['anyone'], actions: ['s3:GetObject'], bucket: 'raw', key: 'top' },
+      conditions: { IpAddress: { 'aws:SourceIp': '192.0.2.0/24' } },
+    });
+    const bob = { principal: 'atlas/bob', action: 's3:GetObject' };
+    expect(await ask({ ...bob, resource: 'cms:raw/2026/x' })).toMatchObject({
+      ...{ allowed: true, by: 'grant:readers' },
+      considered: expect.arrayContaining([
+        { name: 'grant:readers', effect: 'allow', verdict: 'applies' },
+      ]),
+    });
+    const alice = { principal: 'cms/alice', action: 's3:GetObject' };
+    for (const [question, allowed, by] of [
+      [{ ...bob, resource: 'cms:raw/2025/x' }, false, 'grant:no-2025'],
+      [{ ...bob, resource: 'cms:raw/20260' }, false, 'default'],
+      [{ ...bob, action: 's3:ListBucket', resource: 'cms:raw/2026/' }, true, 'grant:readers'],
+      [{ ...bob, action: 's3:ListBucket', resource: 'cms:raw' }, false, 'default'],
+      [{ ...bob, principal: 'atlas/x', resource: 'cms:raw/2026/x' }, false, 'default'],
+      [
+        { ...bob, principal: 'atlas/x', groups: ['shift'], resource: 'cms:raw/2026/x' },
+        ...([true, 'grant:readers'] as const),
+      ],
+      [{ ...alice, resource: 'raw/2026/x' }, true, 'owner'],
+      [{ ...alice, resource: 'raw/2025/x' }, false, 'grant:no-2025'],
+      [{ ...alice, principal: 'cms/boss', resource: 'raw/2026/x' }, true, 'admin'],
+      [{ ...alice, principal: 'cms/audit', resource: 'raw/2026/x' }, false, 'role'],
+      [{ action: 's3:GetObject', resource: 'cms:raw/top' }, false, 'default'],
+      [
+        { action: 's3:GetObject', resource: 'cms:raw/top', source: '192.0.2.7' },
+        ...([true, 'grant:at-home'] as const),
+      ],
+      [{ principal: 'cms/alice', action: 'bursar:ListPrincipals' }, false, 'role'],
+      [{ principal: 'cms/boss', action: 'bursar:ListPrincipals' }, true, 'role'],
+    ] as const) {
+      expect([question, await ask(question)]).toMatchObject([question, { allowed, by }]);
+    }
+    const failed = { name: 'grant:at-home', verdict: 'a condition does not hold' };
+    const strangers = await ask({ action: 's3:GetObject', resource: 'cms:raw/top' });
+    expect(strangers.considered).toContainEqual(
+      expect.objectContaining({ ...failed, condition: 'IpAddress aws:SourceIp' }),
+    );
+  });
+
+  test('is for admins, of what is theirs, and tells nothing of another tenant', async () => {
+    const bob = { principal: 'atlas/bob', action: 's3:GetObject', resource: 'cms:raw/2026/x' };
+    expect((await ask(bob, 'alice')).code).toBe('AccessDenied');
+    expect((await ask(bob, 'audit')).code).toBe('AccessDenied');
+    expect((await ask(bob, 'chief')).code).toBe('AccessDenied');
+    // Neither names of buckets and mounts there nor principals are looked up.
+    const there = { ...bob, resource: 'theirs/x' };
+    const none = { ...bob, principal: 'atlas/nobody', resource: 'nowhere/x' };
+    const codes = [await ask(there), await ask(none)].map(({ code }) => code);
+    expect(codes).toEqual(['AccessDenied', 'AccessDenied']);
+    const native = { principal: 'atlas/bob', action: 'bursar:GetTenant' };
+    expect((await ask(native)).code).toBe('NoSuchTenant');
+    expect((await ask({ ...bob, principal: 'cms/nobody' })).code).toBe('NoSuchPrincipal');
+    expect((await ask({ ...bob, action: 's3:Get*' })).code).toBe('InvalidInput');
+    expect((await ask({ ...bob, resource: 'cms:raw' })).code).toBe('InvalidInput');
+    // A condition on a network would not hold for what is no address, and a denial by it be missed.
+    expect((await ask({ ...bob, source: '192.0.2.0/24' })).code).toBe('InvalidInput');
+  });
+});
