@@ -3,30 +3,15 @@
 
 import { nowMs } from '../core/clock.ts';
 import type { RequestServices } from '../gateway/services.ts';
-import type { Instruments } from '../instruments/instruments.ts';
-import type { MetricRegistry } from '../instruments/metric-registry.ts';
-import type { OperatorLog } from '../instruments/operator-log.ts';
 import { ProbeMetrics } from '../instruments/probe-metrics.ts';
 import { probeSizes, retryPauseMs } from '../instruments/sample.ts';
-import type { Directory } from '../state/directory.ts';
-import { type Closers, opened } from './closers.ts';
+import type { Base } from './base.ts';
+import { opened } from './closers.ts';
 import type { DataFolder } from './folder/data-folder.ts';
 import { ProbeAccount } from './probe-account.ts';
 import { ProbeSupervisor } from './probe-supervisor.ts';
 import type { ProbeJob } from './processes/probe-job.ts';
 import type { Config } from './settings/config.ts';
-
-export interface ProbeParts {
-  rooms: RequestServices;
-  folder: DataFolder;
-  directory: Directory;
-  instruments: Instruments;
-  registry: MetricRegistry;
-  log: OperatorLog;
-  /** Where the gateway listens. */
-  endpoint: string;
-  closers: Closers;
-}
 
 /** So long one process measures; the next finds stores that have come since. */
 const runMs = 24 * 3600 * 1000;
@@ -35,21 +20,25 @@ const pauseMs = { min: 60_000, max: 3600_000 };
 const repeatMsMin = 24 * 3600 * 1000;
 const toldMax = 100;
 
-/** Begins to probe, where that is asked for; when the gateway listens. */
-export function startProbe(config: Config, given: ProbeParts): void {
-  const { rooms, folder, directory, instruments, registry, log, closers } = given;
+/** Begins to probe, where that is asked for, when the gateway listens at `endpoint`. */
+export function startProbe(
+  { config, folder, closers, instruments, metrics: { registry }, log }: Base,
+  services: RequestServices,
+  endpoint: string,
+): void {
   const metrics = new ProbeMetrics(registry);
   if (!config.probe) return;
   const { sealer } = folder;
   const onProblem = onceADay((text) => log.warn('the probe', text));
+  const { directory } = services;
   const spendMax = config.probeSpendMax;
-  const account = new ProbeAccount({ rooms, directory, sealer, spendMax, onProblem });
+  const account = new ProbeAccount({ services, directory, sealer, spendMax, onProblem });
   const supervisor = new ProbeSupervisor({
     prepare: async () => {
       const credentials = await account.ensure();
       const places = await account.ensureBuckets();
       if (places.length === 0) throw new Error('no store is ready to be measured');
-      return jobOf(config, { folder, endpoint: given.endpoint, credentials, places });
+      return jobOf(config, { folder, endpoint, credentials, places });
     },
     underWay: () => instruments.underWay,
     onSample: (sample) => metrics.add(sample),

@@ -2,10 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { MetricRegistry, Values } from '../instruments/metric-registry.ts';
-import type { OperatorLog } from '../instruments/operator-log.ts';
 import { BackupSchedule, type ScheduleState } from './backup-schedule.ts';
-import { type Closers, opened } from './closers.ts';
-import type { DataFolder } from './folder/data-folder.ts';
+import type { Base } from './base.ts';
+import { opened } from './closers.ts';
 import type { Config } from './settings/config.ts';
 import {
   type ShippingOptions,
@@ -14,27 +13,6 @@ import {
 } from './shipping-supervisor.ts';
 
 const retryMs = 5 * 60_000;
-
-type BackupSettings = Pick<
-  Config,
-  | 'backupTo'
-  | 'backupEveryMs'
-  | 'backupKeep'
-  | 'backupShipEveryMs'
-  | 'backupEndpoint'
-  | 'backupRegion'
-  | 'backupPathStyle'
-  | 'kmsKey'
-  | 'kmsRegion'
-  | 'kmsEndpoint'
->;
-
-interface Parts {
-  folder: DataFolder;
-  registry: MetricRegistry;
-  log: OperatorLog;
-  closers: Closers;
-}
 
 type Wants = Pick<ShippingOptions, 'onBackupWanted' | 'onCommitWanted'>;
 
@@ -49,8 +27,8 @@ export interface Backups {
  * too. Undefined: nothing is to be shipped. Throws `CommandFailure` where the settings do not fit.
  */
 export function openShipping(
-  config: BackupSettings,
-  { folder, registry, log, closers, ...wants }: Parts & Wants,
+  { config, folder, closers, log, metrics: { registry } }: Base,
+  wants: Wants,
 ): ShippingSupervisor | undefined {
   const { backupTo: place, backupShipEveryMs: everyMs } = config;
   if (everyMs === undefined) {
@@ -73,14 +51,8 @@ export function openShipping(
 
 /** Undefined: none are asked for. Throws `CommandFailure` where the settings do not fit. */
 export function scheduleBackups(
-  config: BackupSettings,
-  {
-    folder,
-    registry,
-    log,
-    closers,
-    shipping,
-  }: Parts & { shipping: ShippingSupervisor | undefined },
+  { config, folder, closers, log, metrics: { registry } }: Base,
+  shipping: ShippingSupervisor | undefined,
 ): BackupSchedule | undefined {
   const { backupTo: place, backupEveryMs: everyMs, backupKeep } = config;
   if (place === undefined) {
@@ -127,7 +99,7 @@ export function endBackups({ schedule, shipping }: Backups): void {
 const begunMsMax = 10_000;
 const dayMs = 24 * 3600_000;
 
-function placeFlags({ backupEndpoint, backupRegion, backupPathStyle }: BackupSettings) {
+function placeFlags({ backupEndpoint, backupRegion, backupPathStyle }: Config) {
   return {
     ...(backupEndpoint !== undefined && { s3Endpoint: backupEndpoint }),
     ...(backupRegion !== undefined && { s3Region: backupRegion }),
@@ -135,7 +107,7 @@ function placeFlags({ backupEndpoint, backupRegion, backupPathStyle }: BackupSet
   };
 }
 
-function placeArgs({ backupEndpoint, backupRegion, backupPathStyle }: BackupSettings): string[] {
+function placeArgs({ backupEndpoint, backupRegion, backupPathStyle }: Config): string[] {
   return [
     ...(backupEndpoint === undefined ? [] : ['--s3-endpoint', backupEndpoint]),
     ...(backupRegion === undefined ? [] : ['--s3-region', backupRegion]),
@@ -143,7 +115,7 @@ function placeArgs({ backupEndpoint, backupRegion, backupPathStyle }: BackupSett
   ];
 }
 
-function kmsArgs({ kmsKey, kmsRegion, kmsEndpoint }: BackupSettings): string[] {
+function kmsArgs({ kmsKey, kmsRegion, kmsEndpoint }: Config): string[] {
   return [
     ...(kmsKey === undefined ? [] : ['--kms-key', kmsKey]),
     ...(kmsRegion === undefined ? [] : ['--kms-region', kmsRegion]),

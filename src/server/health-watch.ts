@@ -1,6 +1,6 @@
-// What the health of a gateway is made of (`gateway/health.ts`): its rooms are asked, and where
-// nothing was written lately, writing is tried. Invariant: however many ask, each thing is tried at
-// most once a second, and nobody waits for a trial that hangs.
+// What the health of a gateway is judged by (`gateway/health.ts`): its services are asked, and
+// where nothing was written lately, writing is tried. Invariant: however many ask, each thing is
+// tried at most once a second, and nobody waits for a trial that hangs.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isStoreUsed } from '../catalog/stores.ts';
 import { isoTime, monotonicMs } from '../core/clock.ts';
@@ -20,7 +20,7 @@ import { freeBytesOf, healthOf } from './stores.ts';
 export type GatheredFacts = Omit<HealthFacts, 'isUndamaged'>;
 
 export interface HealthParts {
-  rooms: Pick<RequestServices, 'read' | 'ledger' | 'stores' | 'log' | 'diskRoom'>;
+  services: Pick<RequestServices, 'read' | 'ledger' | 'stores' | 'log' | 'diskRoom'>;
   folder: Pick<DataFolder, 'databaseFile'>;
   local: Pick<LocalStore, 'tryWriting'>;
   /** Those that are made by themselves. */
@@ -46,9 +46,9 @@ export class HealthWatch {
 
   constructor(parts: HealthParts) {
     this.#parts = parts;
-    const { rooms, local, folder } = parts;
+    const { services, local, folder } = parts;
     this.#databaseFreeBytes = freeBytesOf(folder.databaseFile);
-    this.#writing = trial(() => rooms.ledger.tryWriting());
+    this.#writing = trial(() => services.ledger.tryWriting());
     this.#writingLocally = trial(() => local.tryWriting());
   }
 
@@ -59,7 +59,7 @@ export class HealthWatch {
 
   /** `detail` is for operators. Never rejects, and takes little more than a second at most. */
   async look(): Promise<{ facts: GatheredFacts; detail: Record<string, unknown> }> {
-    const { ledger, log, stores } = this.#parts.rooms;
+    const { ledger, log, stores } = this.#parts.services;
     const [canRead, isWritten, found] = await Promise.all([
       this.#canRead(),
       this.#writing(),
@@ -103,7 +103,7 @@ export class HealthWatch {
 
   async #canRead(): Promise<boolean> {
     try {
-      await this.#parts.rooms.read.get('SELECT 1 FROM gateway LIMIT 1');
+      await this.#parts.services.read.get('SELECT 1 FROM gateway LIMIT 1');
       return true;
     } catch {
       return false;
@@ -111,7 +111,7 @@ export class HealthWatch {
   }
 
   async #lookAtStores(): Promise<StoreFacts[]> {
-    const views = this.#parts.rooms.stores.all();
+    const views = this.#parts.services.stores.all();
     const looks = views.map((view) =>
       view.number === localStore ? this.#lookAtLocal(view) : remoteFacts(view),
     );
@@ -120,7 +120,7 @@ export class HealthWatch {
 
   /** null: nothing is in it, and nothing would come to it. */
   async #lookAtLocal({ name, ready }: StoreView): Promise<StoreFacts | null> {
-    const { read, stores, diskRoom } = this.#parts.rooms;
+    const { read, stores, diskRoom } = this.#parts.services;
     const isUsed = await isStoreUsed(read, localStore).catch(() => true);
     if (!isUsed && stores.defaultName !== name) return null;
     const canWrite = ready && (await this.#writingLocally());

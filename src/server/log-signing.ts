@@ -3,33 +3,24 @@
 // and, as far as they answer, with what the witnesses have seen.
 import { listLogKeys } from '../audit/log/log-keys.ts';
 import { readLogSize, storedTiles } from '../audit/log/stored-tiles.ts';
-import type { Reader } from '../core/database.ts';
 import type { LogHead } from '../gateway/log-head.ts';
 import { Witnesses } from '../gateway/witnesses.ts';
 import type { OperatorLog } from '../instruments/operator-log.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { LogKeyFile } from '../ledger/log-key-file.ts';
-import type { DataFolder } from './folder/data-folder.ts';
-import { compareWithKept } from './folder/kept-checkpoint.ts';
-import type { Config } from './settings/config.ts';
-
-export interface LogParts {
-  config: Pick<Config, 'witnesses' | 'logOrigin'>;
-  folder: Pick<DataFolder, 'keptCheckpointFile' | 'logKeysFile'>;
-  ledger: Ledger;
-  read: Reader;
-  head: LogHead;
-  operatorLog: OperatorLog;
-}
+import type { Base } from './base.ts';
+import { opened } from './closers.ts';
+import { CheckpointKeeper, compareWithKept } from './folder/kept-checkpoint.ts';
+import type { OpenLedger } from './opened-ledger.ts';
 
 /** A start waits so long for witnesses, in which the log is not served. */
 const firstRoundMs = 3000;
 
 /** Signs the log from now on, unless it is not what was signed before: then the head says why. */
 export async function beginSigning(
-  parts: LogParts,
+  { config, folder, closers, log: operatorLog }: Base,
+  { ledger, read, head }: OpenLedger,
 ): Promise<{ logKeys: LogKeyFile; witnesses: Witnesses }> {
-  const { config, folder, ledger, read, head, operatorLog } = parts;
   const { logOrigin: named } = config;
   const logKeys = await LogKeyFile.open({ path: folder.logKeysFile, read, origin: named });
   const tiles = storedTiles(read);
@@ -46,18 +37,32 @@ export async function beginSigning(
   }
   const onError = (error: unknown) => operatorLog.warn('witnesses were not asked', error);
   const options = { witnesses: config.witnesses ?? [], head, read, tiles, ledger, onError };
-  return { logKeys, witnesses: await Witnesses.open(options, firstRoundMs) };
+  const witnesses = opened(closers, await Witnesses.open(options, firstRoundMs));
+  return { logKeys, witnesses };
+}
+
+/** What is to be done with each checkpoint that was signed: the newest is kept in the folder. */
+export function keepCheckpoints(
+  { folder, closers, log }: Base,
+  head: LogHead,
+): (note: string) => void {
+  const onError = (error: unknown) => log.warn('the checkpoint was not kept', error);
+  const keeper = opened(closers, new CheckpointKeeper(folder.keptCheckpointFile, onError));
+  return (note) => {
+    head.receive(note);
+    if (head.note === note) keeper.keep(note);
+  };
 }
 
 /** To the operator's log; from then on the ledger signs nothing. */
 export function announceRefusal(
   reason: string,
-  { ledger, operatorLog }: { ledger: Pick<Ledger, 'signLog'>; operatorLog: OperatorLog },
+  { ledger, log }: { ledger: Pick<Ledger, 'signLog'>; log: OperatorLog },
 ): void {
-  operatorLog.warn(
+  log.warn(
     `the audit log is not signed, and writes are refused: ${reason}. ` +
       'See "bursar log fork-point" and docs/admin/restore.md.',
   );
-  // Where that fails, what it signs is received no more all the same.
+  // Where that fails, the head still takes no checkpoint that the ledger signs.
   ledger.signLog([]).catch(() => {});
 }

@@ -1,42 +1,92 @@
-// The database, opened: what requests are decided by is read into memory while the ledger verifies
-// it, and what is not authentic is told to whom it concerns.
+// The ledger, opened, with all that hears what it tells. What requests are decided by is read into
+// memory while the ledger verifies it, and who relies on what is not authentic is not served.
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { onlyPrivate } from '../authz/oidc/address-policy.ts';
-import { type OpenDatabase, openDatabase } from '../core/database.ts';
+import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { defaultTenant, rootPrincipal } from '../core/principal.ts';
 import { verifyReads } from '../core/seals/sealed-views.ts';
+import { AlarmNotifier } from '../gateway/alarms/alarm-notifier.ts';
+import { AlteredRecords } from '../gateway/altered-records.ts';
 import { type CorsRules, readCorsRules } from '../gateway/cors.ts';
-import type { Distrust } from '../gateway/distrust.ts';
-import type { OperatorLog } from '../instruments/operator-log.ts';
+import { Distrust } from '../gateway/distrust.ts';
+import { LogHead } from '../gateway/log-head.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { SealWatch } from '../ledger/seal-watch.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
 import { State } from '../state/state.ts';
-import type { Closers } from './closers.ts';
-import type { DataFolder } from './folder/data-folder.ts';
-import type { StorePrices } from './folder/store-prices.ts';
-import type { Config } from './settings/config.ts';
+import { type Backups, endBackups, openShipping } from './backups.ts';
+import type { Base } from './base.ts';
+import { opened } from './closers.ts';
+import { StorePrices } from './folder/store-prices.ts';
+import { announceRefusal, keepCheckpoints } from './log-signing.ts';
+
+export interface OpenLedger {
+  ledger: Ledger;
+  /** Committed state, read-only. */
+  read: Reader;
+  state: State<CorsRules>;
+  prices: StorePrices;
+  distrust: Distrust;
+  sealWatch: SealWatch;
+  altered: AlteredRecords;
+  /** The newest checkpoint of the log, and whether the log is signed. */
+  head: LogHead;
+  /** Shipping only: backups are scheduled when the stores are open. */
+  backups: Backups;
+  /** Until it is called, alarms wait in the database. */
+  startAlarms(): Promise<AlarmNotifier>;
+}
+
+export async function openLedger(base: Base): Promise<OpenLedger> {
+  const { config, folder, closers, log, metrics } = base;
+  const prices = new StorePrices(config, Date.now());
+  const backups: Backups = {};
+  const distrust = new Distrust();
+  const altered = new AlteredRecords();
+  const head = new LogHead((reason) => {
+    announceRefusal(reason, { ledger, log });
+    endBackups(backups);
+  });
+  const onCheckpoint = keepCheckpoints(base, head);
+  backups.shipping = openShipping(base, {
+    onBackupWanted: () => backups.schedule?.wantNow(),
+    // Health tells the operator where this fails.
+    onCommitWanted: () => void ledger.tryWriting().catch(() => false),
+  });
+  let notifier: AlarmNotifier | undefined;
+  const onAlarms = (alarms: readonly Alarm[]): void => {
+    for (const { percent } of alarms) metrics.countAlarm(percent);
+    notifier?.tell(alarms);
+  };
+  const told = { prices, distrust, altered, onAlarms, onCheckpoint };
+  const { ledger, read, state, sealWatch } = await openDatabases(base, told);
+  const startAlarms = async (): Promise<AlarmNotifier> => {
+    notifier = await AlarmNotifier.open({
+      ...{ read, ledger, sealer: folder.sealer, policy: onlyPrivate(config.privateWebhooks ?? []) },
+      onError: (error) => log.warn('alarms were not told', error),
+      onProblem: (text) => log.warn(text),
+    });
+    return opened(closers, notifier);
+  };
+  return {
+    ...{ ledger, read, state, sealWatch, prices, distrust, altered, head, backups, startAlarms },
+  };
+}
 
 const readCacheKib = 64 * 1024;
 
 /**
  * Opens the database for writing and for reading. What requests are decided by is read while it is
- * verified, and stays as it is for so long; what is read later is verified when it is read.
+ * verified, and does not change meanwhile; what is read later is verified when it is read.
  */
-export async function openLedger(
-  config: Config,
-  given: {
-    folder: DataFolder;
-    closers: Closers;
-    distrust: Distrust;
-    prices: StorePrices;
-    log: OperatorLog;
+async function openDatabases(
+  { config, folder, closers, log }: Base,
+  told: Pick<OpenLedger, 'prices' | 'distrust' | 'altered'> & {
     onAlarms: (alarms: readonly Alarm[]) => void;
     onCheckpoint: (note: string) => void;
-    onAltered: (index: number) => void;
   },
-) {
-  const { folder, closers, prices, log, distrust, onAlarms, onCheckpoint, onAltered } = given;
+): Promise<Pick<OpenLedger, 'ledger' | 'read' | 'state' | 'sealWatch'>> {
+  const { prices, distrust, altered, onAlarms, onCheckpoint } = told;
   const { databaseFile: path, rootKeys, keyring, sealer } = folder;
   const unreadable: unknown[] = [];
   let db: OpenDatabase | undefined;
@@ -50,7 +100,7 @@ export async function openLedger(
       onUnreadable: (error) => unreadable.push(error),
     });
   };
-  const watch = new SealWatch({
+  const sealWatch = new SealWatch({
     check: () => ({ path, rootKeys: rootKeys.keys }),
     onChecked: (unsealed) => distrust.replace(unsealed),
     onError: (error) => log.warn('rights were not verified', error),
@@ -59,32 +109,32 @@ export async function openLedger(
     path,
     load,
     onUnsealed: (unsealed) => distrust.add(unsealed),
-    onTouched: () => watch.begin(),
+    onTouched: () => sealWatch.begin(),
     rootKeys: rootKeys.keys,
     priceBooks: [...prices.books],
-    // Nothing can be answered for any more: what was not acknowledged may or may not be stored.
+    // Whether what was not acknowledged is stored, nobody knows any more.
     onFatal: (reason) => log.stop(`the ledger cannot go on, stopping: ${reason}`),
     onFailure: (reason) => log.warn('a commit failed', reason),
     onAlarms,
     onCheckpoint,
-    onAltered: (indexes) => indexes.forEach(onAltered),
+    onAltered: (indexes) => indexes.forEach(altered.found),
   }).catch((error: unknown) => {
     db?.close();
     throw error;
   });
-  // Who reads closes first: the ledger then brings what is in SQLite's log into the file.
+  // Readers close first: the ledger then moves what is in SQLite's log into the database file.
   closers.push(() => ledger.close());
   closers.push(() => db?.close());
-  closers.push(() => watch.close());
+  closers.push(() => sealWatch.close());
   if (!db || !state) throw new Error('nothing was read');
   if (unreadable.length > 0 && distrust.found.length === 0) throw unreadable[0];
   verifyReads(db, keyring);
   ledger.feed.subscribe(state);
-  return { ledger, sealWatch: watch, read: db.tx, state };
+  return { ledger, sealWatch, read: db.tx, state };
 }
 
-/** Who finds that rows are not authentic is nobody who asked: the records name no access key. */
-export function recordUnsealed(distrust: Distrust, ledger: Ledger): void {
+/** Records each row that is not authentic. Nobody asked for that, so no access key is named. */
+export function recordUnsealed({ distrust, ledger }: OpenLedger): void {
   distrust.onFound(({ table, tenant, row, scope }) => {
     ledger.record({
       change: { kind: 'none' },

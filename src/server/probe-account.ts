@@ -26,10 +26,10 @@ import { type ProbePlace, tellPrices } from './processes/probe-place.ts';
 export const probePrincipal = 'probe';
 const account = `principal:${principalId(defaultTenant, probePrincipal)}`;
 
-type ProbeRooms = Pick<RequestServices, 'read' | 'ledger' | 'journals' | 'stores' | 'bookOf'>;
+type ProbeServices = Pick<RequestServices, 'read' | 'ledger' | 'journals' | 'stores' | 'bookOf'>;
 
 export interface ProbeAccountOptions {
-  rooms: ProbeRooms;
+  services: ProbeServices;
   directory: Directory;
   sealer: Sealer;
   /** Per calendar month. */
@@ -62,11 +62,11 @@ export class ProbeAccount {
 
   /** A bucket of its own in each store that is ready. */
   async ensureBuckets(): Promise<ProbePlace[]> {
-    const { rooms } = this.#options;
+    const { services } = this.#options;
     const places: ProbePlace[] = [];
-    for (const { number, name, ready, isConfigured } of rooms.stores.all()) {
+    for (const { number, name, ready, isConfigured } of services.stores.all()) {
       const bucket = `bursar-probe-${number}`;
-      const found = await findBucket(rooms.read, defaultTenant, bucket);
+      const found = await findBucket(services.read, defaultTenant, bucket);
       if (found && (found.owner !== probePrincipal || found.store !== number)) {
         this.#options.onProblem(`${bucket} is another's bucket, so ${name} is not measured`);
         continue;
@@ -74,7 +74,7 @@ export class ProbeAccount {
       if (!found && (!ready || !isConfigured)) continue;
       if (!found) await this.#makeBucket(bucket, number);
       if (!ready) continue;
-      const prices = tellPrices(rooms.bookOf(number), usualClass);
+      const prices = tellPrices(services.bookOf(number), usualClass);
       places.push({ bucket, name: `gateway, store ${name}`, prices });
     }
     return places;
@@ -114,8 +114,8 @@ export class ProbeAccount {
   }
 
   async #limit(): Promise<void> {
-    const { rooms, spendMax } = this.#options;
-    const before = await readLimits(rooms.read, account);
+    const { services, spendMax } = this.#options;
+    const before = await readLimits(services.read, account);
     const month = formatUsd(spendMax);
     if (before?.spend?.month === month) return;
     const limits: Limits = { ...before, spend: { ...before?.spend, month } };
@@ -126,15 +126,15 @@ export class ProbeAccount {
   }
 
   async #makeBucket(name: string, store: number): Promise<void> {
-    const { rooms } = this.#options;
+    const { services } = this.#options;
     const owner = probePrincipal;
     const change = { kind: 'createBucket', tenant: defaultTenant, name, owner, store } as const;
-    rooms.journals.admit(store, change, 'Unversioned');
-    const told = { owner, store: rooms.stores.nameOf(store) };
+    services.journals.admit(store, change, 'Unversioned');
+    const told = { owner, store: services.stores.nameOf(store) };
     const committed = await this.#commit(change, {
       ...{ action: 's3:CreateBucket', bucket: name, change: told },
     });
-    await rooms.journals.confirm(store, change, committed);
+    await services.journals.confirm(store, change, committed);
   }
 
   async #changeIdentity(action: string, collection: string, change: IdentityChange): Promise<void> {
@@ -148,7 +148,7 @@ export class ProbeAccount {
     change: Change,
     told: Record<string, unknown> & { action: string },
   ): Promise<Extract<CommitResult, { ok: true }>> {
-    const result = await this.#options.rooms.ledger.commit({
+    const result = await this.#options.services.ledger.commit({
       change,
       charge: null,
       record: draftRecord(unasked(defaultTenant, rootPrincipal), ownOrigin(), {

@@ -3,12 +3,15 @@
 // the work, and a secret that was written to the credentials file is the one that works. So a
 // generated key is written to the file first and committed from there; a given one is committed
 // first, as the start that gave it may be the last that knows it.
+import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { accessKeyContext } from '../authz/key-rows.ts';
 import { CommandFailure } from '../core/command-failure.ts';
+import { Refusal } from '../core/errors.ts';
 import { newAccessKeyId, newSecretAccessKey } from '../core/ids.ts';
 import { defaultTenant, principalId, rootPrincipal } from '../core/principal.ts';
-import type { Sealer } from '../core/sealing.ts';
-import type { IdentityChange } from '../ledger/commands/identities.ts';
+import { accountOf } from '../ledger/commands/index.ts';
+import type { Journals } from '../ledger/journal/journals.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Directory } from '../state/directory.ts';
 import {
   type Credentials,
@@ -16,6 +19,7 @@ import {
   readCredentials,
   writeCredentials,
 } from './folder/credentials-file.ts';
+import type { DataFolder } from './folder/data-folder.ts';
 import type { Config } from './settings/config.ts';
 
 export interface RootKey {
@@ -28,23 +32,22 @@ export type Reached = Pick<Credentials, 'endpoint' | 'adminUrl'>;
 
 export interface RootKeyOptions {
   config: Pick<Config, 'rootAccessKey' | 'rootSecretKey' | 'region'>;
+  folder: Pick<DataFolder, 'sealer' | 'credentialsFile'>;
   directory: Directory;
-  sealer: Sealer;
-  credentialsFile: string;
-  /** Commits the change with a record. Throws `Refusal`. */
-  commit(change: IdentityChange): Promise<void>;
+  ledger: Ledger;
+  journals: Journals;
 }
 
 /** Makes sure that there is an operator who can sign in. */
 export async function ensureRootKey(options: RootKeyOptions): Promise<void> {
-  const { config, directory, credentialsFile } = options;
+  const { config, directory, folder } = options;
   const { rootAccessKey: id, rootSecretKey: secret } = config;
   if (id !== undefined && secret !== undefined) {
     await ensureGivenKey(options, { id, secret });
     return;
   }
   if (await directory.hasOperatorKey()) return;
-  const key = readRootKey(credentialsFile) ?? {
+  const key = readRootKey(folder.credentialsFile) ?? {
     id: newAccessKeyId(),
     secret: newSecretAccessKey(),
   };
@@ -57,13 +60,13 @@ export async function ensureRootKey(options: RootKeyOptions): Promise<void> {
  * somebody removed, is left as it is, unless the key was given.
  */
 export async function announceEndpoint(options: RootKeyOptions, reached: Reached): Promise<void> {
-  const { config, directory, credentialsFile } = options;
+  const { config, directory, folder } = options;
   const { rootAccessKey: id, rootSecretKey: secret } = config;
   if (id !== undefined && secret !== undefined) {
     writeKey(options, { id, secret }, reached);
     return;
   }
-  const key = readRootKey(credentialsFile);
+  const key = readRootKey(folder.credentialsFile);
   if (key && (await works(directory, key))) writeKey(options, key, reached);
 }
 
@@ -87,14 +90,25 @@ async function works(directory: Directory, key: RootKey): Promise<boolean> {
   );
 }
 
-async function putRootKey(options: RootKeyOptions, key: RootKey): Promise<void> {
-  const { sealer } = options;
-  const context = accessKeyContext(defaultTenant, rootPrincipal, key.id);
-  await options.commit({
-    kind: 'putRootKey',
-    id: key.id,
-    sealedSecret: sealer.seal(Buffer.from(key.secret, 'utf8'), context),
+/** The gateway itself asks for it, so its record names no access key. Throws `Refusal`. */
+async function putRootKey(options: RootKeyOptions, { id, secret }: RootKey): Promise<void> {
+  const { folder, ledger, journals } = options;
+  const context = accessKeyContext(defaultTenant, rootPrincipal, id);
+  const sealedSecret = folder.sealer.seal(Buffer.from(secret, 'utf8'), context);
+  const change = { kind: 'putRootKey', id, sealedSecret } as const;
+  const result = await ledger.commit({
+    change,
+    charge: null,
+    record: draftRecord(unasked(defaultTenant, rootPrincipal), ownOrigin(), {
+      action: 'bursar:PutRootKey',
+      target: `tenants/${defaultTenant}/principals/${rootPrincipal}`,
+      change: accountOf(change),
+      status: 200,
+    }),
   });
+  if (!result.ok) throw new Refusal(result.code);
+  // The start does not wait for stores that are away.
+  void journals.confirmEverywhere(change, result.index);
 }
 
 function readRootKey(credentialsFile: string): RootKey | undefined {
@@ -105,7 +119,7 @@ function readRootKey(credentialsFile: string): RootKey | undefined {
 }
 
 function writeKey(options: RootKeyOptions, key: RootKey, reached: Reached): void {
-  writeCredentials(options.credentialsFile, {
+  writeCredentials(options.folder.credentialsFile, {
     accessKeyId: key.id,
     secretAccessKey: key.secret,
     region: options.config.region,

@@ -1,4 +1,4 @@
-// What the rooms tell the instruments, put together.
+// What queues, caches, backlogs and files are measured by: the services of requests, asked.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { countArchivedTiles } from '../audit/archive/archived-tiles.ts';
@@ -9,7 +9,6 @@ import { countEnded, readCondemned, readIntents, readUntold } from '../catalog/b
 import type { Reader } from '../core/database.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
 import type { RequestServices } from '../gateway/services.ts';
-import type { MetricRegistry } from '../instruments/metric-registry.ts';
 import {
   type Backlog,
   type Gauges,
@@ -26,11 +25,10 @@ import { BudgetShares } from '../quota/budget-shares.ts';
 import { nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import type { BufferPool } from '../tiering/buffer-pool.ts';
 import type { DigestPool } from '../tiering/digest-pool.ts';
-import type { DataFolder } from './folder/data-folder.ts';
+import type { Base } from './base.ts';
 
 export interface WatchedParts {
-  rooms: RequestServices;
-  folder: Pick<DataFolder, 'path' | 'databaseFile'>;
+  services: RequestServices;
   buffers: BufferPool;
   digests: DigestPool;
   archiver: Pick<Archiver, 'lateMs'>;
@@ -44,9 +42,9 @@ const countedMax = 10_000;
 /** Their rows are large. */
 const endedCountedMax = 1000;
 
-export function watchServices(registry: MetricRegistry, parts: WatchedParts): void {
-  const { rooms, folder, buffers, digests } = parts;
-  const { ledger, read, desk, stores, intents } = rooms;
+export function watchServices({ folder, metrics: { registry } }: Base, parts: WatchedParts): void {
+  const { services, buffers, digests } = parts;
+  const { ledger, read, desk, stores, intents } = services;
   watchLedger(registry, ledger);
   watchQueues(registry, {
     ledger: () => ledger.load.waiting,
@@ -72,8 +70,8 @@ export function watchServices(registry: MetricRegistry, parts: WatchedParts): vo
   watchNumbers(registry, { ...numbersOfMemory(parts), ...numbersOfRecords(parts) });
 }
 
-function numbersOfMemory({ rooms, buffers }: WatchedParts): Gauges {
-  const { desk, diskRoom, grants, intents, leases } = rooms;
+function numbersOfMemory({ services, buffers }: WatchedParts): Gauges {
+  const { desk, diskRoom, grants, intents, leases } = services;
   return {
     bursar_buffers_in_use: ['Chunk buffers that have an owner.', () => buffers.inUse],
     bursar_buffers: ['Chunk buffers that there may be, 256 KiB each.', () => buffers.slots],
@@ -97,7 +95,7 @@ function numbersOfMemory({ rooms, buffers }: WatchedParts): Gauges {
   };
 }
 
-function numbersOfRecords({ rooms: { read }, archiver, search }: WatchedParts): Gauges {
+function numbersOfRecords({ services: { read }, archiver, search }: WatchedParts): Gauges {
   return {
     bursar_archived_records: [
       'Records that have left the database for the archive.',

@@ -2,23 +2,22 @@
 import { statfsSync } from 'node:fs';
 import { listStores } from '../catalog/stores.ts';
 import { monotonicMs } from '../core/clock.ts';
-import type { Reader } from '../core/database.ts';
 import type { StoreList } from '../gateway/store-list.ts';
-import type { OperatorLog } from '../instruments/operator-log.ts';
-import type { StoreMeters } from '../instruments/store-meter.ts';
-import type { BackendUpkeep } from '../ledger/backend-upkeep.ts';
+import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import { LocalStore } from '../tiering/stores/local-store.ts';
 import { Stores } from '../tiering/stores/stores.ts';
-import { type Closers, opened } from './closers.ts';
+import type { Base } from './base.ts';
+import { opened } from './closers.ts';
 import type { DataFolder } from './folder/data-folder.ts';
 import { checkLocalPlace } from './folder/local-place.ts';
+import type { OpenLedger } from './opened-ledger.ts';
 import { RemoteStores, reasonOf } from './remote-stores.ts';
-import type { Config } from './settings/config.ts';
 import { chooseStores } from './settings/store-settings.ts';
 
+/** A start waits so long for the journals in S3 stores, in which the log is not served. */
+const firstLookMs = 3000;
 /** For what stores are still told once all requests have ended: as long as a journal waits. */
 const storeEndMsMax = 10_000;
 
@@ -27,27 +26,17 @@ export interface OpenStores {
   stores: Stores;
   storeList: RemoteStores;
   journals: Journals;
+  /** Not begun: it commits, which is for when the log may be signed. */
+  upkeep: BackendUpkeep;
 }
 
 /** Opens the local store, those that are configured, and their journals. */
 export async function openStores(
-  config: Config,
-  parts: {
-    folder: DataFolder;
-    ledger: Ledger;
-    read: Reader;
-    upkeep: BackendUpkeep;
-    meters: StoreMeters;
-    log: OperatorLog;
-    closers: Closers;
-    /** Called where a store knows more than the database, and why that is so. */
-    onOlderCopy: (reason: string) => void;
-    /** The newest signed checkpoint of the log; null: there is none, or it is signed no more. */
-    newestNote: () => string | null;
-  },
+  { config, folder, closers, meters, log }: Base,
+  { ledger, read, prices, head }: OpenLedger,
 ): Promise<OpenStores> {
-  const { folder, ledger, read, closers, upkeep, meters, log } = parts;
-  const { onOlderCopy, newestNote } = parts;
+  // Closed after the stores and the journals in them, which it counts for.
+  const upkeep = opened(closers, new BackendUpkeep(ledger));
   await checkLocalPlace(read, folder.storeFolder);
   const local = await LocalStore.open(folder.storeFolder, {
     meter: meters.local,
@@ -81,6 +70,8 @@ export async function openStores(
     if (inUse.has(name)) numbersInUse.add(number);
     else await ledger.maintain({ kind: 'endTelling', store: number });
   }
+  const onOlderCopy = (reason: string) => head.refuse(reason);
+  const newestNote = () => head.note;
   const byNumber = new Map<number, Journal>();
   for (const store of storeList.gates) {
     const named = `the journal of store ${store.name}`;
@@ -94,12 +85,13 @@ export async function openStores(
     byNumber.set(store.number, await Journal.open(options));
   }
   journals = opened(closers, new Journals(byNumber, (store) => numbersInUse.has(store)));
-  return { local, stores: new Stores(local, storeList.gates), storeList, journals };
+  prices.enter(storeList.gates);
+  // Before anything is signed: a journal may show that the database is an older copy.
+  await journals.looked(firstLookMs);
+  return { local, stores: new Stores(local, storeList.gates), storeList, journals, upkeep };
 }
 
-/**
- * What hangs in a store must not keep a gateway that stops: a sweep goes on after the next start.
- */
+/** A sweep that hangs in a store must not keep a gateway from stopping. The next start goes on. */
 export function endSoon(storeList: RemoteStores): void {
   setTimeout(() => void storeList.close(), storeEndMsMax).unref();
 }

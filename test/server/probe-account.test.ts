@@ -16,8 +16,8 @@ it('has the limit of the setting at a start, and after that what administrators 
     },
   };
   // Its limit is gone whenever it is looked for.
-  const rooms = { read: { get: async () => undefined }, ledger, desk: { setLimits: () => {} } };
-  const options = { rooms, directory, sealer: {}, spendMax: 5_000_000_000_000n };
+  const services = { read: { get: async () => undefined }, ledger, desk: { setLimits: () => {} } };
+  const options = { services, directory, sealer: {}, spendMax: 5_000_000_000_000n };
   const account = new ProbeAccount(options as unknown as ProbeAccountOptions);
   const credentials = { accessKeyId: 'KEY', secretAccessKey: 'secret' };
   expect(await account.ensure()).toEqual(credentials);
@@ -30,11 +30,11 @@ it('has the limit of the setting at a start, and after that what administrators 
 it('leaves a bucket of somebody else alone, and says so', async () => {
   const store = { number: 1, name: 'local', ready: true, isConfigured: true };
   const said: string[] = [];
-  const rooms = {
+  const services = {
     read: { get: async () => ({ owner: 'ada', store: 1, objectLock: null, publicAccess: null }) },
     stores: { all: () => [store] },
   };
-  const options = { rooms, onProblem: (text: string) => said.push(text) };
+  const options = { services, onProblem: (text: string) => said.push(text) };
   const account = new ProbeAccount(options as unknown as ProbeAccountOptions);
   expect(await account.ensureBuckets()).toEqual([]);
   expect(said).toEqual(["bursar-probe-1 is another's bucket, so local is not measured"]);

@@ -1,0 +1,88 @@
+// What requests are served with, made of the ledger, the state that it keeps, and the stores.
+import { TokenUse } from '../authz/token-use.ts';
+import { monotonicMs } from '../core/clock.ts';
+import { Turns } from '../core/turns.ts';
+import { RecordFolding } from '../gateway/record-folding.ts';
+import type { RequestServices } from '../gateway/services.ts';
+import type { Witnesses } from '../gateway/witnesses.ts';
+import { IntentPool } from '../ledger/intent-pool.ts';
+import { DiskRoom } from '../quota/disk-room.ts';
+import { LeaseDesk } from '../quota/leases/lease-desk.ts';
+import { Rates } from '../quota/rates.ts';
+import { BufferPool } from '../tiering/buffer-pool.ts';
+import { DigestPool } from '../tiering/digest-pool.ts';
+import { ObjectReader } from '../tiering/object-reader.ts';
+import { ObjectWriter } from '../tiering/object-writer.ts';
+import { ReadLeases } from '../tiering/read-leases.ts';
+import type { Base } from './base.ts';
+import { opened } from './closers.ts';
+import type { Addresses } from './listening.ts';
+import type { OpenLedger } from './opened-ledger.ts';
+import { freeBytesOf, type OpenStores } from './stores.ts';
+
+/** Where bodies are on their way. */
+export interface Memory {
+  buffers: BufferPool;
+  digests: DigestPool;
+}
+
+export function openRequestServices(
+  base: Base,
+  parts: OpenLedger & OpenStores & { witnesses: Witnesses; addresses: Addresses },
+): { services: RequestServices; memory: Memory } {
+  const { config, folder, closers } = base;
+  const { ledger, read, state, distrust, prices, head } = parts;
+  const { stores, storeList, journals, upkeep, witnesses, addresses } = parts;
+  const tokenUse = opened(
+    closers,
+    new TokenUse({ write: (uses) => ledger.maintain({ kind: 'noteTokenUse', ...uses }) }),
+  );
+  const limits = openLimits(base, parts);
+  const buffers = new BufferPool({ bytesMax: config.bufferMemoryBytes });
+  const digests = opened(closers, new DigestPool({ buffers }));
+  const bodies = { keyring: folder.keyring, stores, digests, buffers };
+  const services = {
+    ...state,
+    ...limits,
+    ...{ read, ledger, distrust, tokenUse, witnesses, journals, upkeep },
+    log: head,
+    stores: storeList,
+    intents: new IntentPool(ledger),
+    writer: new ObjectWriter({ ...bodies, inlineBytesMax: config.inlineBytes }),
+    reader: new ObjectReader(bodies),
+    leases: new ReadLeases(),
+    diskRoom: new DiskRoom(freeBytesOf(folder.storeFolder)),
+    folding: new RecordFolding(config.refusalRecords),
+    bulkTurns: new Turns(),
+    bookOf: (store: number) => prices.bookOf(store),
+    publicUrl: () => addresses.publicUrl,
+    shareUrl: () => config.shareUrl ?? addresses.publicUrl,
+    cutsRevoked: config.revokedDownloads === 'cut',
+    region: config.region,
+    domains: config.domains ?? [],
+    storedPages: config.storedPages,
+  };
+  return { services, memory: { buffers, digests } };
+}
+
+const keepEveryMs = 1000;
+
+/** The limits that are kept in memory, as the ledger has them. */
+function openLimits(
+  { closers }: Pick<Base, 'closers'>,
+  { ledger, state }: Pick<OpenLedger, 'ledger' | 'state'>,
+): Pick<RequestServices, 'desk' | 'rates'> {
+  const desk = new LeaseDesk(ledger, monotonicMs);
+  const rates = new Rates();
+  state.limits.begin(desk, rates);
+  const timer = setInterval(() => {
+    rates.keep();
+    void desk.keep();
+  }, keepEveryMs);
+  timer.unref();
+  closers.push(() => {
+    clearInterval(timer);
+    return desk.close();
+  });
+  return { desk, rates };
+}
