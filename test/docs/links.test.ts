@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { Command } from 'commander';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { addCommands } from '#bursar/cli/command-table.js';
+import { treeFiles } from '../tooling/source-text.ts';
 import { anchorOf, blocksOf, type Page, proseOf, readPage, readPages, root } from './markdown.ts';
 
 const pages = readPages();
@@ -108,5 +109,20 @@ describe('pages', () => {
     expect(named.length).toBeGreaterThan(5);
     const missing = named.filter(({ target }) => !existsSync(join(root, target)));
     expect(missing).toEqual([]);
+  });
+
+  it('of how it is made name no file or folder that is not there, by the end of its path', () => {
+    const paths = treeFiles().map((path) => `/${path}`);
+    const isThere = (name: string): boolean =>
+      paths.some(
+        (path) => path.endsWith(`/${name}`) || path.includes(`/${name.replace(/\/?$/, '/')}`),
+      );
+    const name = /`((?!dist\/)[a-z][\w./-]*(?:\.ts|\.mjs|\w\/))`/g;
+    const named = ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/way-of-a-request.md'].flatMap(
+      (path) => [...readPage(path).text.matchAll(name)].map(([, one]) => String(one)),
+    );
+    expect(named.length).toBeGreaterThan(100);
+    const missing = [...named, 'gateway/gone.ts', 'gone/'].filter((one) => !isThere(one));
+    expect(missing).toEqual(['gateway/gone.ts', 'gone/']);
   });
 });
