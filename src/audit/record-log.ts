@@ -10,23 +10,28 @@ import { type RecordDraft, type RecordSeal, renderRecord } from './record.ts';
 
 /** The number of salts that are taken from the system at once. */
 const saltsMax = 256;
+/** Told of each record, in the transaction that appends it. */
+export type OnAppend = (draft: RecordDraft, seal: RecordSeal) => void;
+
 /** Tenants whose pseudonyms are kept in memory. */
 const tenantsMax = 100_000;
 
 export class RecordLog {
   readonly #tx: Tx;
+  readonly #onAppend: OnAppend | undefined;
   readonly #tree: LogAppender;
   readonly #salts = Buffer.alloc(saltsMax * saltBytes);
   #nextSalt = saltsMax;
   readonly #pseudonyms = new Map<string, string>();
 
-  private constructor(tx: Tx, tree: LogAppender) {
+  private constructor(tx: Tx, tree: LogAppender, onAppend?: OnAppend) {
     this.#tx = tx;
+    this.#onAppend = onAppend;
     this.#tree = tree;
   }
 
-  static async open(tx: Tx): Promise<RecordLog> {
-    return new RecordLog(tx, await LogAppender.open(tx));
+  static async open(tx: Tx, onAppend?: OnAppend): Promise<RecordLog> {
+    return new RecordLog(tx, await LogAppender.open(tx), onAppend);
   }
 
   /** Records, with those that are not committed yet. */
@@ -65,6 +70,7 @@ export class RecordLog {
       record,
     );
     this.#tree.append(hashLeaf(leaf));
+    this.#onAppend?.(draft, seal);
   }
 
   /** Before each commit: what is in memory becomes durable with it. */

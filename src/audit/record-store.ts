@@ -15,7 +15,7 @@ import {
   saltOf,
 } from './archive/archived-tiles.ts';
 import { openPacked, type PackedRecord, parsePart } from './archive/pack.ts';
-import { commitTo, isRecorded } from './leaf.ts';
+import { commitTo, isRecorded, recordContent, textOfContent } from './leaf.ts';
 import { tileWidth } from './log/merkle.ts';
 
 export interface KeptRecord {
@@ -152,8 +152,8 @@ export class RecordStore {
    * `readRecord` does.
    */
   async readTexts(from: number, max: number): Promise<KeptText[]> {
-    const rows = await this.#read.all<TextRow>(
-      `SELECT idx AS "index", commitment, salt, record FROM records
+    const rows = await this.#read.all<{ index: number; content: Buffer | null }>(
+      `SELECT idx AS "index", ${recordContent} AS content FROM records
         WHERE idx >= ? AND idx < ? ORDER BY idx`,
       from,
       from + max,
@@ -162,11 +162,11 @@ export class RecordStore {
     const oldest = await this.#read.get<{ idx: number }>('SELECT min(idx) AS idx FROM records');
     if (from < (oldest?.idx ?? 0)) return this.#readArchivedTexts(from, max);
     const texts: KeptText[] = [];
-    for (const { index, commitment, salt, record } of rows) {
-      const isTrue = salt
-        ? isRecorded(index, { commitment, salt, record })
-        : await this.wasErased(index);
-      texts.push({ index, isAltered: !isTrue, opened: salt && isTrue ? { record } : null });
+    for (const { index, content } of rows) {
+      const record = content ? textOfContent(index, content) : undefined;
+      const isAltered =
+        record === undefined && (content !== null || !(await this.wasErased(index)));
+      texts.push({ index, isAltered, opened: record === undefined ? null : { record } });
     }
     return texts;
   }
@@ -290,8 +290,6 @@ const select = `SELECT records.idx AS "index", time_ms AS timeMs, records.tenant
   JOIN log_tenants AS own ON own.tenant = records.tenant
   LEFT JOIN log_tenants AS other ON other.tenant = records.bucket_tenant
   LEFT JOIN evidence ON evidence.idx = records.idx`;
-
-type TextRow = Pick<RecordRow, 'index' | 'commitment' | 'salt' | 'record'>;
 
 interface RecordRow {
   index: number;

@@ -2,7 +2,7 @@
 // what is given is what was recorded; what is not, or is not there, is named.
 import type { Reader } from '../core/database.ts';
 import type { AlteredRow } from './altered-records.ts';
-import { isRecorded } from './leaf.ts';
+import { recordContent, textOfContent } from './leaf.ts';
 
 export interface TrueRun {
   /** Canonical texts. */
@@ -12,33 +12,32 @@ export interface TrueRun {
   end: number | null;
 }
 
-interface Row {
-  index: number;
-  tenant: string;
-  bucketTenant: string | null;
-  commitment: Buffer;
-  salt: Buffer | null;
-  record: string;
-}
-
 /** Up to `max` records from the index on. None of them has been erased or archived yet. */
 export async function readTrueRecords(read: Reader, from: number, max: number): Promise<TrueRun> {
-  const rows = await read.all<Row>(
-    `SELECT idx AS "index", tenant, bucket_tenant AS bucketTenant, commitment, salt, record
+  const rows = await read.all<{ index: number; content: Buffer | null }>(
+    `SELECT idx AS "index", ${recordContent} AS content
        FROM records WHERE idx >= ? ORDER BY idx LIMIT ?`,
     from,
     max,
   );
   const run: TrueRun = { records: [], altered: [], end: null };
   let next = from;
-  for (const { index, tenant, bucketTenant, commitment, salt, record } of rows) {
+  for (const { index, content } of rows) {
     // The log has no gaps.
     for (; next < index && run.altered.length < max; next++) {
       run.altered.push({ index: next, tenant: null, bucketTenant: null });
     }
     next = index + 1;
-    if (salt && isRecorded(index, { commitment, salt, record })) run.records.push(record);
-    else run.altered.push({ index, tenant, bucketTenant });
+    const text = content ? textOfContent(index, content) : undefined;
+    if (text === undefined) run.altered.push({ index, ...(await readTenants(read, index)) });
+    else run.records.push(text);
   }
   return { ...run, end: rows.length > 0 ? next : null };
+}
+
+/** Whose a record is by its row. */
+async function readTenants(read: Reader, index: number): Promise<Omit<AlteredRow, 'index'>> {
+  const sql = 'SELECT tenant, bucket_tenant AS bucketTenant FROM records WHERE idx = ?';
+  const row = await read.get<Omit<AlteredRow, 'index'>>(sql, index);
+  return row ?? { tenant: null, bucketTenant: null };
 }

@@ -30,6 +30,8 @@ import type { Keyring } from '../core/keyring.ts';
 import type { Unsealed } from '../core/seals/row-seal.ts';
 import type { Billing } from '../quota/billing.ts';
 import { forgetAlarms } from '../quota/limits/alarms.ts';
+import { partsOf } from '../quota/roll-up/charged-record.ts';
+import type { RecentUse } from '../quota/roll-up/recent-use.ts';
 import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import { enterPackedRecords, takeBackTiles } from './archive/pack-entry.ts';
 import { type Change, commandOf, eventsOf } from './commands/index.ts';
@@ -193,6 +195,8 @@ const freeRefusals: ReadonlySet<ErrorCode> = new Set(['QuotaExceeded', 'BursarIn
 
 export interface MaintenanceContext extends CommitContext {
   process: string;
+  /** Of all that `log` has appended since it was opened. */
+  recentUse: RecentUse;
   /** Told of records that turn out not to be what was recorded. */
   onAltered?: (indexes: number[]) => void;
   /** Told of rows that are not authentic, without which the work went on. */
@@ -297,12 +301,22 @@ export async function applyMaintenance(
   }
 }
 
-/** What is not what was recorded is left out, and noted. */
-async function sumUsage(tx: Tx, max: number, { onAltered }: MaintenanceContext): Promise<number> {
-  const run = await readTrueRecords(tx, await nextUnsummed(tx), max);
-  if (run.end === null) return 0;
-  await noteAltered(tx, run.altered);
-  if (run.altered.length > 0) onAltered?.(run.altered.map(({ index }) => index));
-  await addToDays(tx, run.records, run.end);
-  return run.records.length + run.altered.length;
+/**
+ * What is not what was recorded is left out, and noted. What the others charged is known of those
+ * that this run has made, and read out of the texts of older ones.
+ */
+async function sumUsage(
+  tx: Tx,
+  max: number,
+  { recentUse, onAltered }: MaintenanceContext,
+): Promise<number> {
+  const from = await nextUnsummed(tx);
+  const recent = recentUse.take(from);
+  const { records, altered, end } = await readTrueRecords(tx, from, recent?.count ?? max);
+  if (end === null) return 0;
+  await noteAltered(tx, altered);
+  if (altered.length > 0) onAltered?.(altered.map(({ index }) => index));
+  const isKnown = altered.length === 0 && recent?.count === records.length;
+  await addToDays(tx, isKnown ? recent.parts() : records.flatMap(partsOf), end);
+  return records.length + altered.length;
 }

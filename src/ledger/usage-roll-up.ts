@@ -1,5 +1,6 @@
 // Adds up usage by day behind the log, in small batches between which requests go first. Invariant:
 // one call reads a bounded part of the log, however far the sums are behind it.
+import { runMax } from '../quota/roll-up/recent-use.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface UsageRollUpOptions {
@@ -9,8 +10,6 @@ export interface UsageRollUpOptions {
   onError: (error: unknown) => void;
 }
 
-/** One transaction's worth: a millisecond or two of the ledger's thread. */
-const recordsPerBatch = 200;
 /** What one call catches up with at most: half a million records. */
 const batchesMax = 2500;
 /** What is caught up with while somebody waits for it. */
@@ -52,8 +51,8 @@ export class UsageRollUp {
   async #advance(max: number): Promise<void> {
     const { ledger } = this.#options;
     for (let i = 0; i < max && !this.#stopped; i++) {
-      const added = await ledger.maintain({ kind: 'sumUsage', max: recordsPerBatch });
-      if (added < recordsPerBatch) return;
+      const added = await ledger.maintain({ kind: 'sumUsage', max: runMax });
+      if (added < runMax) return;
     }
   }
 }

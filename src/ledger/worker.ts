@@ -15,12 +15,14 @@ import { Billing } from '../quota/billing.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import { PriceBooks } from '../quota/prices/price-books.ts';
+import { RecentUse } from '../quota/roll-up/recent-use.ts';
 import { raiseAlarms } from './alarms.ts';
 import { applyCommit, applyMaintenance, type MaintenanceContext } from './apply.ts';
 import type { Commit, CommitResult, LedgerAnswer, LedgerRequest } from './commit.ts';
 import { beginEpochs, claimEpochs } from './key-epochs.ts';
 import { LogSigning } from './log-signing.ts';
 import { createSchema } from './migrations/schema-state.ts';
+import { useOf } from './recorded-use.ts';
 import { RightsEpoch } from './rights-epoch.ts';
 import { SealedState, verifySealedState } from './sealed-state.ts';
 
@@ -93,7 +95,10 @@ db.exec('ROLLBACK');
 let dataVersion = db.dataVersion();
 const seals = new SealedState(db, keyring, verified);
 const billing = new Billing(db.tx, processId, new PriceBooks(priceBooks), seals);
-const log = await RecordLog.open(db.tx);
+const recentUse = new RecentUse();
+const log = await RecordLog.open(db.tx, (draft, seal) => {
+  recentUse.note(seal.index, useOf(draft, seal));
+});
 const signing = new LogSigning();
 const rights = new RightsEpoch();
 /**
@@ -103,7 +108,7 @@ const rights = new RightsEpoch();
 let lastTimeMs = await readLastTime(db.tx);
 /** Of each request in its turn: only its time is another. */
 const context: MaintenanceContext = {
-  ...{ timeMs: lastTimeMs, process: processId, keyring, billing, log, signing },
+  ...{ timeMs: lastTimeMs, process: processId, keyring, billing, log, recentUse, signing },
   onAltered: (altered) => send({ altered }),
   onUnsealed: (unsealed) => send({ unsealed }),
 };
@@ -191,6 +196,7 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
     billing.discard();
     seals.discard();
     rights.discard();
+    recentUse.discard();
     rollback();
     await discardLog();
     return recover(requests, cause);

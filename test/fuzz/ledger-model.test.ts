@@ -30,6 +30,7 @@ import { schema } from '#bursar/ledger/schema.js';
 import { Billing } from '#bursar/quota/billing.js';
 import type { Charge, Pricing } from '#bursar/quota/charge.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
+import { RecentUse } from '#bursar/quota/roll-up/recent-use.js';
 import { listUsage } from '#bursar/quota/usage.js';
 import { type WalkOptions, walkRecords } from '../tooling/deep-records.ts';
 import { draftOf, keyring, owners, randomChange, randomText, tenants } from './ledger-changes.ts';
@@ -53,6 +54,7 @@ class Trial {
   readonly billing: Billing;
   readonly random: Random;
   readonly log: RecordLog;
+  readonly recentUse = new RecentUse();
   readonly signing = new LogSigning();
   model = new LedgerModel();
 
@@ -84,8 +86,8 @@ class Trial {
 
   /** What the ledger's thread has. */
   get context() {
-    const { seq: timeMs, billing, log, signing } = this;
-    return { timeMs, keyring, billing, log, signing };
+    const { seq: timeMs, billing, log, recentUse, signing } = this;
+    return { timeMs, keyring, billing, log, recentUse, signing };
   }
 
   /** Some changes in one transaction, which now and then fails as a whole. */

@@ -23,9 +23,11 @@ export function hashLeaf(entry: Uint8Array): Buffer {
   return sha256(Buffer.concat([leafPrefix, entry]));
 }
 
+/** One for the thread, since nothing here waits. */
+const node = Buffer.allocUnsafeSlow(1 + 2 * hashBytes);
+node[0] = 1;
+
 export function hashNode(left: Uint8Array, right: Uint8Array): Buffer {
-  const node = Buffer.allocUnsafe(1 + 2 * hashBytes);
-  node[0] = 1;
   node.set(left, 1);
   node.set(right, 1 + hashBytes);
   return sha256(node);

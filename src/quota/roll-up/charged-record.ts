@@ -2,6 +2,7 @@
 // account's counters exactly, because the accounts are named by the function that charged them
 // (`charge.ts`). The record's members are described in docs/audit/records.md.
 import { parseUsd } from '../../core/money.ts';
+import type { MeterAmounts } from '../amounts.ts';
 import { type Charged, drawsOf, drawsOfOwner } from '../charge.ts';
 
 /** Of a record, who asked and whose bucket it was. */
@@ -48,13 +49,23 @@ export interface Tally {
   spend: bigint;
 }
 
-export interface Part extends Tally {
-  account: string;
+/** What sums are kept apart by, besides the account. */
+interface Kind {
   /** `2026-11-21`, UTC. */
-  day: string;
-  action: string;
+  readonly day: string;
+  readonly action: string;
   /** Storage class, or `noClass`. */
-  class: string;
+  readonly class: string;
+}
+
+export interface Part extends Kind, Tally {
+  readonly account: string;
+}
+
+/** What one record charged, or several of the same parties and kind together. */
+export interface Use extends Parties, Kind, Tally {
+  /** Picodollars that the bucket, its owner and the owner's tenant were charged besides. */
+  storageCost: bigint;
 }
 
 /** What a record's text charged to each account but tokens; nothing: nobody was charged. */
@@ -68,22 +79,29 @@ export function partsOf(text: string): Part[] {
 export function partsOfRecord(record: ChargedRecord): Part[] {
   const { cost } = record;
   if (cost === undefined) return [];
-  const who = chargedOf(record);
-  const moved = {
+  return partsOfUse({
+    ...record,
+    day: (record.lastRead ?? record.time).slice(0, 10),
+    class: record.class ?? noClass,
     requests: record.price === undefined ? 0 : (record.reads ?? 1),
     ingressBytes: record.bytesIn,
     egressBytes: record.bytesOut,
-  };
-  const { storedBytes, storedObjects } = record;
-  const spend = readCost(cost);
-  const storageCost = readCost(record.storageCost ?? '0');
+    spend: readCost(cost),
+    storageCost: readCost(record.storageCost ?? '0'),
+  });
+}
+
+/** What each account was charged, tokens where they are named. */
+export function partsOfUse(use: Use): Part[] {
+  const { day, action, spend, storageCost } = use;
+  const who = chargedOf(use);
   const owners = storageCost > 0n && who.bucket ? drawsOfOwner(who.bucket, storageCost) : [];
   const isOwners = (account: string) => owners.some((draw) => draw.account === account);
-  return drawsOf(who, moved, { storedBytes, storedObjects }).map(({ account, amounts }) => ({
+  return drawsOf(who, movedBy(use), use).map(({ account, amounts }) => ({
     account,
-    day: (record.lastRead ?? record.time).slice(0, 10),
-    action: record.action,
-    class: record.class ?? noClass,
+    day,
+    action,
+    class: use.class,
     requests: amounts.requests ?? 0,
     ingressBytes: amounts.ingressBytes ?? 0,
     egressBytes: amounts.egressBytes ?? 0,
@@ -91,6 +109,10 @@ export function partsOfRecord(record: ChargedRecord): Part[] {
     storedObjects: amounts.storedObjects ?? 0,
     spend: isOwners(account) ? spend + storageCost : spend,
   }));
+}
+
+function movedBy({ requests, ingressBytes, egressBytes }: Tally): MeterAmounts {
+  return { requests, ingressBytes, egressBytes };
 }
 
 /** A token's account, which no day has. */

@@ -3,7 +3,7 @@
 // transaction of the sums, so each record is in them once, whatever dies.
 import type { Reader, Tx } from '../../core/database.ts';
 import { picodollarsPerUsd } from '../../core/money.ts';
-import { type Part, partsOf, type Tally } from './charged-record.ts';
+import type { Part, Tally } from './charged-record.ts';
 
 export const usageDaysSchema = `
 CREATE TABLE usage_days (          -- sums of the records' charges; tokens have none
@@ -33,10 +33,10 @@ export async function nextUnsummed(read: Reader): Promise<number> {
   return row?.idx ?? 0;
 }
 
-/** Adds the records from `nextUnsummed` on, which are before `end`, to the sums. */
-export async function addToDays(tx: Tx, records: readonly string[], end: number): Promise<void> {
+/** Adds what was charged by the records from `nextUnsummed` on, which are before `end`. */
+export async function addToDays(tx: Tx, parts: readonly Part[], end: number): Promise<void> {
   const sums = new Map<string, Part>();
-  for (const record of records) for (const part of partsOf(record)) add(sums, part);
+  for (const part of parts) add(sums, part);
   for (const sum of sums.values()) {
     await tx.run(
       `INSERT INTO usage_days VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -69,9 +69,17 @@ function add(sums: Map<string, Part>, part: Part): void {
   sum.spend += part.spend;
 }
 
+const dayMs = 86_400_000;
+/** The day that was asked for last, and when it began. */
+let lastDay = { beginMs: 0, name: '1970-01-01' };
+
 /** `2026-11-21` of a time in milliseconds since 1970, UTC. */
 export function dayOf(timeMs: number): string {
-  return new Date(timeMs).toISOString().slice(0, 10);
+  const sinceMs = timeMs - lastDay.beginMs;
+  if (sinceMs >= 0 && sinceMs < dayMs) return lastDay.name;
+  const beginMs = Math.floor(timeMs / dayMs) * dayMs;
+  lastDay = { beginMs, name: new Date(beginMs).toISOString().slice(0, 10) };
+  return lastDay.name;
 }
 
 /** Behind all days that there are. */

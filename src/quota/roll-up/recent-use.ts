@@ -1,0 +1,86 @@
+// What the newest records charged, as it was known when they were appended: whoever adds them up
+// need not read it out of their texts. Invariant: a run of records follows each other in the log
+// without gaps, and what it has is what their texts say.
+import { type Part, partsOfUse, type Use } from './charged-record.ts';
+
+/** Records of a run: what is added up at once, in a millisecond or two of the ledger's thread. */
+export const runMax = 200;
+/** Runs kept, of at most some 100 KB each. What is older is read out of the records. */
+const runsMax = 500;
+
+class Run {
+  readonly from: number;
+  count = 0;
+  readonly #uses: Use[] = [];
+
+  constructor(from: number) {
+    this.from = from;
+  }
+
+  get end(): number {
+    return this.from + this.count;
+  }
+
+  add(use: Use): void {
+    // Most runs have a few; to make a name of so many parts costs more than to compare them.
+    for (const sum of this.#uses) {
+      if (!isAlike(sum, use)) continue;
+      sum.requests += use.requests;
+      sum.ingressBytes += use.ingressBytes;
+      sum.egressBytes += use.egressBytes;
+      sum.storedBytes += use.storedBytes;
+      sum.storedObjects += use.storedObjects;
+      sum.spend += use.spend;
+      sum.storageCost += use.storageCost;
+      return;
+    }
+    this.#uses.push(use);
+  }
+
+  parts(): Part[] {
+    return this.#uses.flatMap(partsOfUse);
+  }
+}
+
+/** Returns whether two have the same parties, and are of the same kind. */
+function isAlike(one: Use, other: Use): boolean {
+  return (
+    one.principal === other.principal &&
+    one.bucket === other.bucket &&
+    one.action === other.action &&
+    one.class === other.class &&
+    one.tenant === other.tenant &&
+    one.bucketTenant === other.bucketTenant &&
+    one.bucketOwner === other.bucketOwner &&
+    one.day === other.day
+  );
+}
+
+export type UseRun = Pick<Run, 'count' | 'parts'>;
+
+export class RecentUse {
+  #runs: Run[] = [];
+
+  /** Record `index` was appended. `use`: its own; null: nobody was charged. It names no tokens. */
+  note(index: number, use: Use | null): void {
+    let run = this.#runs.at(-1);
+    if (run?.end !== index || run.count === runMax) {
+      run = new Run(index);
+      this.#runs.push(run);
+      if (this.#runs.length > runsMax) this.#runs.shift();
+    }
+    run.count += 1;
+    if (use) run.add(use);
+  }
+
+  /** Gives up the run that begins with record `index`; undefined: there is none. */
+  take(index: number): UseRun | undefined {
+    while (this.#runs[0] && this.#runs[0].from < index) this.#runs.shift();
+    return this.#runs[0]?.from === index ? this.#runs.shift() : undefined;
+  }
+
+  /** After a rollback: what was noted may not have been recorded. */
+  discard(): void {
+    this.#runs = [];
+  }
+}
