@@ -3,57 +3,64 @@
 import { Refusal } from '../core/errors.ts';
 import type { AnyOperation } from './operation.ts';
 import { abortMultipartUpload } from './operations/abort-multipart-upload.ts';
+import { getBucketAcl, putBucketAcl } from './operations/bucket-acl.ts';
+import { deleteBucketCors, getBucketCors, putBucketCors } from './operations/bucket-cors.ts';
+import {
+  deleteBucketLifecycle,
+  getBucketLifecycle,
+  putBucketLifecycle,
+} from './operations/bucket-lifecycle.ts';
+import {
+  deleteBucketOwnershipControls,
+  getBucketOwnershipControls,
+  putBucketOwnershipControls,
+} from './operations/bucket-ownership-controls.ts';
+import {
+  deleteBucketPolicy,
+  getBucketPolicy,
+  getBucketPolicyStatus,
+  putBucketPolicy,
+} from './operations/bucket-policy.ts';
+import {
+  deleteBucketTagging,
+  getBucketTagging,
+  putBucketTagging,
+} from './operations/bucket-tagging.ts';
+import { getBucketVersioning, putBucketVersioning } from './operations/bucket-versioning.ts';
 import { completeMultipartUpload } from './operations/complete-multipart-upload.ts';
 import { copyObject } from './operations/copy-object.ts';
 import { createBucket } from './operations/create-bucket.ts';
 import { createMultipartUpload } from './operations/create-multipart-upload.ts';
 import { deleteBucket } from './operations/delete-bucket.ts';
-import { deleteBucketCors } from './operations/delete-bucket-cors.ts';
-import { deleteBucketLifecycle } from './operations/delete-bucket-lifecycle.ts';
-import { deleteBucketOwnershipControls } from './operations/delete-bucket-ownership-controls.ts';
-import { deleteBucketPolicy } from './operations/delete-bucket-policy.ts';
-import { deleteBucketTagging } from './operations/delete-bucket-tagging.ts';
 import { deleteObject } from './operations/delete-object.ts';
-import { deleteObjectTagging } from './operations/delete-object-tagging.ts';
 import { deleteObjects } from './operations/delete-objects.ts';
-import { deletePublicAccessBlock } from './operations/delete-public-access-block.ts';
-import { getBucketAcl } from './operations/get-bucket-acl.ts';
-import { getBucketCors } from './operations/get-bucket-cors.ts';
-import { getBucketLifecycle } from './operations/get-bucket-lifecycle.ts';
 import { getBucketLocation } from './operations/get-bucket-location.ts';
-import { getBucketOwnershipControls } from './operations/get-bucket-ownership-controls.ts';
-import { getBucketPolicy } from './operations/get-bucket-policy.ts';
-import { getBucketPolicyStatus } from './operations/get-bucket-policy-status.ts';
-import { getBucketTagging } from './operations/get-bucket-tagging.ts';
-import { getBucketVersioning } from './operations/get-bucket-versioning.ts';
 import { getObject, headObject } from './operations/get-object.ts';
-import { getObjectAcl } from './operations/get-object-acl.ts';
 import { getObjectAttributes } from './operations/get-object-attributes.ts';
-import { getObjectLegalHold } from './operations/get-object-legal-hold.ts';
-import { getObjectLockConfiguration } from './operations/get-object-lock-configuration.ts';
-import { getObjectRetention } from './operations/get-object-retention.ts';
-import { getObjectTagging } from './operations/get-object-tagging.ts';
-import { getPublicAccessBlock } from './operations/get-public-access-block.ts';
 import { headBucket } from './operations/head-bucket.ts';
 import { listBuckets } from './operations/list-buckets.ts';
 import { listMultipartUploads } from './operations/list-multipart-uploads.ts';
 import { listObjectVersions } from './operations/list-object-versions.ts';
 import { listObjects, listObjectsV2 } from './operations/list-objects.ts';
 import { listParts } from './operations/list-parts.ts';
-import { putBucketAcl } from './operations/put-bucket-acl.ts';
-import { putBucketCors } from './operations/put-bucket-cors.ts';
-import { putBucketLifecycle } from './operations/put-bucket-lifecycle.ts';
-import { putBucketOwnershipControls } from './operations/put-bucket-ownership-controls.ts';
-import { putBucketPolicy } from './operations/put-bucket-policy.ts';
-import { putBucketTagging } from './operations/put-bucket-tagging.ts';
-import { putBucketVersioning } from './operations/put-bucket-versioning.ts';
+import { getObjectAcl, putObjectAcl } from './operations/object-acl.ts';
+import { getObjectLegalHold, putObjectLegalHold } from './operations/object-legal-hold.ts';
+import {
+  getObjectLockConfiguration,
+  putObjectLockConfiguration,
+} from './operations/object-lock-configuration.ts';
+import { getObjectRetention, putObjectRetention } from './operations/object-retention.ts';
+import {
+  deleteObjectTagging,
+  getObjectTagging,
+  putObjectTagging,
+} from './operations/object-tagging.ts';
+import {
+  deletePublicAccessBlock,
+  getPublicAccessBlock,
+  putPublicAccessBlock,
+} from './operations/public-access-block.ts';
 import { putObject } from './operations/put-object.ts';
-import { putObjectAcl } from './operations/put-object-acl.ts';
-import { putObjectLegalHold } from './operations/put-object-legal-hold.ts';
-import { putObjectLockConfiguration } from './operations/put-object-lock-configuration.ts';
-import { putObjectRetention } from './operations/put-object-retention.ts';
-import { putObjectTagging } from './operations/put-object-tagging.ts';
-import { putPublicAccessBlock } from './operations/put-public-access-block.ts';
 import { uploadPart } from './operations/upload-part.ts';
 import { uploadPartCopy } from './operations/upload-part-copy.ts';
 import type { S3Request } from './request.ts';

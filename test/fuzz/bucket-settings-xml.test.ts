@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { parseTagging } from '#bursar/gateway/object-tags.js';
-import { parseVersioning } from '#bursar/gateway/operations/put-bucket-versioning.js';
+import { parseVersioning } from '#bursar/gateway/operations/bucket-versioning.js';
 import { renderXml } from '#bursar/gateway/xml.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 

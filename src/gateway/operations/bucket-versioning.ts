@@ -1,25 +1,42 @@
-// PutBucketVersioning. Deleting with MFA needs devices that nothing here knows: asking for it is
-// not implemented, and so is the header that brings a device's code.
+// Whether a bucket keeps versions. One that never had versioning has no status.
 import { recordedChange } from '../../audit/recorded-change.ts';
 import { Refusal } from '../../core/errors.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../replies.ts';
 import type { Reserved } from '../stages.ts';
 import { onlyChildren, parseXml } from '../xml.ts';
 
+export const getBucketVersioning: Operation<'bucket'> = {
+  name: 'GetBucketVersioning',
+  action: 's3:GetBucketVersioning',
+  resource: 'bucket',
+  price: 'get',
+  bodyBytesMax: 0,
+  run: get,
+};
+
+async function get({ bucket: { versioning } }: Reserved<'bucket'>): Promise<Reply> {
+  const Status = versioning === 'Unversioned' ? undefined : versioning;
+  return xmlReply('VersioningConfiguration', { Status });
+}
+
 const bodyBytesMax = 64 * 1024;
 
+/**
+ * Deleting with MFA needs devices that nothing here knows: asking for it is not implemented, and
+ * neither is the header with a device's code.
+ */
 export const putBucketVersioning: Operation<'bucket'> = {
   name: 'PutBucketVersioning',
   action: 's3:PutBucketVersioning',
   resource: 'bucket',
   price: 'put',
   bodyBytesMax,
-  run,
+  run: put,
 };
 
-async function run(context: Reserved<'bucket'>): Promise<Reply> {
+async function put(context: Reserved<'bucket'>): Promise<Reply> {
   const versioning = parseVersioning(await receiveDocument(context));
   const { id: bucketId, objectLock } = context.bucket;
   if (objectLock && versioning !== 'Enabled') {

@@ -1,19 +1,36 @@
-// PutObjectRetention: sets, lengthens or, where that is allowed, shortens or ends the retention of
-// a version.
-
+// The retention of a version: until when it cannot be deleted.
 import { recordedChange } from '../../audit/recorded-change.ts';
-import type { Retention } from '../../catalog/object-lock.ts';
+import type { Lock, Retention } from '../../catalog/object-lock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { findAsked, shownId } from '../asked-version.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import { bypassesGovernance, demandObjectLock, shownRetention } from '../object-lock.ts';
-import { parseRetention } from '../object-lock-xml.ts';
+import { parseRetention, retentionElements } from '../object-lock-xml.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../replies.ts';
 import type { Asked, Reserved } from '../stages.ts';
+
+export const getObjectRetention: Operation<'object'> = {
+  name: 'GetObjectRetention',
+  action: 's3:GetObjectRetention',
+  takesVersion: true,
+  resource: 'object',
+  price: 'get',
+  bodyBytesMax: 0,
+  run: get,
+};
+
+async function get(context: Reserved<'object'>): Promise<Reply> {
+  demandObjectLock(context);
+  const { attributes } = await findAsked(context);
+  const { retention } = JSON.parse(attributes) as Lock;
+  if (!retention) throw new Refusal('NoSuchObjectLockConfiguration');
+  return xmlReply('Retention', retentionElements(retention));
+}
 
 const bodyBytesMax = 64 * 1024;
 
+/** Sets or lengthens it; shortens or ends it where that is allowed. */
 export const putObjectRetention: Operation<'object', Retention | null> = {
   name: 'PutObjectRetention',
   action: 's3:PutObjectRetention',
@@ -23,7 +40,7 @@ export const putObjectRetention: Operation<'object', Retention | null> = {
   bodyBytesMax,
   parse,
   admit,
-  run,
+  run: put,
 };
 
 /** Rules may depend on what is in the body, so it is read before anything is decided. */
@@ -37,7 +54,7 @@ function admit(asked: Asked<'object'>, retention: Retention | null): Promise<voi
   return asked.authorizeKey('s3:PutObjectRetention');
 }
 
-async function run(context: Reserved<'object'>, retention: Retention | null): Promise<Reply> {
+async function put(context: Reserved<'object'>, retention: Retention | null): Promise<Reply> {
   demandObjectLock(context);
   const { bucket, key } = context;
   const versionId = shownId(bucket, await findAsked(context, 'MethodNotAllowed'));

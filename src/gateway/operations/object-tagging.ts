@@ -1,15 +1,36 @@
-// PutObjectTagging: other tags for a version that is there. Rules can be about them, so they are
-// read before anything is decided, alike for an object that is not there.
+// The tags of a version. Rules can be about the tags that are set, so these are read before
+// anything is decided, and in the same way where the object is not there.
 import { recordedChange } from '../../audit/recorded-change.ts';
 import type { S3Action } from '../../authz/grants/actions.ts';
 import type { Tags } from '../../catalog/versions.ts';
 import { Refusal } from '../../core/errors.ts';
+import { compareText } from '../../core/text-order.ts';
 import { findAsked, shownId, versionHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
-import { parseTagging } from '../object-tags.ts';
+import { parseTagging, tagsOf } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../replies.ts';
 import type { Asked, Reserved } from '../stages.ts';
+
+/** In the order of their keys. */
+export const getObjectTagging: Operation<'object'> = {
+  name: 'GetObjectTagging',
+  action: 's3:GetObjectTagging',
+  versionAction: 's3:GetObjectVersionTagging',
+  resource: 'object',
+  price: 'get',
+  bodyBytesMax: 0,
+  run: get,
+};
+
+async function get(context: Reserved<'object'>): Promise<Reply> {
+  const version = await findAsked(context, 'MethodNotAllowed');
+  const tags = [...tagsOf(version)].sort(([a], [b]) => compareText(a, b));
+  const shown = tags.map(([Key, Value]) => ({ Key, Value }));
+  const reply = xmlReply('Tagging', { TagSet: { Tag: shown } });
+  Object.assign(reply.headers, versionHeaders(context.bucket, version));
+  return reply;
+}
 
 /** More than 10 tags can have, so that their reader can say what is wrong with them. */
 const bodyBytesMax = 64 * 1024;
@@ -41,11 +62,7 @@ function admit(asked: Asked<'object'>, tags: Tags): Promise<void> {
 /**
  * Gives the version that is asked for these tags, in the place of those it has. Throws `Refusal`.
  */
-export async function amendTags(
-  context: Reserved<'object'>,
-  tags: Tags,
-  status: number,
-): Promise<Reply> {
+async function amendTags(context: Reserved<'object'>, tags: Tags, status: number): Promise<Reply> {
   const { bucket, key } = context;
   const version = await findAsked(context, 'MethodNotAllowed');
   // This very one, for which it was decided, and no newer one.
@@ -56,3 +73,13 @@ export async function amendTags(
   );
   return emptyReply(status, versionHeaders(bucket, version));
 }
+
+export const deleteObjectTagging: Operation<'object'> = {
+  name: 'DeleteObjectTagging',
+  action: 's3:DeleteObjectTagging',
+  versionAction: 's3:DeleteObjectVersionTagging',
+  resource: 'object',
+  price: 'free',
+  bodyBytesMax: 0,
+  run: (context) => amendTags(context, [], 204),
+};

@@ -1,5 +1,6 @@
-// PutBucketLifecycleConfiguration: its rules, in the place of those that the bucket had.
+// The lifecycle rules of a bucket, which are set and removed as a whole.
 import { recordedLargeChange } from '../../audit/recorded-change.ts';
+import { readSetting } from '../../catalog/bucket-settings.ts';
 import {
   type LifecycleConfig,
   type TransitionMinimum,
@@ -10,12 +11,31 @@ import { lifecycleBodyBytesMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
 import { receiveSmall } from '../body.ts';
 import { demandDigest } from '../demanded-digest.ts';
-import { parseLifecycle } from '../lifecycle-xml.ts';
+import { lifecycleElements, parseLifecycle } from '../lifecycle-xml.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply } from '../replies.ts';
+import { emptyReply, largeXmlReply, type Reply } from '../replies.ts';
 import { header } from '../request.ts';
 import type { Reserved } from '../stages.ts';
 import { parseLargeXml } from '../xml.ts';
+
+export const getBucketLifecycle: Operation<'bucket'> = {
+  name: 'GetBucketLifecycleConfiguration',
+  action: 's3:GetLifecycleConfiguration',
+  resource: 'bucket',
+  price: 'get',
+  bodyBytesMax: 0,
+  run: get,
+};
+
+async function get({ rooms, bucket, askedName }: Reserved<'bucket'>): Promise<Reply> {
+  const document = await readSetting(rooms.read, bucket.id, 'lifecycle');
+  if (document === null) {
+    throw new Refusal('NoSuchLifecycleConfiguration', { fields: { BucketName: askedName } });
+  }
+  const { rules, transitionMinimum } = JSON.parse(document) as LifecycleConfig;
+  const reply = await largeXmlReply('LifecycleConfiguration', lifecycleElements(rules));
+  return { ...reply, headers: { ...reply.headers, [minimumHeader]: transitionMinimum } };
+}
 
 export const putBucketLifecycle: Operation<'bucket'> = {
   name: 'PutBucketLifecycleConfiguration',
@@ -23,12 +43,12 @@ export const putBucketLifecycle: Operation<'bucket'> = {
   resource: 'bucket',
   price: 'put',
   bodyBytesMax: lifecycleBodyBytesMax,
-  run,
+  run: put,
 };
 
-export const minimumHeader = 'x-amz-transition-default-minimum-object-size';
+const minimumHeader = 'x-amz-transition-default-minimum-object-size';
 
-async function run(context: Reserved<'bucket'>): Promise<Reply> {
+async function put(context: Reserved<'bucket'>): Promise<Reply> {
   demandDigest(context);
   const transitionMinimum = readMinimum(context);
   const body = await receiveSmall(context);
@@ -43,7 +63,7 @@ async function run(context: Reserved<'bucket'>): Promise<Reply> {
 }
 
 /** `null`: the bucket has no rules from now on. */
-export async function setLifecycle(
+async function setLifecycle(
   context: Reserved<'bucket'>,
   config: LifecycleConfig | null,
   status: number,
@@ -67,4 +87,19 @@ function readMinimum({ request }: Reserved<'bucket'>): TransitionMinimum {
   const known = transitionMinimums.find((one) => one === asked);
   if (!known) throw invalidArgument(minimumHeader, asked);
   return known;
+}
+
+/** Deleting rules that are not there succeeds. */
+export const deleteBucketLifecycle: Operation<'bucket'> = {
+  name: 'DeleteBucketLifecycle',
+  action: 's3:PutLifecycleConfiguration',
+  resource: 'bucket',
+  price: 'free',
+  bodyBytesMax: 0,
+  run: remove,
+};
+
+async function remove(context: Reserved<'bucket'>): Promise<Reply> {
+  await setLifecycle(context, null, 204);
+  return emptyReply(204);
 }

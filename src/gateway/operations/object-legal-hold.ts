@@ -1,14 +1,32 @@
-// PutObjectLegalHold: a hold has no end but the one that it is given here.
-
+// The legal hold of a version, which lasts until it is taken away.
 import { recordedChange } from '../../audit/recorded-change.ts';
+import type { Lock } from '../../catalog/object-lock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { findAsked, shownId } from '../asked-version.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import { demandObjectLock } from '../object-lock.ts';
 import { parseLegalHold } from '../object-lock-xml.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../replies.ts';
 import type { Asked, Reserved } from '../stages.ts';
+
+export const getObjectLegalHold: Operation<'object'> = {
+  name: 'GetObjectLegalHold',
+  action: 's3:GetObjectLegalHold',
+  takesVersion: true,
+  resource: 'object',
+  price: 'get',
+  bodyBytesMax: 0,
+  run: get,
+};
+
+async function get(context: Reserved<'object'>): Promise<Reply> {
+  demandObjectLock(context);
+  const { attributes } = await findAsked(context);
+  const { legalHold } = JSON.parse(attributes) as Lock;
+  if (legalHold === undefined) throw new Refusal('NoSuchObjectLockConfiguration');
+  return xmlReply('LegalHold', { Status: legalHold ? 'ON' : 'OFF' });
+}
 
 const bodyBytesMax = 64 * 1024;
 
@@ -21,7 +39,7 @@ export const putObjectLegalHold: Operation<'object', boolean> = {
   bodyBytesMax,
   parse,
   admit,
-  run,
+  run: put,
 };
 
 /** Rules may depend on what is in the body, so it is read before anything is decided. */
@@ -35,7 +53,7 @@ function admit(asked: Asked<'object'>, legalHold: boolean): Promise<void> {
   return asked.authorizeKey('s3:PutObjectLegalHold');
 }
 
-async function run(context: Reserved<'object'>, legalHold: boolean): Promise<Reply> {
+async function put(context: Reserved<'object'>, legalHold: boolean): Promise<Reply> {
   demandObjectLock(context);
   const { bucket, key } = context;
   const versionId = shownId(bucket, await findAsked(context, 'MethodNotAllowed'));

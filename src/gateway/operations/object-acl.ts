@@ -1,6 +1,6 @@
-// PutObjectAcl: takes the one list that every object has.
+// The ACL of an object: the one list that every object has, by which its owner has every right.
 import { recordedChange } from '../../audit/recorded-change.ts';
-import { checkReach, readAcl } from '../acl.ts';
+import { aclReply, checkReach, readAcl } from '../acl.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
 import { demandDigest } from '../demanded-digest.ts';
@@ -8,8 +8,26 @@ import type { Operation } from '../operation.ts';
 import { emptyReply, type Reply } from '../replies.ts';
 import type { Reserved } from '../stages.ts';
 
+export const getObjectAcl: Operation<'object'> = {
+  name: 'GetObjectAcl',
+  action: 's3:GetObjectAcl',
+  versionAction: 's3:GetObjectVersionAcl',
+  resource: 'object',
+  price: 'get',
+  bodyBytesMax: 0,
+  run: get,
+};
+
+async function get(context: Reserved<'object'>): Promise<Reply> {
+  const version = await findAsked(context);
+  const reply = aclReply(context.bucket);
+  Object.assign(reply.headers, versionHeaders(context.bucket, version));
+  return reply;
+}
+
 const bodyBytesMax = 64 * 1024;
 
+/** Takes that list only. */
 export const putObjectAcl: Operation<'object'> = {
   name: 'PutObjectAcl',
   action: 's3:PutObjectAcl',
@@ -17,10 +35,10 @@ export const putObjectAcl: Operation<'object'> = {
   resource: 'object',
   price: 'put',
   bodyBytesMax,
-  run,
+  run: put,
 };
 
-async function run(context: Reserved<'object'>): Promise<Reply> {
+async function put(context: Reserved<'object'>): Promise<Reply> {
   const body = await receiveSmall(context);
   if (body.length > 0) demandDigest(context);
   checkReach(context.bucket, readAcl(context, body));
