@@ -3,9 +3,9 @@
 import { existsSync } from 'node:fs';
 import { checkpointOf } from '../audit/log/checkpoint.ts';
 import { listLogKeys } from '../audit/log/log-keys.ts';
+import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Reader } from '../core/database.ts';
-import { newRequestId } from '../core/ids.ts';
 import { defaultTenant, rootPrincipal } from '../core/principal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { LogKeyFile } from '../ledger/log-key-file.ts';
@@ -53,23 +53,16 @@ async function commitRestart(
   const result = await ledger.commit({
     change: { kind: 'rotateLogKey', key, retireMs: 0 },
     charge: null,
-    record: {
+    record: draftRecord(unasked(defaultTenant, rootPrincipal), ownOrigin(source), {
       action: 'bursar:RestartLog',
-      tenant: defaultTenant,
-      principal: rootPrincipal,
-      evidence: 'none',
       target: `log/${key.name}`,
       change: {
         before,
         reason,
         ...(signed && { signedSize: signed.size, signedRoot: signed.root.toString('base64') }),
       },
-      bytesIn: 0,
-      bytesOut: 0,
-      requestId: newRequestId(),
-      source,
       status: 200,
-    },
+    }),
   });
   if (!result.ok) throw new Error(`the restart was not recorded: ${result.code}`);
 }

@@ -1,9 +1,9 @@
 // What the audit log says of changes of the schema. They are the gateway's own doing: the records
 // name no access key, and are of the tenant that its operators are in.
+import { draftRecord, ownOrigin, unasked } from '../../audit/record-draft.ts';
 import { RecordLog } from '../../audit/record-log.ts';
 import { noStorage } from '../../catalog/outcome.ts';
 import type { Tx } from '../../core/database.ts';
-import { newRequestId } from '../../core/ids.ts';
 import { defaultTenant, rootPrincipal } from '../../core/principal.ts';
 
 interface UnrecordedStep {
@@ -35,11 +35,8 @@ export async function recordMigrations(tx: Tx): Promise<void> {
 }
 
 function draftOf({ schema, fromSchema, version, digestBefore, digestAfter }: UnrecordedStep) {
-  return {
+  return draftRecord(unasked(defaultTenant, rootPrincipal), ownOrigin(), {
     action: 'bursar:MigrateDatabase',
-    tenant: defaultTenant,
-    principal: rootPrincipal,
-    evidence: 'none' as const,
     target: 'database',
     change: {
       from: fromSchema,
@@ -48,10 +45,6 @@ function draftOf({ schema, fromSchema, version, digestBefore, digestAfter }: Unr
       schemaBefore: digestBefore,
       schemaAfter: digestAfter,
     },
-    bytesIn: 0,
-    bytesOut: 0,
-    requestId: newRequestId(),
-    source: 'bursar serve',
     status: 200,
-  };
+  });
 }
