@@ -20,12 +20,11 @@ import { explained, openBackupPlace, type PlaceFlags } from '../server/folder/ba
 import { type DataFolder, dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
 import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
 import { parseCount, parseDuration, parseSize } from '../server/settings/quantities.ts';
+import { addPlaceFlags } from './command-arguments.ts';
 import { readText } from './key-files.ts';
 import { print, printJson, printTable } from './output.ts';
-import { addPlaceFlags } from './place-flags.ts';
-import { formatBytes, formatCount } from './progress.ts';
+import { formatBytes, formatCount, StepProgress } from './progress.ts';
 import { addSettingFlags } from './setting-flags.ts';
-import { StepProgress } from './step-progress.ts';
 
 interface BackupFlags extends PlaceFlags {
   json?: boolean;

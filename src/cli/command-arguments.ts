@@ -1,4 +1,4 @@
-// What the administration commands share: their global flags and the forms of their arguments.
+// What commands share: flags, and the forms of their arguments.
 import { type Command, InvalidArgumentError } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { type Connection, type ConnectionFlags, findConnection } from './api-client.ts';
@@ -39,4 +39,33 @@ export function parseBoolean(value: string): boolean {
   if (value === 'yes' || value === 'true') return true;
   if (value === 'no' || value === 'false') return false;
   throw new InvalidArgumentError('Must be yes or no.');
+}
+
+export function addPlaceFlags(command: Command): Command {
+  return command
+    .option('--s3-endpoint <url>', 'S3 server of s3:// (default: of AWS)')
+    .option('--s3-region <region>', 'its region')
+    .option('--s3-path-style', 'its bucket goes into the path, not into the host name')
+    .option('--s3-profile <name>', 'profile of the AWS configuration files with its credentials');
+}
+
+export function addTrustFlags(command: Command): Command {
+  return command
+    .option(
+      '--key <key>',
+      "the log's verifier line, or a file with such lines; repeatable",
+      collect,
+    )
+    .option('--keys <file>', 'all keys of the log, as GET /_/v1/log/keys answers')
+    .option('--witness <key>', "a witness's verifier line, or a file with such lines", collect)
+    .option(
+      '--witnesses-min <number>',
+      'how many of the witnesses must have signed (default: all)',
+      parseCount,
+    );
+}
+
+function parseCount(text: string): number {
+  if (/^[0-9]{1,3}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('Must be a number.');
 }

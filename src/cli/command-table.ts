@@ -47,13 +47,10 @@ const offline: Row[] = [
   ['store', async () => (await import('./store-adopt-command.ts')).addStoreAdoptCommand],
   ['log', async () => (await import('./log-fork-commands.ts')).addLogForkCommands],
   ['probe', async () => (await import('./probe-command.ts')).addProbeCommand],
-  [
-    'probe-supervised',
-    async () => (await import('./supervised-commands.ts')).addSupervisedProbeCommand,
-  ],
+  ['probe-supervised', async () => (await import('./serve-command.ts')).addSupervisedProbeCommand],
   [
     'ship-supervised',
-    async () => (await import('./supervised-commands.ts')).addSupervisedShippingCommand,
+    async () => (await import('./serve-command.ts')).addSupervisedShippingCommand,
   ],
   ['report', async () => (await import('./report-command.ts')).addReportCommand],
   ['price', async () => (await import('./price-commands.ts')).addPriceCommands],
@@ -61,7 +58,7 @@ const offline: Row[] = [
   ['key', async () => (await import('./key-pair-commands.ts')).addKeyPairCommands],
   ['token', async () => (await import('./token-commands.ts')).addTokenCommands],
   ['credentials', async () => (await import('./credentials-command.ts')).addCredentialsCommand],
-  ['verify', async () => (await import('./verify-offline-commands.ts')).addVerifyOfflineCommands],
+  ['verify', async () => (await import('./verify-commands.ts')).addVerifyOfflineCommands],
 ];
 
 /** Adds the command that `word` names, or all of them. */

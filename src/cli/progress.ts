@@ -9,6 +9,7 @@ export interface Work {
 }
 
 const lineEveryMs = 10_000;
+const drawnEveryMs = 200;
 const barLength = 24;
 
 export class Progress {
@@ -106,4 +107,33 @@ export class CountProgress {
   clear(): void {
     if (this.#stream.isTTY) this.#stream.write('\r\x1b[K');
   }
+}
+
+/** Of a command in steps: which step it is at, and how far that is. */
+export class StepProgress {
+  #step = '';
+  #shownMs = 0;
+
+  /** `total`: both are bytes then. */
+  show(step: string, done: number, total?: number): void {
+    const { isTTY } = process.stderr;
+    const isNew = step !== this.#step;
+    const everyMs = isTTY ? drawnEveryMs : lineEveryMs;
+    if (!isNew && monotonicMs() - this.#shownMs < everyMs) return;
+    this.#step = step;
+    this.#shownMs = monotonicMs();
+    const line = `${step}${describe(done, total)}`;
+    process.stderr.write(isTTY ? `\r\x1b[K${line}` : `${line}\n`);
+  }
+
+  clear(): void {
+    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+  }
+}
+
+function describe(done: number, total: number | undefined): string {
+  if (done === 0) return '';
+  return total === undefined
+    ? `: ${formatCount(done)}`
+    : `: ${formatBytes(done)} of ${formatBytes(total)}`;
 }

@@ -40,8 +40,8 @@ import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { StoreTallies } from '../tiering/stores/store-tally.ts';
 import { chooseBackup, readPassphrase, summaryOf } from './backup-commands.ts';
 import { renameLog } from './log-restart.ts';
+import { StepProgress } from './progress.ts';
 import type { RestoreFlags } from './restore-command.ts';
-import { StepProgress } from './step-progress.ts';
 
 /** Named in a refusal. */
 const unsealedTold = 20;

@@ -11,15 +11,13 @@ import { explained, openBackupPlace, type PlaceFlags } from '../server/folder/ba
 import { dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
 import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
 import { parseDuration } from '../server/settings/quantities.ts';
-import { collect } from './command-arguments.ts';
+import { addPlaceFlags, collect } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
-import { addPlaceFlags } from './place-flags.ts';
-import { formatCount } from './progress.ts';
+import { formatCount, StepProgress } from './progress.ts';
 import { printRestored, type RestoreFlags } from './restore-command.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
 import { promote } from './standby-promotion.ts';
 import { readLook, StandbyRun } from './standby-run.ts';
-import { StepProgress } from './step-progress.ts';
 
 const keySettings = ['data', 'config', 'kmsKey', 'kmsRegion', 'kmsEndpoint'] as const;
 const promoteSettings = [

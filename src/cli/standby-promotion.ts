@@ -23,10 +23,10 @@ import { renameDurably } from '../core/durable-file.ts';
 import { openBackupPlace } from '../server/folder/backup-place.ts';
 import { type DataFolder, dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
 import type { Config } from '../server/settings/config.ts';
+import { StepProgress } from './progress.ts';
 import type { RestoreFlags } from './restore-command.ts';
 import { complete, type Restored } from './restored-folder.ts';
 import { askToStop, readLook } from './standby-run.ts';
-import { StepProgress } from './step-progress.ts';
 
 export interface Promoted extends Omit<Restored, 'backup'> {
   /** The state that was followed last. */

@@ -8,9 +8,9 @@ import type { EvidenceState } from '../audit/verify/proven-evidence.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import { type GivenTrust, readTrust } from '../server/folder/given-trust.ts';
+import { addTrustFlags } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
-import { addTrustFlags } from './trust-flags.ts';
 
 interface BundleFlags extends GivenTrust {
   json?: boolean;

@@ -1,6 +1,7 @@
-// `bursar verify data`: reads all stored data through the gateway's verification and reports what
-// is damaged. Invariant: the position is on the disk before the next slice is asked for, so a run
-// that ends in any way goes on where it was; a finding is printed before the position passes it.
+// `bursar verify`, whose commands without a gateway have files of their own. `bursar verify data`
+// reads all stored data through the gateway's verification and reports what is damaged. Invariant:
+// the position is on the disk before the next slice is asked for, so a run that ends in any way
+// goes on where it was; a finding is printed before the position passes it.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
@@ -14,6 +15,10 @@ import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { print } from './output.ts';
 import { formatBytes, formatCount, Progress, type Work } from './progress.ts';
+import { addVerifyBundleCommand } from './verify-bundle-command.ts';
+import { addVerifyDeepCommand } from './verify-deep-command.ts';
+import { addVerifyLogCommand } from './verify-log-command.ts';
+import { addVerifyReceiptCommand } from './verify-receipt-command.ts';
 
 interface VerifyFlags {
   tenant?: string;
@@ -211,4 +216,14 @@ class Pace {
     if (this.#freeMs > now) await setTimeout(Math.min(this.#freeMs - now, timerMsMax));
     else this.#freeMs = now;
   }
+}
+
+/** For whoever holds a receipt, a log or a bundle. The group `verify` may have others already. */
+export function addVerifyOfflineCommands(program: Command): void {
+  const verify =
+    program.commands.find((one) => one.name() === 'verify') ?? program.command('verify');
+  addVerifyReceiptCommand(verify);
+  addVerifyLogCommand(verify);
+  addVerifyBundleCommand(verify);
+  addVerifyDeepCommand(verify);
 }

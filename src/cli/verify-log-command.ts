@@ -15,10 +15,9 @@ import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { writeFileDurably } from '../core/durable-file.ts';
 import { printable } from '../core/printable.ts';
 import { type GivenTrust, readGivenFile, readTrust } from '../server/folder/given-trust.ts';
-import { collect } from './command-arguments.ts';
+import { addTrustFlags, collect } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
-import { addTrustFlags } from './trust-flags.ts';
 
 interface LogFlags extends GivenTrust {
   since?: string[];

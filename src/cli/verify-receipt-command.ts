@@ -7,8 +7,8 @@ import { describeReceipt, type Statement } from '../audit/verify/statement.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import { type GivenTrust, readGivenFile, readTrust } from '../server/folder/given-trust.ts';
+import { addTrustFlags } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
-import { addTrustFlags } from './trust-flags.ts';
 
 interface ReceiptFlags extends GivenTrust {
   enrolment?: string;

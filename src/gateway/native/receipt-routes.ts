@@ -3,6 +3,7 @@
 // that does not verify is not handed out, as it could only mean that the database was altered.
 // Specification: C2SP tlog-proof; docs/formats/receipt.md.
 import { PackFailure } from '../../audit/archive/pack-failure.ts';
+import { withheldUntilMs } from '../../audit/evidence.ts';
 import type { Checkpoint } from '../../audit/log/checkpoint.ts';
 import { listLogKeys } from '../../audit/log/log-keys.ts';
 import { hashLeaf, proveInclusion, rootFromInclusion } from '../../audit/log/merkle.ts';
@@ -11,11 +12,11 @@ import { storedTiles } from '../../audit/log/stored-tiles.ts';
 import { leafOf, type Opening, renderReceipt } from '../../audit/receipt.ts';
 import { AlteredRecord, type KeptRecord, type OpenedRecord } from '../../audit/record-store.ts';
 import type { ShownRecord } from '../../audit/shown-records.ts';
+import { nowMs } from '../../core/clock.ts';
 import { IntegrityError, Refusal } from '../../core/errors.ts';
-import type { NativeDeps } from './deps.ts';
+import type { Identity, NativeDeps } from './deps.ts';
 import { mayAdminister } from './rights.ts';
 import { type Call, type NativeRoute, param } from './route.ts';
-import { shownEvidence } from './shown-evidence.ts';
 
 const indexForm = /^(?:0|[1-9][0-9]{0,15})$/;
 
@@ -128,4 +129,23 @@ export async function chooseNote(
 function damaged(cause: IntegrityError): Refusal {
   const message = 'The record is not what the log has of it, so there is no receipt for it.';
   return new Refusal('BursarIntegrityError', { message, cause });
+}
+
+/**
+ * The evidence that is handed out with the receipt of a record; null: it has none, it was erased,
+ * or it is not shown yet. Nobody is given what they could send again in the client's name, unless
+ * they prove the same key, and so could sign it anew.
+ */
+async function shownEvidence(
+  { records }: Pick<NativeDeps, 'records'>,
+  { keyThumbprint }: Pick<Identity, 'keyThumbprint'>,
+  opened: OpenedRecord,
+): Promise<unknown> {
+  const { evidenceAt } = JSON.parse(opened.record) as { evidenceAt?: number };
+  // The first record of the request has it.
+  const has = evidenceAt === undefined ? opened : (await records.readRecord(evidenceAt))?.opened;
+  const text = has?.evidence ?? null;
+  if (text === null || withheldUntilMs(text, { keyThumbprint, nowMs: nowMs() }) !== null)
+    return null;
+  return JSON.parse(text) as unknown;
 }

@@ -10,7 +10,6 @@ import { grantRoutes } from './grant-routes.ts';
 import { groupRoutes } from './group-routes.ts';
 import { healthRoutes } from './health-routes.ts';
 import { issuerRoutes } from './issuer-routes.ts';
-import { keyRoutes } from './key-routes.ts';
 import { limitRoutes } from './limit-routes.ts';
 import { logKeyRoutes } from './log-key-routes.ts';
 import { logRoutes } from './log-routes.ts';
@@ -20,10 +19,10 @@ import { principalRoutes } from './principal-routes.ts';
 import { publicKeyRoutes } from './public-key-routes.ts';
 import { receiptRoutes } from './receipt-routes.ts';
 import { recordRoutes } from './record-routes.ts';
+import { rootKeyRoutes } from './root-key-routes.ts';
 import type { NativeRoute } from './route.ts';
 import { shareRoutes } from './share-routes.ts';
-import { storeCostRoutes } from './store-cost-routes.ts';
-import { storeRoutes } from './store-routes.ts';
+import { storeCostRoutes, storeRoutes } from './store-routes.ts';
 import { tenantRoutes } from './tenant-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
@@ -52,7 +51,7 @@ export const routes: readonly NativeRoute[] = [
   ...verifyRoutes,
   ...deepRoutes,
   ...whoAmIRoutes,
-  ...keyRoutes,
+  ...rootKeyRoutes,
   ...clockRoutes,
   ...healthRoutes,
   ...issuerRoutes,

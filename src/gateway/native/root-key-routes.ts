@@ -14,7 +14,7 @@ const rootKey = answerObject({
   },
 });
 
-export const keyRoutes: NativeRoute[] = [
+export const rootKeyRoutes: NativeRoute[] = [
   {
     method: 'GET',
     url: '/_/v1/keys',
