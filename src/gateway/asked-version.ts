@@ -13,6 +13,7 @@ import {
 import { httpTime } from '../core/clock.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import type { SourceName } from './copy-source.ts';
+import type { SmallObject } from './object-memory.ts';
 import type { Committed } from './reserved.ts';
 import type { Reserved } from './stages.ts';
 
@@ -92,6 +93,15 @@ export async function findAsked(
 export async function findAskedWithBody(context: Reserved<'object'>): Promise<VersionWithBody> {
   const { rooms, bucket, key, versionId } = context;
   return admitted(context, await findNamedWithBody(rooms, bucket, { key, versionId }), 'NoSuchKey');
+}
+
+/** The newest version with all of its bytes, where memory has them. Throws as `findAsked` does. */
+export async function recallAsked(context: Reserved<'object'>): Promise<SmallObject | undefined> {
+  const { rooms, bucket, key, versionId } = context;
+  if (versionId !== undefined) return undefined;
+  const recalled = rooms.objectMemory.find(bucket.id, key);
+  if (recalled) await admitted(context, recalled.version, 'NoSuchKey');
+  return recalled;
 }
 
 async function admitted<V extends Version>(

@@ -8,7 +8,7 @@ import type { IntegrityCounter } from './integrity-counter.ts';
 import type { RequestServices } from './services.ts';
 
 export interface GatewayParts {
-  rooms: Pick<RequestServices, 'buckets' | 'cors' | 'stores'>;
+  rooms: Pick<RequestServices, 'buckets' | 'cors' | 'objectMemory' | 'stores'>;
   /** Of credentials. */
   caches: Readonly<Record<string, CacheCounts>>;
   integrity: IntegrityCounter;
@@ -21,8 +21,8 @@ export function watchGateway(
   registry: MetricRegistry,
   { rooms, caches, integrity, health, connections }: GatewayParts,
 ): void {
-  const { buckets, cors, stores } = rooms;
-  watchCaches(registry, { ...caches, buckets, cors });
+  const { buckets, cors, objectMemory, stores } = rooms;
+  watchCaches(registry, { ...caches, buckets, cors, objects: objectMemory });
   watchIntegrity(registry, () => integrity.counts(stores.all()));
   registry.gauge({
     name: 'bursar_health',

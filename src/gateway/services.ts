@@ -33,6 +33,7 @@ import type { Distrust } from './distrust.ts';
 import type { HealthFacts } from './health.ts';
 import type { LogHead } from './log-head.ts';
 import type { DeepRuns } from './native/deep-routes.ts';
+import type { ObjectMemory } from './object-memory.ts';
 import type { StoredPages } from './origins.ts';
 import type { RecordFolding } from './record-folding.ts';
 import type { StoreList } from './store-list.ts';
@@ -77,6 +78,8 @@ export interface RequestServices
   intents: IntentPool;
   writer: ObjectWriter;
   reader: ObjectReader;
+  /** Small objects that were read lately. */
+  objectMemory: ObjectMemory;
   leases: ReadLeases;
   diskRoom: DiskRoom;
   desk: LeaseDesk;

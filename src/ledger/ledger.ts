@@ -4,6 +4,7 @@
 // Reads are recorded "promptly": they wait for company, at most `promptMs`, and nobody waits for
 // them.
 import { Worker } from 'node:worker_threads';
+import { makeVersionMarks, VersionMarks } from '../catalog/version-marks.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import type { RootKey } from '../core/keyring.ts';
@@ -99,6 +100,8 @@ export class Ledger {
   readonly rights = new KnownRights();
   /** What commits change of what is kept in memory: applied before they resolve. */
   readonly feed = new Feed();
+  /** Tells whether a current version may have changed since it was read. */
+  readonly versionMarks: VersionMarks;
   readonly #worker: Worker;
   readonly #options: LedgerOptions;
   #waiting: Waiting[] = [];
@@ -119,15 +122,17 @@ export class Ledger {
   #lostReads = 0;
   #closing = false;
 
-  private constructor(worker: Worker, options: LedgerOptions) {
+  private constructor(worker: Worker, marks: SharedArrayBuffer, options: LedgerOptions) {
     this.#worker = worker;
+    this.versionMarks = new VersionMarks(marks);
     this.#options = options;
   }
 
   /** Opens or creates the database. Rejects when it cannot be, or was written under other keys. */
   static async open(options: LedgerOptions): Promise<Ledger> {
     const { path, rootKeys, priceBooks } = options;
-    const workerData: WorkerOptions = { path, rootKeys, priceBooks };
+    const marks = makeVersionMarks();
+    const workerData: WorkerOptions = { path, rootKeys, priceBooks, marks };
     const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData });
     await nextOf(worker);
     const ready = nextOf(worker);
@@ -142,7 +147,7 @@ export class Ledger {
     worker.postMessage({ loaded: true } satisfies ToWorker);
     const message = await ready;
     worker.removeAllListeners('error');
-    const ledger = new Ledger(worker, options);
+    const ledger = new Ledger(worker, marks, options);
     ledger.#listen();
     if ('ready' in message) for (const one of message.unsealed) options.onUnsealed?.(one);
     return ledger;

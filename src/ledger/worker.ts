@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { parentPort, workerData } from 'node:worker_threads';
 import { RecordLog } from '../audit/record-log.ts';
+import { VersionMarker } from '../catalog/version-marks.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { statusOf } from '../core/errors.ts';
@@ -31,6 +32,8 @@ export interface WorkerOptions {
   /** Of all epochs. */
   rootKeys: readonly RootKey[];
   priceBooks: readonly PriceBook[];
+  /** Where it tells readers which versions may have changed. */
+  marks: SharedArrayBuffer;
 }
 
 /** The next batch is sent when the one before it is answered, and `close` when all are. */
@@ -57,7 +60,7 @@ export type FromWorker =
 
 const port = parentPort;
 if (!port) throw new Error('the ledger runs in a worker thread');
-const { path, rootKeys, priceBooks } = workerData as WorkerOptions;
+const { path, rootKeys, priceBooks, marks } = workerData as WorkerOptions;
 
 /** One transaction's worth of leases that were left. */
 const writtenOffMax = 1000;
@@ -94,6 +97,7 @@ await loaded;
 db.exec('ROLLBACK');
 let dataVersion = db.dataVersion();
 const seals = new SealedState(db, keyring, verified);
+const marker = new VersionMarker(db, marks);
 const billing = new Billing(db.tx, processId, new PriceBooks(priceBooks), seals);
 const recentUse = new RecentUse();
 const log = await RecordLog.open(db.tx, (draft, seal) => {
@@ -192,12 +196,14 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
     for (const request of requests) answers.push(await applyRequest(request));
     alarms = await settleAccounts();
     commit();
+    marker.settle();
   } catch (cause) {
     billing.discard();
     seals.discard();
     rights.discard();
     recentUse.discard();
     rollback();
+    marker.settle();
     await discardLog();
     return recover(requests, cause);
   }

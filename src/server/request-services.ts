@@ -2,6 +2,7 @@
 import { TokenUse } from '../authz/token-use.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { Turns } from '../core/turns.ts';
+import { ObjectMemory } from '../gateway/object-memory.ts';
 import { RecordFolding } from '../gateway/record-folding.ts';
 import type { RequestServices } from '../gateway/services.ts';
 import type { Witnesses } from '../gateway/witnesses.ts';
@@ -50,6 +51,7 @@ export function openRequestServices(
     intents: new IntentPool(ledger),
     writer: new ObjectWriter({ ...bodies, inlineBytesMax: config.inlineBytes }),
     reader: new ObjectReader(bodies),
+    objectMemory: new ObjectMemory(ledger.versionMarks, config.objectMemoryBytes),
     leases: new ReadLeases(),
     diskRoom: new DiskRoom(freeBytesOf(folder.storeFolder)),
     folding: new RecordFolding(config.refusalRecords),

@@ -71,10 +71,11 @@ export function watchServices({ folder, metrics: { registry } }: Base, parts: Wa
 }
 
 function numbersOfMemory({ services, buffers }: WatchedParts): Gauges {
-  const { desk, diskRoom, grants, intents, leases } = services;
+  const { desk, diskRoom, grants, intents, leases, objectMemory } = services;
   return {
     bursar_buffers_in_use: ['Chunk buffers that have an owner.', () => buffers.inUse],
     bursar_buffers: ['Chunk buffers that there may be, 256 KiB each.', () => buffers.slots],
+    bursar_object_memory_bytes: ['What small objects take in memory.', () => objectMemory.bytes],
     bursar_extent_ids_ready: ['Ids that uploads can take at once.', () => intents.ready],
     bursar_extents_being_read: ['Extents that the sweeper must spare.', () => leases.held],
     bursar_grants: ['Grants, all in memory.', () => grants.index.count],

@@ -2,17 +2,19 @@
 // chunk verified before a byte of it is sent.
 
 import { readInlineBody } from '../../catalog/extents.ts';
-import type { Attributes, Tags, Version, VersionWithBody } from '../../catalog/versions.ts';
+import type { Mark } from '../../catalog/version-marks.ts';
+import type { Attributes, Tags, Version } from '../../catalog/versions.ts';
 import { httpTime } from '../../core/clock.ts';
 import { IntegrityError, invalidArgument, Refusal } from '../../core/errors.ts';
 import { type ExtentRun, inlineStore, readManifest } from '../../core/manifest.ts';
 import { Pace } from '../../core/pace.ts';
-import { findAsked, findAskedWithBody, versionHeaders } from '../asked-version.ts';
+import { findAsked, findAskedWithBody, recallAsked, versionHeaders } from '../asked-version.ts';
 import { ClientGone } from '../body.ts';
 import { checkReadConditions, rangeApplies } from '../conditional.ts';
 import { readExpiration } from '../lifecycle-headers.ts';
 import { attributeHeaders, checksumHeaders } from '../object-attributes.ts';
 import { hasLock, lockHeaders } from '../object-lock.ts';
+import type { SmallObject } from '../object-memory.ts';
 import { askedPart, type ObjectPart, partChecksumHeaders } from '../object-parts.ts';
 import type { Operation } from '../operation.ts';
 import { describeToBrowsers } from '../origins.ts';
@@ -45,9 +47,8 @@ const longManifestBytes = 32 * 1024;
 async function run(context: Reserved<'object'>): Promise<Reply> {
   const { request, bucket } = context;
   const isHead = request.method === 'HEAD';
-  const version = await (isHead ? findAsked : findAskedWithBody)(context);
-  if (version.manifest.length > longManifestBytes) await new Pace().rest();
-  const attributes = JSON.parse(version.attributes) as Attributes;
+  const found = await find(context);
+  const { version, attributes } = found;
   const headers: Record<string, string> = {
     etag: quoted(version.etag),
     'last-modified': httpTime(version.createdMs),
@@ -66,14 +67,41 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   detail.sizeBytes = version.sizeBytes;
   detail.etag = version.etag;
   detail.class = version.class;
-  if (version.sha256) detail.sha256 = Buffer.from(version.sha256).toString('hex');
+  if (found.sha256 !== undefined) detail.sha256 = found.sha256;
   if (range && range.start < range.end) detail.range = `${range.start}-${range.end - 1}`;
   const status = range ? 206 : 200;
   if (isHead) return { status, headers, body: null };
   const egressBytes = range ? range.end - range.start : version.sizeBytes;
   const read = { retrievalBytes: egressBytes, sourceClass: version.class };
   await context.clock.during('reserve', context.budget.reserve({ egressBytes, ...read }));
-  return { status, headers, body: await openBody(context, version as VersionWithBody, range) };
+  return { status, headers, body: await openBody(context, found, range) };
+}
+
+/** What was found: the whole of a small object, from memory, or its row. */
+type Found = SmallObject | StoredObject;
+
+interface StoredObject extends Omit<SmallObject, 'body'> {
+  body: null;
+  /** The sealed bytes of its first extent, where those are inline. */
+  inlineBody: Uint8Array | null;
+  /** When it was read, where it may be kept. */
+  mark: Mark | null;
+}
+
+async function find(context: Reserved<'object'>): Promise<Found> {
+  const recalled = await recallAsked(context);
+  if (recalled) return recalled;
+  const { rooms, request, bucket, key, versionId } = context;
+  const isHead = request.method === 'HEAD';
+  const mayKeep = !isHead && versionId === undefined;
+  const mark = mayKeep ? rooms.objectMemory.mark(bucket.id, key) : null;
+  const version: Version & { inlineBody?: Uint8Array | null } = await (isHead
+    ? findAsked(context)
+    : findAskedWithBody(context));
+  if (version.manifest.length > longManifestBytes) await new Pace().rest();
+  const attributes = JSON.parse(version.attributes) as Attributes;
+  const sha256 = version.sha256 ? Buffer.from(version.sha256).toString('hex') : undefined;
+  return { version, attributes, sha256, body: null, inlineBody: version.inlineBody ?? null, mark };
 }
 
 /** The part or the range that is asked for; null: the whole object. */
@@ -148,12 +176,15 @@ const overrides: ReadonlyMap<string, string> = new Map(
 
 async function openBody(
   context: Reserved<'object'>,
-  version: VersionWithBody,
+  found: Found,
   range: ByteRange | null,
 ): Promise<Reply['body']> {
   const { rooms, bucket } = context;
-  const { manifest, inlineBody } = version;
+  const { version } = found;
   const { start, end } = range ?? { start: 0, end: version.sizeBytes };
+  if (found.body) return found.body.subarray(start, end);
+  const { inlineBody, mark } = found;
+  const { manifest } = version;
   const { runs, sizeBytes } = readManifest(manifest, start, end);
   if (sizeBytes !== version.sizeBytes) {
     throw new IntegrityError(
@@ -164,7 +195,14 @@ async function openBody(
   if (!only) return Buffer.alloc(0);
   // What lies in the row is the bytes of the first run.
   const isInline = runs.length === 1 && only.store === inlineStore && startsWith(manifest, only);
-  if (isInline && inlineBody) return rooms.reader.openInline(bucket.tenant, only, inlineBody);
+  if (isInline && inlineBody) {
+    const body = rooms.reader.openInline(bucket.tenant, only, inlineBody);
+    if (mark && body.length === version.sizeBytes) {
+      const { attributes, sha256 } = found;
+      rooms.objectMemory.keep(mark, { version, attributes, sha256, body });
+    }
+    return body;
+  }
   if (runs.length === 1 && rooms.reader.isSmallRemote(only)) {
     const release = rooms.leases.hold(runs);
     const tally = context.tallyOf(only.store);

@@ -231,6 +231,13 @@ export const settings = {
     default: '128MiB',
     parse: atLeast(parseSize, 16 * 1024 * 1024, '16MiB'),
   }),
+  objectMemoryBytes: setting({
+    key: 'objectMemory',
+    placeholder: 'SIZE',
+    description: 'memory for small objects that are read often; 0: none',
+    default: '32MiB',
+    parse: parseSize,
+  }),
   kmsKey: optional({
     key: 'kmsKey',
     placeholder: 'KEY',
