@@ -59,9 +59,13 @@ function namesIndex(record: string, index: number): boolean {
 }
 
 /** The bytes of the log's entry. */
-export function renderLeaf({ tenant, bucketTenant, commitment }: Leaf): Buffer {
+export function renderLeaf(leaf: Leaf): Buffer {
+  return Buffer.from(leafText(leaf));
+}
+
+export function leafText({ tenant, bucketTenant, commitment }: Leaf): string {
   const b = bucketTenant === null ? '' : `"b":"${bucketTenant}",`;
-  return Buffer.from(`{"v":1,"t":"${tenant}",${b}"c":"${commitment}"}`);
+  return `{"v":1,"t":"${tenant}",${b}"c":"${commitment}"}`;
 }
 
 /** undefined: it is no leaf of a record, and no verifier believes a log that has it. */

@@ -3,7 +3,7 @@
 // transaction; what a transaction did not commit is discarded.
 import { randomBytes, randomFillSync } from 'node:crypto';
 import type { Reader, Tx } from '../core/database.ts';
-import { commitTo, renderLeaf, saltBytes } from './leaf.ts';
+import { commitTo, leafText, saltBytes } from './leaf.ts';
 import { LogAppender } from './log/log-appender.ts';
 import { hashLeaf } from './log/merkle.ts';
 import { type RecordDraft, type RecordSeal, renderRecord } from './record.ts';
@@ -52,7 +52,7 @@ export class RecordLog {
     const salt = this.#takeSalt();
     const commitment = commitTo(salt, record);
     const { tenant, bucketTenant } = draft;
-    const leaf = renderLeaf({
+    const leaf = leafText({
       tenant: this.#pseudonyms.get(tenant) ?? (await this.#name(tenant)),
       bucketTenant: bucketTenant
         ? (this.#pseudonyms.get(bucketTenant) ?? (await this.#name(bucketTenant)))

@@ -150,8 +150,8 @@ export class SealRoots implements TransferSeals {
       return;
     const digests = {
       logSize: whole.logSize,
-      rights: isSame ? rights : Uint8Array.from(whole.rights),
-      accounts: Uint8Array.from(this.#accounts),
+      rights: isSame ? rights : new Uint8Array(whole.rights),
+      accounts: new Uint8Array(this.#accounts),
     };
     this.#sealed = digests;
     const gateway = { epoch, mac: describeGateway(this.#keyring, epoch, digests).mac() };
@@ -297,6 +297,8 @@ async function writeApart(tx: Tx, tenant: string, { epoch, mac }: Root): Promise
   await tx.run(sql, tenant, epoch, mac);
 }
 
+/** Of a tenant, or of a market. */
+const nameBytesMax = 0xff;
 const epochBytes = 2;
 const rootBytes = epochBytes + macBytes;
 
@@ -304,11 +306,16 @@ const rootBytes = epochBytes + macBytes;
  * For each: the length of the tenant's name in bytes, one byte, the name, the epoch, and the MAC.
  */
 function renderRoots(roots: readonly [tenant: string, Root][]): Buffer {
-  const parts = roots.flatMap(([tenant, { epoch, mac }]) => {
-    const name = Buffer.from(tenant);
-    return [Buffer.of(name.length), name, Buffer.of(epoch >> 8, epoch & 0xff), mac];
-  });
-  return Buffer.concat(parts);
+  const bytes = Buffer.allocUnsafe(roots.length * (1 + nameBytesMax + rootBytes));
+  let end = 0;
+  for (const [tenant, { epoch, mac }] of roots) {
+    const nameBytes = bytes.write(tenant, end + 1);
+    bytes[end] = nameBytes;
+    end = bytes.writeUInt16BE(epoch, end + 1 + nameBytes);
+    bytes.set(mac, end);
+    end += mac.length;
+  }
+  return bytes.subarray(0, end);
 }
 
 /** What there is of them, where somebody else has written something else. */

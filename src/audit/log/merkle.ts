@@ -19,7 +19,8 @@ export const emptyRoot: Buffer = sha256('');
 
 const leafPrefix = Buffer.of(0);
 
-export function hashLeaf(entry: Uint8Array): Buffer {
+export function hashLeaf(entry: Uint8Array | string): Buffer {
+  if (typeof entry === 'string') return sha256(`\0${entry}`);
   return sha256(Buffer.concat([leafPrefix, entry]));
 }
 

@@ -46,8 +46,13 @@ function ofAccount(tenant: string, account: string): SealScope {
 
 /** Whom an account concerns; null: nobody, or that cannot be told from its name. */
 export function accountScope(account: string): SealScope | null {
-  const [, tenant] = /^(?:tenant|principal|bucket|backend):([^/]*)/.exec(account) ?? [];
+  const tenant = tenantOfAccount(account);
   return tenant === undefined ? null : ofAccount(tenant, account);
+}
+
+/** undefined: it is no tenant's, or that cannot be told from its name. */
+export function tenantOfAccount(account: string): string | undefined {
+  return /^(?:tenant|principal|bucket|backend):([^/]*)/.exec(account)?.[1];
 }
 
 const made = ['created_ms', 'number'] as const;

@@ -3,11 +3,10 @@
 // (docs/formats/row-seals.md). Invariant: the digests are of the MACs that the tables have, so that
 // a row which was put back to what it was before is noticed.
 import type { SqlValue } from '../../core/database.ts';
-import { IntegrityError } from '../../core/errors.ts';
 import { KeyedMessage } from '../../core/keyed-message.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import { DigestBlocks, digestBytes, UnsealedRow } from '../../core/seals/row-seal.ts';
-import { accountScope, type SealScope } from '../../core/seals/sealed-tables.ts';
+import { accountScope, type SealScope, tenantOfAccount } from '../../core/seals/sealed-tables.ts';
 
 export interface AccountMac {
   epoch: number;
@@ -150,13 +149,7 @@ export class AccountMacs {
     epoch: number,
     content: AccountContent,
   ): KeyedMessage {
-    message.begin(this.#keyring.sealKey(epoch), purpose).text(name);
-    for (const value of content) {
-      if (value instanceof Uint8Array) throw new IntegrityError('an account with bytes');
-      // Amounts may be more than a number holds.
-      message.text(value === null ? null : String(value));
-    }
-    return message;
+    return message.begin(this.#keyring.sealKey(epoch), purpose).text(name).texts(content);
   }
 
   #fold({ epoch, mac, tenant }: AccountMac): void {
@@ -178,7 +171,7 @@ export class AccountMacs {
       digest = new Uint8Array(digestBytes);
       this.#digests.set(tenant, digest);
     }
-    if (!this.#before.has(tenant)) this.#before.set(tenant, Uint8Array.from(digest));
+    if (!this.#before.has(tenant)) this.#before.set(tenant, new Uint8Array(digest));
     this.#blocks.fold(digest, epoch, this.#pending.subarray(0, this.#pendingBytes));
     this.#pendingBytes = 0;
   }
@@ -186,5 +179,5 @@ export class AccountMacs {
 
 function tenantOf(account: string, [, , tokenTenant]: AccountContent): string {
   if (account.startsWith('token:')) return String(tokenTenant ?? '');
-  return accountScope(account)?.tenant ?? '';
+  return tenantOfAccount(account) ?? '';
 }

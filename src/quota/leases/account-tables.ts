@@ -134,11 +134,10 @@ export class AccountTables implements AccountStorage {
   async write(account: string, state: AccountState, changes: AccountChanges): Promise<void> {
     const sealed = sealedColumnsOf(state);
     const told = state.told.size === 0 ? null : JSON.stringify([...state.told]);
-    const use = [
-      ...valuesOf(state.used, meters),
-      ...valuesOf(state.lost, flows),
-      renderLeases(state),
-    ];
+    const use: SqlValue[] = [];
+    addValues(use, state.used, meters);
+    addValues(use, state.lost, flows);
+    use.push(renderLeases(state));
     const [limits, ...token] = sealed;
     const content = [limits, told, ...token, ...use];
     const mac = this.#seal(account, state, { content, hasNewMarks: changes.windows.size > 0 });
@@ -152,7 +151,9 @@ export class AccountTables implements AccountStorage {
     }
     for (const window of changes.windows) {
       const { beginMs, used, lost } = state.marks[window];
-      const values = [...valuesOf(used, flows), ...valuesOf(lost, flows)];
+      const values: SqlValue[] = [];
+      addValues(values, used, flows);
+      addValues(values, lost, flows);
       await this.#tx.run(writeWindow, account, window, beginMs, ...values);
     }
     for (const holder of changes.holders) {
@@ -398,11 +399,11 @@ const columnNames: Record<string, Record<string, string>> = Object.fromEntries(
   }),
 );
 
-function valuesOf(sums: Sums, names: readonly (keyof Sums)[]): SqlValue[] {
-  return names.map((name) => {
+function addValues(values: SqlValue[], sums: Sums, names: readonly (keyof Sums)[]): void {
+  for (const name of names) {
     const amount = sums[name];
-    return name === 'spend' && amount > bitsMax ? String(amount) : amount;
-  });
+    values.push(name === 'spend' && amount > bitsMax ? String(amount) : amount);
+  }
 }
 
 /** The most that SQLite's integers are; text takes the others as they come. */
