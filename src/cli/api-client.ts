@@ -32,7 +32,7 @@ export interface ConnectionFlags {
 
 export const endpointDefault = 'http://127.0.0.1:9000';
 const regionDefault = 'us-east-1';
-/** A gateway that says nothing for so long is taken for gone. */
+/** A gateway that sends nothing for this long is taken to be gone. */
 const silenceMsMax = 60_000;
 
 /**
@@ -85,7 +85,7 @@ export interface ApiAnswer {
   json: unknown;
 }
 
-/** The gateway answered, and not with what was asked for. */
+/** The gateway answered with something else than what was asked for. */
 export class ApiRefusal extends CommandFailure {
   readonly status: number;
 
@@ -240,7 +240,7 @@ function parseAnswer(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // An empty answer, or one that some other server gave; its status says the rest.
+    // The answer is empty, or another server's: its status says the rest.
     return undefined;
   }
 }

@@ -17,7 +17,7 @@ interface ExportFlags {
   out: string;
 }
 
-/** As the gateway takes them in one call. */
+/** The gateway takes at most so many in one call. */
 const erasedMax = 100;
 
 const exportHelp = `

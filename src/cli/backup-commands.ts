@@ -40,9 +40,9 @@ interface CreateFlags extends BackupFlags {
 }
 
 const keySettings = ['data', 'config', 'kmsKey', 'kmsRegion', 'kmsEndpoint'] as const;
-/** Of the copy of the database: so that those who are served hardly notice. */
+/** How fast the database is copied: slowly enough that clients of the gateway hardly notice. */
 export const backupRateDefault = '32MiB';
-/** Lower than what serves. */
+/** A lower priority than that of the process that serves. */
 const niceness = 10;
 
 export function addBackupCommands(program: Command): void {
@@ -91,7 +91,7 @@ async function makeBackup(place: string, flags: CreateFlags & Flags): Promise<Cr
   if (catalogOnly && copy) throw new CommandFailure('usage', '--copy goes without --catalog-only');
   const kept = keep === undefined ? undefined : parseKeep(keep);
   const { config, placeFlags } = split(rest);
-  // Nothing of it is for other users' eyes.
+  // Other users may read nothing of it.
   process.umask(0o077);
   os.setPriority(niceness);
   const folder = await openFolder(config);
@@ -127,14 +127,14 @@ async function makeBackup(place: string, flags: CreateFlags & Flags): Promise<Cr
   }
 }
 
-/** For what is not finished; one backup of a folder is made at a time. */
+/** A folder for unfinished files. One backup of a data folder is made at a time. */
 function takeWorkFolder(data: string): { path: string; release: () => void } {
   const path = join(data, 'backup-work');
   mkdirSync(path, { recursive: true, mode: 0o700 });
   const unlock = acquireLock(join(data, 'backup-lock.db'));
   if (!unlock) throw new BackupFailure(`another backup of ${data} is being made`);
   const clear = () => rmSync(path, { recursive: true, force: true });
-  // What one left that was killed.
+  // What a killed run has left is removed.
   clear();
   mkdirSync(path, { mode: 0o700 });
   return {
@@ -396,7 +396,7 @@ async function withPlace<T>(
   }
 }
 
-/** The keys of a data folder, which whoever serves it may have open. */
+/** The keys of a data folder. The gateway that serves it may have the folder open. */
 async function openFolder(config: Config): Promise<DataFolder> {
   const { keyFile } = dataFiles(config.data);
   if (!existsSync(keyFile)) {

@@ -1,4 +1,5 @@
-// `bursar bucket`: what S3 has no words for of a bucket. Buckets are written TENANT/NAME.
+// `bursar bucket`: settings of a bucket for which S3 has no request. Buckets are written
+// TENANT/NAME.
 import type { Command } from 'commander';
 import { recordReadsModes } from '../core/record-reads.ts';
 import { callApi } from './api-client.ts';

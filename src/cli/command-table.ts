@@ -1,6 +1,6 @@
 // Which file has which command of `bursar`, in the order of the help. Invariant: only the files of
-// the command that is asked for are loaded, since most take longer to load than commands to run;
-// all of them where none is, for the help and for what to say of a word that is none.
+// the command that is asked for are loaded, since loading most of them takes longer than running
+// them. All files are loaded for the help, and where the word is no command, to say so.
 import type { Command } from 'commander';
 
 type Add = (program: Command) => void;
@@ -37,7 +37,7 @@ const overHttp: Row[] = [
   ['verify', async () => (await import('./verify-commands.ts')).addVerifyCommands],
 ];
 
-/** These talk to no gateway: of the first ones because there is none while its database is lost. */
+/** These commands talk to no gateway; the first of them exist for when its database is lost. */
 const offline: Row[] = [
   ['database', async () => (await import('./database-commands.ts')).addDatabaseCommands],
   ['backup', async () => (await import('./backup-commands.ts')).addBackupCommands],
@@ -66,7 +66,7 @@ export async function addCommands(program: Command, word: string | undefined): P
   const isKnown = [...serving, ...overHttp, ...offline].some(([command]) => command === word);
   const add = async (rows: Row[]): Promise<void> => {
     const wanted = rows.filter(([command]) => !isKnown || command === word);
-    // In a set, as two commands can be of one file.
+    // A set, because two words can lead to one function.
     for (const add of new Set(await Promise.all(wanted.map(([, load]) => load())))) add(program);
   };
   await add(serving);

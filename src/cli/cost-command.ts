@@ -33,7 +33,7 @@ interface CostFlags extends CommandFlags {
   csv?: boolean;
 }
 
-/** One question: the same with this changed; what is undefined stays as it is. */
+/** One case of the comparison: what is given is changed, what is undefined stays as it is. */
 interface Asked {
   readonly book: PriceBook | undefined;
   readonly storageClass: string | undefined;
@@ -131,7 +131,7 @@ function answerWorkload(file: string, flags: CostFlags, books: PriceBooks): Cost
     return priced(() => caseOf(one, priceWorkload(book, workload, one)));
   };
   const lacking = workload.parts.find((part) => !inForce?.classes.has(part.storageClass));
-  // What is asked for is compared with what it costs today, where that has a price.
+  // The cases are compared with what is paid today, unless something of that has no price.
   if (!lacking || asked.length === 0) cases.push(price({ ...asWas, book: inForce }));
   cases.push(...asked.map(price));
   return {
@@ -145,7 +145,7 @@ function answerWorkload(file: string, flags: CostFlags, books: PriceBooks): Cost
 
 const asWas: Asked = { book: undefined, storageClass: undefined, hitsPerMillion: undefined };
 
-/** Each of the values with each of the others. */
+/** Combines each of the values with each of the others. */
 function askedBy(flags: CostFlags, books: PriceBooks): Asked[] {
   const { book = [], class: storageClass = [], cacheHits = [] } = flags;
   if (book.length + storageClass.length + cacheHits.length === 0) return [];
@@ -190,7 +190,7 @@ function noteOfAltered(count: number): string[] {
   return [`Left out: ${count} records that are not what was recorded; bursar records names them.`];
 }
 
-/** What had to be assumed for records. */
+/** The assumptions that pricing the records needed. */
 function notesOf(asked: readonly Asked[]): string[] {
   const notes = [
     'Tiers are counted for these records alone, by calendar months (UTC).',
@@ -211,7 +211,7 @@ function notesOf(asked: readonly Asked[]): string[] {
   return notes;
 }
 
-/** What of the log the gateway shall look through: not less than what concerns the account. */
+/** Which records the gateway is asked for: at least all those that concern the account. */
 function filtersOf({ account: name, bucket, from, to }: CostFlags) {
   if (name === undefined) return { bucket, from, to };
   const account = parseAccount(name);
@@ -236,7 +236,7 @@ function readWorkload(file: string): Workload {
   }
 }
 
-/** Prices that there are not are no bug of ours. */
+/** A price that does not exist is a fault of the arguments and not of this program. */
 function priced<T>(work: () => T): T {
   try {
     return work();

@@ -8,7 +8,7 @@ export interface CostCase {
   readonly name: string;
   readonly book: string | null;
   readonly class: string | null;
-  /** Of 1. */
+  /** The share of reads that a cache answers, from 0 to 1. */
   readonly cacheHits: number;
   readonly cost: WorkloadCost;
 }
@@ -18,10 +18,13 @@ export interface CostAnswer {
   readonly of: Readonly<Record<string, string | number | undefined>>;
   /** The first is what the others are compared with. */
   readonly cases: readonly CostCase[];
-  /** Of a workload, else null: it has a cost of a year too. */
+  /**
+   * How many months a workload is priced for; null where records are priced. A workload also has a
+   * cost per year.
+   */
   readonly months: number | null;
   readonly storedBytes?: bigint;
-  /** What had to be assumed. */
+  /** The assumptions that pricing needed. */
   readonly notes: readonly string[];
 }
 
@@ -121,7 +124,7 @@ function alignRight(rows: readonly string[][]): string[][] {
   return aligned;
 }
 
-/** Of what is no amount, nothing is below others. */
+/** A cell that is no amount is not aligned. */
 function padDecimals(cell: string, decimals: number): string {
   const own = decimalsOf(cell);
   return own === 0 ? cell : cell.padEnd(cell.length + decimals - own);

@@ -33,8 +33,8 @@ interface DatabaseCheck {
   /** What SQLite finds wrong with the file. */
   damage: string[];
   /**
-   * What of who may what and how much is not what a gateway stored; of an older schema none is
-   * known.
+   * Rows of identities, rights and limits that are not what a gateway stored. Of an older schema
+   * none is known.
    */
   unsealed: string[];
 }
@@ -101,7 +101,7 @@ function addAccept(database: Command): void {
   );
 }
 
-/** Gives what is not authentic, or was not until now. */
+/** Gives the rows that are not authentic, or were not until they were accepted here. */
 async function acceptStored(config: Config, isMeant: boolean): Promise<string[]> {
   const path = databaseOf(config);
   const { keyring, release } = await openDataFolder(config);
@@ -153,7 +153,7 @@ async function checkFile(config: Config): Promise<DatabaseCheck> {
   }
 }
 
-/** As of one moment: a gateway may write meanwhile. */
+/** Reads one moment's state: a gateway may write meanwhile. */
 async function findUnsealed(db: OpenDatabase, config: Config): Promise<string[]> {
   const { keyring, release } = await openDataFolder(config, { isShared: true });
   try {

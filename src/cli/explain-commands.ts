@@ -1,4 +1,4 @@
-// `bursar explain` and `bursar whoami`: what is allowed, and why.
+// `bursar explain` and `bursar whoami`: what is allowed, and by which rule.
 import type { Command } from 'commander';
 import { printable } from '../core/printable.ts';
 import { callApi } from './api-client.ts';

@@ -59,7 +59,7 @@ interface Made {
 
 function makeKey({ out, algorithm, format }: NewFlags): Made {
   let made = generatePrivateKey(algorithms[algorithm]);
-  // Its thumbprint is an argument of commands, which know their flags by a hyphen.
+  // The thumbprint becomes an argument of commands, which would take a leading hyphen for a flag.
   while (made.publicKey.thumbprint.startsWith('-')) {
     made = generatePrivateKey(algorithms[algorithm]);
   }
@@ -69,14 +69,14 @@ function makeKey({ out, algorithm, format }: NewFlags): Made {
     const text = `${JSON.stringify(jwk)}\n`;
     writeOutput(`${out}.pub`, text, { mode: 0o644, ifExists: 'refuse' });
   } catch (error) {
-    // Nobody has used it.
+    // Nobody can have used the key yet.
     rmSync(out);
     throw error;
   }
   return { jwk, thumbprint };
 }
 
-// No setting in a file makes boto3 sign so, and nothing tells who relies on one.
+// boto3 has no setting in a file for SigV4A, and whoever relied on one would not be told.
 const credentialsComment =
   'Made by "bursar key new --sigv4a", for clients with Config(signature_version="s3v4a") or the like.';
 

@@ -24,7 +24,7 @@ export interface LimitFlags {
   rate?: string[];
 }
 
-/** Limits to be merged with those there are: null takes one away. */
+/** Limits to be merged with the present ones: null takes one away. */
 export type LimitsPatch = Record<string, Record<string, number | string | null> | null>;
 
 type Parse = (text: string) => number | string;
@@ -34,7 +34,7 @@ interface Form {
   given: keyof LimitFlags;
   name: Meter | 'rate';
   parts: readonly string[];
-  /** What an amount alone is of. */
+  /** The window that an amount without a window is for; null: such an amount is refused. */
   alone: string | null;
   parse: (part: string) => Parse;
   help: string;

@@ -96,7 +96,7 @@ async function openTarget(place: string, flags: ExportFlags): Promise<ClosableTa
   }
 }
 
-/** Whom to believe, and what to publish beside the log. */
+/** Which keys are believed, and which are published beside the log. */
 async function readKeys(
   log: LogSource,
   target: LogTarget,

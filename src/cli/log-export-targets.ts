@@ -16,7 +16,7 @@ export interface ClosableTarget extends LogTarget {
 const fileMode = 0o644;
 
 export async function openFolderTarget(folder: string): Promise<ClosableTarget> {
-  // No name of the log begins with a dot; what an export left here that was killed is of no use.
+  // No name of the log begins with a dot. What a killed export has left here is of no use.
   const incoming = join(folder, '.incoming');
   await rm(incoming, { recursive: true, force: true });
   await mkdir(incoming, { recursive: true });
@@ -29,7 +29,7 @@ export async function openFolderTarget(folder: string): Promise<ClosableTarget> 
       await writeSynced(await open(temporary, 'wx', fileMode), bytes);
       await mkdir(dirname(to), { recursive: true });
       await rename(temporary, to);
-      // With those above it, which may be new.
+      // The folders above it may be new as well.
       for (let at = dirname(path); at !== '.'; at = dirname(at)) touched.add(resolve(folder, at));
     },
     settle: async () => {
@@ -74,7 +74,7 @@ export async function openS3Target(options: S3FilesOptions): Promise<ClosableTar
   };
 }
 
-/** What the specification asks servers to say. */
+/** The headers that the specification demands of servers. */
 function headersOf(path: string): Record<string, string> {
   return path.startsWith('tile/')
     ? {

@@ -123,8 +123,8 @@ async function findFork(
 }
 
 /**
- * Its root alone is compared: who altered it would find a fork that is none. It may be of a name
- * that the log had before a restart, at which its records stayed.
+ * Only the root is compared: somebody who altered it could pretend that there is a fork. The
+ * checkpoint may have a name that the log had before a restart, at which all records stayed.
  */
 function readSighting(by: string, note: string, keys: readonly NoteKey[]): Sighting {
   const checkpoint = checkpointOf(parseProof(note)?.checkpoint ?? note);
@@ -136,7 +136,7 @@ function readSighting(by: string, note: string, keys: readonly NoteKey[]): Sight
   return sightingOf(by, checkpoint);
 }
 
-/** They tell how many records they have seen, and nothing of which. */
+/** Witnesses tell how many records they have seen, and not which. */
 async function askWitnesses(
   { witnesses = [] }: Pick<Config, 'witnesses'>,
   { origin, ...log }: { path: string; read: Reader; origin: string },

@@ -14,7 +14,7 @@ import { readKeptCheckpoint } from '../server/folder/kept-checkpoint.ts';
 export interface RenamedLog {
   origin: string;
   reason: string;
-  /** The command, as the record names it. */
+  /** The command that the record names. */
   source: string;
 }
 

@@ -32,7 +32,7 @@ function oneLine(text: string): string {
 
 function exitCodeOf(error: unknown): number {
   if (error instanceof CommanderError) {
-    // Commander has written its message; help and version are no failures.
+    // Commander has printed its message already; help and version are no failures.
     return error.exitCode === 0 || error.code === 'commander.help' ? error.exitCode && 2 : 2;
   }
   if (error instanceof CommandFailure) {
@@ -44,7 +44,7 @@ function exitCodeOf(error: unknown): number {
 }
 
 quietenSdk();
-// Whoever stops reading, as `head` does, has what they wanted. A gateway goes on serving.
+// A reader that stops reading, such as `head`, has what it wants. A gateway goes on serving.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   if (process.argv[2] !== 'serve') process.exit();

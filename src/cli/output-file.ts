@@ -21,7 +21,7 @@ export function writeOutput(file: string, content: string, options: DurableFileO
 }
 
 /**
- * Writes what `write` gives piece by piece. Rejects with the system's error, or with what that
+ * Writes what `write` gives, piece by piece. Rejects with the system's error, or with what `write`
  * throws.
  */
 export async function streamOutput(

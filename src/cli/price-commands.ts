@@ -24,7 +24,7 @@ interface PriceFlags {
   priceBooks?: string;
 }
 
-/** A book as its file has it: what was read of it has no sources any more. */
+/** A book as its file has it: once it is parsed, its sources are gone. */
 interface BookText {
   sources: Record<string, { text: string; date: string }>;
   ingress: Meter;
@@ -143,7 +143,7 @@ function checkFiles(files: readonly string[]): void {
     const isGiven = ({ name }: PriceBook): boolean =>
       files.some((file) => resolve(file) === join(shippedFolder, fileOf(name)));
     const others = shipped.filter((book) => !isGiven(book));
-    // Whoever fits together may be served with.
+    // A gateway can be served with all of them only if they fit together.
     new PriceBooks([...others, ...books.map(([, book]) => book)]);
     for (const [file, book] of books) {
       const classes = [...book.classes.keys()].join(', ');

@@ -74,7 +74,7 @@ async function probe(flags: ProbeFlags): Promise<void> {
   }
 }
 
-/** What will be moved may cost more than one thinks of. */
+/** Says how much will be moved, since that may cost more than expected. */
 function announce(job: ProbeJob): void {
   const bytes = estimateBytes(job);
   if (bytes === null) return;

@@ -1,7 +1,7 @@
-// As whom a probe asks: as the administration commands do where the gateway is what it measures,
-// else as AWS's clients do. Invariant: the keys of this gateway's operator sign for no other server
-// unless they were named.
-// Specification: "Configuration and credential precedence" of the AWS SDKs and tools reference.
+// With whose keys a probe signs: those of the administration commands where the gateway is
+// measured, else those that AWS's clients would use. Invariant: the keys of this gateway's operator
+// sign for no other server unless they were named. Specification: "Configuration and credential
+// precedence" of the AWS SDKs and tools reference.
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { CommandFailure } from '../core/command-failure.ts';
@@ -55,7 +55,7 @@ export function findProbeConnection(flags: ProbeConnectionFlags): ProbeConnectio
   return { ...given, credentials };
 }
 
-/** Whether the environment, or the credentials file, is about this endpoint. */
+/** Whether the environment, or the credentials file, names this endpoint. */
 function isOwnGateway({ credentials, profile }: ConnectionFlags, endpoint: string): boolean {
   const environment = readClientEnvironment();
   const file = credentials ?? environment.credentialsFile ?? join(environment.data, 'credentials');

@@ -62,7 +62,7 @@ const GiB = 1024 * MiB;
 const allSeries: readonly ProbeSeries[] = ['sizes', 'latency', 'surge', 'parts'];
 const countDefault = '3';
 const intervalDefaults = { count: '1s', for: '15m' } as const;
-/** As long as a timer can wait. */
+/** The longest that a timer can wait. */
 const forMsMax = 24 * 86_400_000;
 
 export function addProbeFlags(command: Command): Command {
@@ -172,7 +172,7 @@ function readSurge(flags: ProbeFlags): ProbeJob['surge'] {
   };
 }
 
-/** Names of hosts of one's own are seldom made for buckets as well. */
+/** DNS names of private hosts seldom exist for their buckets as well. */
 function readStyle({ pathStyle }: ProbeFlags, endpoint: string, bucket: string): boolean {
   const { hostname } = new URL(endpoint);
   const isAws = hostname.endsWith('.amazonaws.com');
@@ -218,7 +218,7 @@ function given<T>(flag: string, text: string, parse: (text: string) => T): T {
   }
 }
 
-/** Without what is there twice. */
+/** Drops repetitions. */
 function listOf<T>(parse: (text: string) => T) {
   return (text: string): T[] => [...new Set(text.split(',').map((one) => parse(one.trim())))];
 }
@@ -263,7 +263,7 @@ export function describeBytes(bytes: number): string {
   return bytes >= 1024 && bytes % 1024 === 0 ? `${bytes / 1024}KiB` : `${bytes}B`;
 }
 
-/** What the rounds move one way, as far as that is known before. Bytes. */
+/** How many bytes the rounds move one way, as far as that is known beforehand. */
 export function estimateBytes(job: ProbeJob): number | null {
   if (job.count === null || job.series.includes('surge')) return null;
   const { partBytes, parallel } = job.parts;

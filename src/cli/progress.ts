@@ -55,7 +55,9 @@ export class Progress {
   }
 }
 
-/** Empty where the whole is not known. Full only at the end, which an estimate may well miss. */
+/**
+ * Empty where the whole is not known. It is full only at the end, since an estimate may be too low.
+ */
 function drawBar(done: Work, total: Work | null): string {
   if (!total) return '';
   const [part, whole] =

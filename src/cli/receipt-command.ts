@@ -1,4 +1,4 @@
-// `bursar receipt get`: the proof that an operation is in the audit log, to be kept by who needs
+// `bursar receipt get`: the proof that an operation is in the audit log, for whoever wants to keep
 // it.
 import { type Command, InvalidArgumentError } from 'commander';
 import { callApi } from './api-client.ts';

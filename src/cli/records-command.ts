@@ -66,7 +66,10 @@ export function addRecordsCommand(program: Command): void {
     });
 }
 
-/** Pages of records. JSON.stringify gives the canonical text back: members keep their order. */
+/**
+ * Gives pages of records. JSON.stringify gives the canonical text back, since members keep their
+ * order.
+ */
 export async function* readRecords(
   connection: Connection,
   given: RecordFlags,
@@ -92,7 +95,8 @@ function lineOf(record: AuditRecord | AlteredMark): string {
   const subject = record.target ?? object?.filter((part) => part !== undefined).join('/') ?? '';
   const outcome = record.error ?? String(record.status);
   const who = `${record.tenant}/${record.principal}`;
-  // Quoted where it is not shown as it is, so that nobody takes an escape for the key's own text.
+  // A text that is shown differently from what it is, is quoted, so that nobody takes an escape for
+  // the key's own text.
   const shown = printable(subject) === subject ? subject : printable(JSON.stringify(subject));
   return `${record.index}  ${record.time}  ${who}  ${record.action}  ${outcome}  ${shown}`.trimEnd();
 }

@@ -69,7 +69,7 @@ export function addReportCommand(program: Command): void {
 }
 
 interface Wanted {
-  /** The folder is the data folder's, which has none as long as nothing was measured. */
+  /** Whether it is the data folder's own, which does not exist before something was measured. */
   isOwn: boolean;
   filter: { fromMs?: number | undefined; toMs?: number | undefined; series?: Series[] | undefined };
   target: string | undefined;

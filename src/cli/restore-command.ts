@@ -13,7 +13,7 @@ import { formatBytes, formatCount } from './progress.ts';
 import { type Restored, restoreBackup, restoreHere } from './restored-folder.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
 
-/** Those that lead to the folder, to the stores, with what they cost, and to the keys. */
+/** Settings that lead to the folder, to the stores and their prices, and to the keys. */
 const wanted = [
   ...placeSettings,
   ...(['logOrigin', 'journalWithKeys', 'prices', 'priceBooks'] as const),
@@ -82,7 +82,7 @@ export function addRestoreCommand(program: Command): void {
 
 const namesShown = 5;
 
-/** On stderr, as a gateway says it that finds its journal so when it starts. */
+/** Goes to stderr, in the words of a gateway that finds its journal in this state at a start. */
 function alarm(journal: Restored['stores']['journals'][number]): void {
   const { store, damaged, missing, lastSeq, toldSeq } = journal;
   const lost = [...damaged, ...missing];

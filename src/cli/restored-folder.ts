@@ -43,24 +43,26 @@ import { renameLog } from './log-restart.ts';
 import { StepProgress } from './progress.ts';
 import type { RestoreFlags } from './restore-command.ts';
 
-/** Named in a refusal. */
+/** A refusal names at most so many. */
 const unsealedTold = 20;
 
 export interface Restored {
-  /** Null: the database was there. */
+  /** The backup that was put back; null: the database was there already. */
   backup: ReturnType<typeof summaryOf> | null;
   /** What was shipped on top of the backup; null: nothing. */
   shipped: { segments: number; time: string; records: number } | null;
-  /** Null: it was never signed. */
+  /** The name of the log before and after; null: it was never signed. */
   log: { before: string; now: string } | null;
   stores: ForwardReport;
   /** Stores that were left as they are. */
   left: string[];
   /** Extents of the local store that the catalog names and that are not there. */
   localMissing: number;
-  /** What no copy tells, for people. */
+  /** What no copy has, for people to read. */
   unknown: string[];
-  /** What of who may what was not what a gateway stored, and was accepted. */
+  /**
+   * Rows of identities, rights and limits that are not what a gateway stored, and were accepted.
+   */
   accepted: string[];
 }
 
@@ -94,7 +96,7 @@ export async function restoreBackup(
   }
 }
 
-/** Unless they are there. */
+/** Writes the keys, unless they are there. */
 function putKeysBack(
   { data }: Config,
   { id, keys }: Manifest,
@@ -109,7 +111,8 @@ function putKeysBack(
   }
   let file: string;
   if (keys.form === 'kms') {
-    // Otherwise whoever writes to the place could give keys, and a database, of their own.
+    // Otherwise anybody who can write to the place could put keys, and a database, of their own
+    // there.
     if (!isKeyFileWrapped(keys.file)) {
       throw new IntegrityError(`the root keys in backup ${id} are not wrapped by KMS`);
     }
@@ -140,7 +143,7 @@ async function restoreInto(
   const onProgress = progress.show.bind(progress);
   const source = { place, sealer, manifest, databaseFile, onProgress };
   await putBackBeside({ ...source, folder: path, storeFolder });
-  // Who names a backup wants that state.
+  // Whoever names a backup wants exactly its state.
   let shipped: Forwarded | null = null;
   if (asked.backup === undefined) shipped = await putNewestBack(source);
   else await putDatabaseBack(source);
@@ -161,7 +164,10 @@ function describeShipped(shipped: Forwarded | null): Restored['shipped'] {
   return { segments, time: isoTime(timeMs), records };
 }
 
-/** Of an older copy that somebody has put in its place. Throws `CommandFailure`. */
+/**
+ * Rolls an older copy of the database forward that somebody has put in its place. Throws
+ * `CommandFailure`.
+ */
 export async function restoreHere(config: Config, asked: RestoreFlags): Promise<Restored> {
   const { databaseFile: final } = dataFiles(config.data);
   if (!existsSync(final)) throw new CommandFailure('failed', `there is no ${final}`);
@@ -189,7 +195,7 @@ export async function restoreHere(config: Config, asked: RestoreFlags): Promise<
   }
 }
 
-/** What is in SQLite's log belongs to the file that is about to be replaced. */
+/** What is in SQLite's log belongs to the database file that is about to be replaced. */
 function emptyLog(path: string): void {
   const db = openDatabase(path, { readonly: false, cacheKib: 1024 });
   try {
@@ -202,14 +208,14 @@ function emptyLog(path: string): void {
 interface Parts {
   databaseFile: string;
   progress: StepProgress;
-  /** Its id; null: none. */
+  /** The id of the backup; null: there was none. */
   backup: string | null;
   since: string;
   /** Gives the database its name. */
   publish: () => void;
 }
 
-/** Makes a database that was put back one that can be served. */
+/** Completes a database that was put back, so that it can be served. */
 export async function complete(
   config: Config,
   folder: DataFolder,
@@ -252,7 +258,7 @@ export async function complete(
   }
 }
 
-/** Joins it with the stores, and begins its log anew; nobody has it open afterwards. */
+/** Rolls it forward by the stores and begins its log anew. Afterwards nothing has it open. */
 async function joinStores(
   config: Config,
   { rootKeys, sealer, storeFolder, ...folder }: DataFolder,
@@ -273,7 +279,7 @@ async function joinStores(
   const { keys } = rootKeys;
   const ledger = await openLedger(databaseFile, keys, prices);
   const db = openDatabase(databaseFile, { readonly: true, cacheKib: 64 * 1024 });
-  // What the stores' new journals are told is read here.
+  // What the stores' new journals are told is read through this connection.
   verifyReads(db, folder.keyring);
   try {
     const { report, settle } = await rollForward({
@@ -292,15 +298,15 @@ async function joinStores(
 }
 
 /**
- * Migrates it, and makes it another gateway's than the one that it is a copy of, whose name it
- * gives.
+ * Migrates the database and gives it a new instance id, since it is a copy of another gateway's.
+ * Gives the id of that gateway.
  */
 async function bringUp(path: string, folder: DataFolder, progress: StepProgress): Promise<string> {
   try {
     await migrate({
       path,
       rootKeys: folder.rootKeys.keys,
-      // The backup is the copy.
+      // No copy is needed, since there is the backup.
       withoutCopy: true,
       onProgress: (step, done) => progress.show(step, done),
     });
@@ -319,8 +325,8 @@ async function bringUp(path: string, folder: DataFolder, progress: StepProgress)
 }
 
 /**
- * What is not authentic goes no further than into the copy: the stores' journals would be told of
- * it. Gives what was accepted.
+ * Refuses rows that are not authentic, before the stores' journals could be told of them. Gives
+ * those that were accepted.
  */
 async function requireAuthentic(
   path: string,
@@ -400,7 +406,7 @@ async function nameLog(
   return { before, now };
 }
 
-/** Of a catalog's backup, or where a disk is not mounted. */
+/** Extents are missing where only the catalog was backed up, or where a disk is not mounted. */
 async function countMissing(read: Reader, storeFolder: string): Promise<number> {
   let missing = 0;
   for (let after: Buffer = Buffer.alloc(0); ; ) {

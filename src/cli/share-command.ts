@@ -1,4 +1,4 @@
-// `bursar share`: links by which anybody can read an object or a folder, without an account.
+// `bursar share`: links with which anybody can read an object or a folder, without an account.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { parseCount, parseDuration } from '../server/settings/quantities.ts';

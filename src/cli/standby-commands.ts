@@ -92,7 +92,7 @@ function parseEvery(text: string): number {
   }
 }
 
-/** It is a standby's folder, or one that has nothing but keys. */
+/** The folder must be a standby's, or hold nothing but keys. */
 function requireRoom({ data }: Config): void {
   const { databaseFile, keyFile } = dataFiles(data);
   if (existsSync(databaseFile)) {
@@ -130,7 +130,7 @@ function statusOf(data: string) {
     );
   }
   const { backup, position, timeMs, records } = followed;
-  // What the gateway itself has not shipped yet is not to be seen from here.
+  // What the gateway has not shipped yet cannot be seen from here.
   const seenMs = Math.max(timeMs, look.seenMs ?? 0);
   return {
     ...{ place: look.place, backup, stream: position?.stream ?? null },

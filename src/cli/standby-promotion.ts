@@ -31,7 +31,7 @@ import { askToStop, readLook } from './standby-run.ts';
 export interface Promoted extends Omit<Restored, 'backup'> {
   /** The state that was followed last. */
   followed: { backup: string; segment: number | null; time: string; records: number };
-  /** Why what was shipped last was not looked for; null: it was. */
+  /** Why the newest segments were not looked for; null: they were. */
   placeProblem: string | null;
 }
 
@@ -41,7 +41,7 @@ const askMs = 100;
 /** Throws `CommandFailure`, `BackupFailure`, or what a store throws that does not answer. */
 export async function promote(config: Config, asked: RestoreFlags): Promise<Promoted> {
   if (existsSync(dataFiles(config.data).databaseFile)) {
-    // It was killed when it had nothing else to do.
+    // A run was killed when only this was left to do.
     rmSync(join(config.data, standbyFolder), { recursive: true, force: true });
     throw new BackupFailure(`${config.data} has a database: it is promoted, or a gateway's`);
   }
@@ -74,7 +74,7 @@ export async function promote(config: Config, asked: RestoreFlags): Promise<Prom
   }
 }
 
-/** Has the process end that follows there. */
+/** Ends the process that follows in this folder, and opens it then. */
 async function openWhenFree(config: Config): Promise<DataFolder> {
   const sinceMs = monotonicMs();
   for (;;) {
@@ -91,7 +91,7 @@ async function openWhenFree(config: Config): Promise<DataFolder> {
   }
 }
 
-/** What was shipped last, if the place answers. */
+/** Applies what was shipped last, if the place answers. */
 async function catchUp(
   folder: DataFolder,
   progress: StepProgress,
@@ -125,7 +125,7 @@ async function takeCopy(
   databaseFile: string,
 ): Promise<void> {
   const from = copyOf(folder.path, followed);
-  // Costs nothing where the file system can share what is the same.
+  // This costs nothing where the file system can share equal blocks.
   await copyFile(from, databaseFile, constants.COPYFILE_FICLONE);
   const file = await open(databaseFile, 'r+');
   try {

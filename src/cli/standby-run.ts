@@ -28,7 +28,7 @@ export interface StandbyOptions {
 export interface Look {
   place: string;
   placeFlags: PlaceFlags;
-  /** When the copy was last seen to have all that was shipped, milliseconds; null: it never was. */
+  /** When the copy was last seen to be complete, milliseconds; null: it never was. */
   seenMs: number | null;
   /** Why the last look failed; null: it did not. */
   problem: string | null;
@@ -47,7 +47,7 @@ export function readLook(folder: string): Look | null {
   }
 }
 
-/** Asks a process that follows there to end. */
+/** Asks the process that follows in this folder to end. */
 export function askToStop(folder: string): void {
   writeFileSync(join(folder, standbyFolder, stopName), '', { mode: 0o600 });
 }
@@ -97,7 +97,8 @@ export class StandbyRun {
           isLost = error instanceof IntegrityError;
           const problem = messageOfFailure(error instanceof Error ? (error.cause ?? error) : error);
           if (this.#look.problem !== problem) tell(problem);
-          // Where that cannot be written either, the time of the last look tells it.
+          // Where even this cannot be written, the time of the last look shows that something is
+          // wrong.
           await this.#note({ problem }).catch(() => null);
         }
         await sleep(everyMs, null, { signal }).catch(() => null);

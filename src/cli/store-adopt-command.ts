@@ -1,7 +1,7 @@
-// `bursar store adopt`: an operator says that a place which has lost the mark of its owner is the
-// store's all the same, as after a restore of its bucket. Works beside a running gateway, which
-// finds the mark within half a minute. Invariants: a mark that is there is never replaced; the
-// database is only read; and a place without the data is adopted only when that was asked for.
+// `bursar store adopt`: an operator confirms that a place without the mark of its owner is the
+// store's, as after a restore of its bucket. It works beside a running gateway, which finds the
+// mark within half a minute. Invariants: a mark that is there is never replaced; the database is
+// only read; and a place without the data is adopted only when that was asked for.
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { listStores, readInstance, readJournal } from '../catalog/stores.ts';

@@ -6,7 +6,7 @@ import { Refusal } from '../core/errors.ts';
 import { readText, stdin } from './key-files.ts';
 import type { RestrictionFlags } from './token-restrictions.ts';
 
-/** What the library refuses is not a fault of the program. */
+/** A refusal of the library is a fault of the arguments and not of this program. */
 export function refusing<T>(work: () => T): T {
   try {
     return work();

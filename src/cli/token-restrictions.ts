@@ -62,7 +62,7 @@ export function readScope(entries: readonly string[] = []): Scope {
   }
 }
 
-/** Milliseconds since 1970 of so long from now. */
+/** The time in so long from now, in milliseconds since 1970. */
 export function readExpiry(duration: string): number {
   return nowMs() + named('--expires', duration, parseDuration);
 }

@@ -143,13 +143,13 @@ function shownOf(counters: Counters): string[] {
   return meters.map((meter) => show(meter, String(counters[meter])));
 }
 
-/** What was removed is less than 0; what does not apply stays empty. */
+/** A removal is negative; a meter that does not apply stays empty. */
 function show(meter: string, amount: string): string {
   if (amount.startsWith('-')) return `-${showAmount(meter, amount.slice(1))}`;
   return amount === '' ? '' : showAmount(meter, amount);
 }
 
-/** The limit that is used up most. */
+/** The limit of which the largest share is used. */
 function nearest(caps: readonly Cap[]): string {
   const [first, ...others] = caps;
   if (!first) return '';

@@ -84,12 +84,12 @@ function jsonOf(
   };
 }
 
-/** No line of a bundle is longer. */
+/** No bundle has a longer line. */
 const lineBytesMax = 64 * 1024 * 1024;
 
 /**
- * Lines end with LF alone; one that is no text, or too long, comes as an empty one, and is the
- * last.
+ * Lines end with LF alone. A line that is no UTF-8 text, or too long, is given as an empty one, and
+ * is the last.
  */
 async function* linesOf(file: string): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

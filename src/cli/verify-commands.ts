@@ -25,7 +25,7 @@ interface VerifyFlags {
   bucket?: string;
   prefix?: string;
   rate: number;
-  /** True: `--resume` without a file. */
+  /** True: `--resume` was given without a file. */
   resume?: string | true;
 }
 
@@ -47,7 +47,7 @@ const positionFileDefault = './bursar-verify.json';
 const MiB = 1024 * 1024;
 const rateDefault = 50 * MiB;
 const sliceBytesMax = 64 * MiB;
-/** How often in a row a store may be out of reach, a second apart. */
+/** How often in a row a store may be unreachable, with a second between the tries. */
 const triesMax = 60;
 
 export function addVerifyCommands(program: Command): void {
@@ -116,7 +116,7 @@ function addUp(run: Run, { cursor, versions, bytes, findings }: Slice): void {
   run.findings += findings.length;
 }
 
-/** One slice; a store that is out of reach for a while is waited for. */
+/** Verifies one slice, and waits for a store that is unreachable for a while. */
 async function verifySlice(connection: Connection, run: Run, bytesMax: number): Promise<Slice> {
   const { tenant, bucket, prefix, cursor } = run;
   const body = { tenant, bucket, prefix, cursor: cursor ?? undefined, bytesMax };
@@ -195,7 +195,7 @@ function parseRate(text: string): number {
     const rate = parseSize(text.replace(/\/s$/, ''));
     if (rate > 0) return rate;
   } catch {
-    // Said below.
+    // The summary below says it.
   }
   throw new InvalidArgumentError('Must be bytes a second such as 50MiB/s.');
 }

@@ -70,12 +70,12 @@ export function addVerifyDeepCommand(verify: Command): void {
   });
 }
 
-/** How often is asked how far it is, at most; each is a record. */
+/** Progress is asked for no more often than this, since each call is a record. */
 const askedEachMs = 10_000;
 
 const servedPath = ['deep-verification'];
 
-/** Has a run begun, or joins it, and shows what it finds until its end. */
+/** Begins a run, or joins the one under way, and shows what it finds until it ends. */
 async function followServed(connection: Connection, shown: Shown): Promise<DeepSummary> {
   const path = servedPath;
   let state = (await callApi(connection, { method: 'POST', path })).json as DeepRunState;

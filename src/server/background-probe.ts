@@ -13,10 +13,10 @@ import { ProbeSupervisor } from './probe-supervisor.ts';
 import type { ProbeJob } from './processes/probe-job.ts';
 import type { Config } from './settings/config.ts';
 
-/** So long one process measures; the next finds stores that have come since. */
+/** One process measures for this long; the next one finds the stores that were added meanwhile. */
 const runMs = 24 * 3600 * 1000;
 const pauseMs = { min: 60_000, max: 3600_000 };
-/** Said once for a reason that stays. */
+/** A reason that stays the same is reported once in this time. */
 const repeatMsMin = 24 * 3600 * 1000;
 const toldMax = 100;
 
@@ -69,9 +69,9 @@ function jobOf(
     prefix: '',
     isKept: false,
     samples: folder.samplesFolder,
-    // Its buckets are nobody else's, and each new container is another machine.
+    // Nobody else has these buckets, and each new container is another machine.
     owner: '0'.repeat(16),
-    // The gateway itself knows where the limit is.
+    // The gateway itself enforces the limit.
     spendMax: null,
   };
 }

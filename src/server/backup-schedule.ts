@@ -15,7 +15,7 @@ export interface ScheduleOptions {
   /** Between a failure and the next attempt, if that is sooner. */
   retryMs: number;
   onProblem: (text: string) => void;
-  /** One was made. */
+  /** Told when a backup was made. */
   onMade?: () => void;
 }
 
@@ -34,7 +34,7 @@ const answerBytesMax = 16 * 1024 * 1024;
 
 export class BackupSchedule {
   readonly #options: ScheduleOptions;
-  /** One that is being made is ended: what it wrote is used by the next one. */
+  /** An unfinished backup is ended on close: the next one uses what it wrote. */
   readonly #command = new SupervisedCommand();
   readonly #begunMs = nowMs();
   #early = new AbortController();
@@ -56,7 +56,7 @@ export class BackupSchedule {
     return this.#command.close();
   }
 
-  /** Another one is made at once, or when the one that is being made is finished. */
+  /** Another backup is made at once, or when the one under way is finished. */
   wantNow(): void {
     this.#isWanted = true;
     this.#early.abort();
@@ -64,7 +64,7 @@ export class BackupSchedule {
 
   state(): ScheduleState {
     const sinceMs = this.#lastMs ?? this.#begunMs;
-    // Twice: one may be under way, and a machine may have been busy.
+    // Twice the interval, since a backup may be under way, and the machine may have been busy.
     const isLate = nowMs() - sinceMs > 2 * this.#options.everyMs;
     return {
       lastMs: this.#lastMs,
@@ -84,7 +84,7 @@ export class BackupSchedule {
       const isFailing = this.#problem !== null;
       const waitMs = isFailing ? Math.min(retryMs, everyMs) : this.#isWanted ? 0 : dueMs - nowMs();
       this.#early = new AbortController();
-      // What was wanted while one failed waits for the next attempt, too.
+      // A backup that was asked for while one failed also waits for the next attempt.
       await command.pause(
         waitMs,
         isFailing ? undefined : AbortSignal.any([command.signal, this.#early.signal]),
@@ -107,7 +107,7 @@ export class BackupSchedule {
     }
   }
 
-  /** Rejects with the last line that it said. */
+  /** Rejects with the last line that the command printed. */
   #ask(args: readonly string[]): Promise<string> {
     return new Promise((resolve, reject) => {
       const options = { maxBuffer: answerBytesMax };

@@ -23,7 +23,7 @@ export interface Backups {
 }
 
 /**
- * Is closed after the ledger when it is opened before: then the last that was committed is shipped,
+ * It is opened before the ledger, so that it is closed after it and the last commit is shipped,
  * too. Undefined: nothing is to be shipped. Throws `CommandFailure` where the settings do not fit.
  */
 export function openShipping(
@@ -79,7 +79,7 @@ export function scheduleBackups(
 }
 
 /**
- * Shipping first: a backup that is made before it began is none that its segments can be put on.
+ * Shipping begins first: segments can only be put on top of a backup that was made after it began.
  */
 export function startBackups({ schedule, shipping }: Backups): void {
   shipping?.start();
@@ -88,8 +88,8 @@ export function startBackups({ schedule, shipping }: Backups): void {
 }
 
 /**
- * For good: what is here may be an older copy. Its backups would be the newest of the place, and
- * push those out that are wanted then.
+ * Ends them for good, since this database may be an older copy: its backups would be the newest of
+ * the place, and push out those that are needed then.
  */
 export function endBackups({ schedule, shipping }: Backups): void {
   void schedule?.close();
@@ -123,7 +123,7 @@ function kmsArgs({ kmsKey, kmsRegion, kmsEndpoint }: Config): string[] {
   ];
 }
 
-/** There are no series where no backups are asked for. */
+/** Where no backups are asked for, there are no series. */
 function watch(registry: MetricRegistry, state: () => ScheduleState | undefined): void {
   const told = (value: (one: ScheduleState) => number) => (): Values<number> => {
     const one = state();
@@ -146,7 +146,7 @@ function watch(registry: MetricRegistry, state: () => ScheduleState | undefined)
   });
 }
 
-/** The same, where nothing is shipped. */
+/** Where nothing is shipped, there are no series either. */
 function watchShipping(registry: MetricRegistry, state: () => ShippingState | undefined): void {
   const told = (value: (one: ShippingState) => number) => (): Values<number> => {
     const one = state();

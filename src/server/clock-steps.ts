@@ -3,7 +3,7 @@ import { steadyClock } from '../core/steady-clock.ts';
 
 const lookEveryMs = 1000;
 
-/** Gives what ends it. */
+/** Gives a function that ends it. */
 export function announceSteps(tell: (line: string) => void): () => void {
   let hadStepped = false;
   const timer = setInterval(() => {

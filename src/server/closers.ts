@@ -1,7 +1,7 @@
-// What ends what was opened, in the order of opening.
+// Functions that close what was opened, in the order of opening.
 export type Closers = (() => void | Promise<void>)[];
 
-/** Has `resource` closed with the others; gives it back. */
+/** Has `resource` closed with the others. Gives `resource` back. */
 export function opened<T extends { close(): void | Promise<void> }>(
   closers: Closers,
   resource: T,
@@ -10,7 +10,7 @@ export function opened<T extends { close(): void | Promise<void> }>(
   return resource;
 }
 
-/** The last that was opened first. */
+/** Closes in reverse order. */
 export async function closeAll(closers: Closers): Promise<void> {
   for (let close = closers.pop(); close; close = closers.pop()) await close();
 }

@@ -14,7 +14,7 @@ export class FolderDeepRuns implements DeepRuns {
   #state: DeepRunState = emptyState(false);
   #isClosed = false;
 
-  /** `config`: of the gateway. */
+  /** `config` is that of the gateway. */
   constructor(config: DeepThreadOptions['config']) {
     this.#options = { config, stateFile: join(config.data, 'verify-deep.db') };
   }

@@ -23,18 +23,18 @@ export interface HealthParts {
   services: Pick<RequestServices, 'read' | 'ledger' | 'stores' | 'log' | 'diskRoom'>;
   folder: Pick<DataFolder, 'databaseFile'>;
   local: Pick<LocalStore, 'tryWriting'>;
-  /** Those that are made by themselves. */
+  /** The backups that the gateway makes by itself. */
   backups: Backups;
   sealWatch: Pick<SealWatch, 'failure'>;
   /** Room that is to be kept free on the disks of the database and of the local store. */
   freeBytesMin: number;
 }
 
-/** A trial that takes longer is taken for none: what was last known counts. */
+/** A trial that takes longer counts as unfinished: the last outcome stands. */
 const trialMsMax = 1000;
-/** What was found so recently is not tried again. */
+/** An outcome that is no older than this is not tried again. */
 const freshMs = 1000;
-/** What takes so long is not taken for alive. */
+/** What does not answer for this long is taken to be dead. */
 const deadMs = 5000;
 
 export class HealthWatch {
@@ -118,7 +118,7 @@ export class HealthWatch {
     return (await Promise.all(looks)).filter((one) => one !== null);
   }
 
-  /** null: nothing is in it, and nothing would come to it. */
+  /** null: nothing is in the store, and nothing would be written to it. */
   async #lookAtLocal({ name, ready }: StoreView): Promise<StoreFacts | null> {
     const { read, stores, diskRoom } = this.#parts.services;
     const isUsed = await isStoreUsed(read, localStore).catch(() => true);
@@ -143,9 +143,9 @@ function remoteFacts({ name, ready, canRead }: StoreView): StoreFacts {
 }
 
 /**
- * Tries at most once a second, one at a time. What is given is how the newest trial that has ended
- * went, false also where that rejected, or where one takes too long; before the first has ended,
- * true.
+ * Tries at most once a second, one trial at a time. Gives the outcome of the newest trial that has
+ * ended: false also where it rejected, or where one takes too long. Before the first has ended,
+ * gives true.
  */
 function trial(attempt: () => Promise<unknown>): () => Promise<boolean> {
   let underWay: Promise<void> | null = null;

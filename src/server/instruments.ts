@@ -28,14 +28,14 @@ import type { TracingChoice } from './settings/tracing-settings.ts';
 export interface OpenInstruments {
   instruments: Instruments;
   metrics: Metrics;
-  /** What the stores' drivers decide by. */
+  /** The measurements by which the stores' drivers decide. */
   meters: StoreMeters;
   logger: Logger;
   log: OperatorLog;
 }
 
 /**
- * Throws `CommandFailure`. Before the rooms, which register what they have to tell in
+ * Throws `CommandFailure`. It comes first: whatever is opened later registers what it measures in
  * `metrics.registry`.
  */
 export async function makeInstruments(
@@ -48,7 +48,8 @@ export async function makeInstruments(
   const { logger, requestLog, watch } = openLog(config, closers);
   watch(registry);
   const sampler = await openTrafficSampler(config, registry, closers);
-  // Told before requests are counted: those that are not under way any more have been.
+  // It is registered before the counters of requests, so that a request that is no longer under way
+  // has been counted.
   registry.gauge({
     name: 'bursar_requests_under_way',
     help: 'Requests that have begun and not ended.',
@@ -62,7 +63,7 @@ export async function makeInstruments(
   return { instruments, metrics: new Metrics(registry), meters, logger, log };
 }
 
-/** For the last lines of a gateway that stops. */
+/** How long a gateway that stops waits for its last lines to be written. */
 const flushMsMax = 1000;
 const standardOutput = 1;
 
@@ -72,7 +73,7 @@ interface OpenLog {
   watch(registry: MetricRegistry): void;
 }
 
-/** To be opened before all that writes to it, so that it is closed after it. */
+/** To be opened before everything that writes to it, so that it is closed after that. */
 function openLog(
   { logLevel, requestLog: isOn, slowRequestMs: slowMs }: Config,
   closers: Closers,
@@ -118,7 +119,7 @@ async function openTracer(
   return tracing;
 }
 
-/** Where it sends to, and with which headers, it reads from the environment itself. */
+/** The exporter itself reads from the environment where it sends to, and with which headers. */
 async function makeExporter(protocol: TracingChoice['protocol']): Promise<SpanExporter> {
   const { OTLPTraceExporter } =
     protocol === 'http/json'

@@ -12,9 +12,9 @@ import type { Config } from './settings/config.ts';
 
 /** Resolves when the gateway has stopped after a signal. Throws `CommandFailure`. */
 export async function serve(config: Config): Promise<void> {
-  // Also where the folder was made by somebody else, nothing in it is for other users' eyes.
+  // Also where somebody else made the folder, other users may read nothing of what is in it.
   process.umask(0o077);
-  // Where standard output is a pipe, Node has it not block from its first use on.
+  // Where standard output is a pipe, Node makes it non-blocking at its first use.
   void process.stdout;
   refuseUnfinished(config.data);
   const folder = await openDataFolder(config);
@@ -30,7 +30,7 @@ export async function serve(config: Config): Promise<void> {
   }
 }
 
-/** Lines on standard error: at once and in order, also where the process ends with the last. */
+/** Writes lines to standard error at once and in order, also when the process ends right after. */
 const operator: Operator = {
   show: (line) => void process.stderr.write(`bursar: ${line}\n`),
   end: () => process.exit(1),

@@ -1,5 +1,6 @@
-// The ledger, opened, with all that hears what it tells. What requests are decided by is read into
-// memory while the ledger verifies it, and who relies on what is not authentic is not served.
+// The ledger, opened, with everything that listens to it. What requests are decided by is read into
+// memory while the ledger verifies it; whoever depends on a row that is not authentic is not
+// served.
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { onlyPrivate } from '../authz/oidc/address-policy.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
@@ -112,7 +113,7 @@ async function openDatabases(
     onTouched: () => sealWatch.begin(),
     rootKeys: rootKeys.keys,
     priceBooks: [...prices.books],
-    // Whether what was not acknowledged is stored, nobody knows any more.
+    // Nobody knows whether writes that were not acknowledged are stored.
     onFatal: (reason) => log.stop(`the ledger cannot go on, stopping: ${reason}`),
     onFailure: (reason) => log.warn('a commit failed', reason),
     onAlarms,

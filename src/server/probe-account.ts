@@ -1,7 +1,7 @@
-// Whom the gateway probes itself as: a robot of the tenant `default` with a key, buckets and a
-// spending limit of its own, and no rights but a member's. Invariants: what is made of it is
-// recorded like anybody's changes; it is made once, and what an administrator changed of it stays,
-// but for the limit, which the setting says at each start of the gateway.
+// The principal that the gateway probes itself as: a robot of the tenant `default` with a key,
+// buckets and a spending limit of its own, and no rights but a member's. Invariants: every change
+// of it is recorded like anybody's; it is made once, and what an administrator changes of it stays,
+// except for the limit, which the setting says at each start of the gateway.
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { accessKeyContext } from '../authz/key-rows.ts';
 import { findBucket } from '../catalog/buckets.ts';
@@ -87,7 +87,7 @@ export class ProbeAccount {
     });
   }
 
-  /** The secret is opened where it is kept: it is written nowhere else. */
+  /** The secret is opened from the database each time, and written nowhere else. */
   async #findKey(): Promise<ProbeCredentials | undefined> {
     const { directory } = this.#options;
     const page = { after: '', limit: accessKeysPerPrincipalMax };

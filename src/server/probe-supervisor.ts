@@ -17,15 +17,15 @@ export interface SupervisorOptions {
   underWay(): number;
   onSample(sample: Sample): void;
   onProblem(text: string): void;
-  /** Between two processes; grows up to the second. Milliseconds. */
+  /** The pause between two processes, which grows from `min` to `max`. Milliseconds. */
   pauseMs: { min: number; max: number };
 }
 
 type End = Pick<Extract<FromProbe, { kind: 'end' }>, 'reason' | 'message'>;
 
-/** A process from which nothing was heard for so long hangs. It says each minute that it lives. */
+/** A process that is silent for this long hangs: it says each minute that it is alive. */
 const silenceMsMax = 5 * 60_000;
-/** Above these a gateway is busy. */
+/** With more than these, a gateway is busy. */
 const underWayMax = 4;
 const delayMsMax = 20;
 const lookMs = 50;
@@ -61,7 +61,7 @@ export class ProbeSupervisor {
       const { reason, message } = end;
       if (message !== null && !command.isClosing) onProblem(message);
       if (reason === 'done') nextMs = pauseMs.min;
-      // What is spent comes back when the month ends, or when somebody says so.
+      // The budget is free again when the month ends, or when somebody raises the limit.
       if (reason === 'spent') nextMs = pauseMs.max;
       await command.pause(nextMs);
       nextMs = Math.min(2 * nextMs, pauseMs.max);
@@ -71,8 +71,8 @@ export class ProbeSupervisor {
   /** Resolves when the process has ended. */
   #runOnce(job: ProbeJob): Promise<End> {
     return new Promise((resolve) => {
-      // Nothing of the environment: what it needs to know is in the job, and keys stand in no list
-      // of processes.
+      // The process gets no environment: the job has all that it needs, and no key appears in a
+      // list of processes.
       const child = spawn(
         process.execPath,
         ['--max-old-space-size=64', mainFile, 'probe-supervised'],

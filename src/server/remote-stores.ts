@@ -33,12 +33,12 @@ export interface RemoteStoresOptions {
   read: Reader;
   ledger: Pick<Ledger, 'maintain'>;
   sealer: Sealer;
-  /** `S3Store.open`, in so many words. */
+  /** `S3Store.open`, or what stands for it in tests. */
   openDriver: (
     options: StoreSettings & Pick<S3StoreOptions, 'number' | 'onEvent' | 'confirmPlace' | 'signal'>,
   ) => Promise<StoreDriver>;
   localState: () => { ready: boolean; freeBytes: number };
-  /** Of the store's journal. */
+  /** The state of the store's journal. */
   journalState: (number: number) => JournalState | undefined;
   log: (line: string) => void;
   /** How long a start waits for the stores, and the pauses between later looks. Milliseconds. */
@@ -68,13 +68,13 @@ interface ManagedStore {
   settings: StoreSettings | null;
   /** Null: it was not opened yet. */
   driver: StoreDriver | null;
-  /** Its server was taken for down, and the log says so. */
+  /** Whether its server was found to be down, and the log says so. */
   isDown: boolean;
-  /** Why it is not available, as the log says. */
+  /** Why it is not available, as the log was told. */
   reported: string | null;
-  /** Why it could not say whose it is when it was last asked; null: it could. */
+  /** Why it could not tell its owner when it was last asked; null: it could. */
   silence: string | null;
-  /** Ends the pause until it is looked after again. */
+  /** Ends the pause before it is looked at again. */
   wake: () => void;
 }
 
@@ -155,7 +155,7 @@ export class RemoteStores implements StoreList {
     const known = new Set((await listStores(read)).map(({ name }) => name));
     for (const { name } of choice.stores) {
       if (known.has(name)) continue;
-      // Its location is noted when it is found to be ours.
+      // Its location is stored once the place is found to be ours.
       if ((await ledger.maintain({ kind: 'registerStore', name, location: '' })) > 0) continue;
       throw new CommandFailure('failed', `no number is left for the store ${name}`);
     }
@@ -202,7 +202,8 @@ export class RemoteStores implements StoreList {
   }
 
   /**
-   * Looks after a store until the end: admits it when it can be, and notices when it is not ours.
+   * Looks after a store until the end: opens its gate when it can be used, and notices when it is
+   * not ours any more.
    */
   async #watch(managed: ManagedStore, firstPauseMs: number): Promise<void> {
     const { watchMs, retryMsMin, retryMsMax } = this.#timing;
@@ -268,7 +269,8 @@ export class RemoteStores implements StoreList {
       });
     } catch (cause) {
       const message = `${location} cannot be used: ${messageOfFailure(cause)}`;
-      // One that has our data is waited for, whatever it is: the others are to be served.
+      // A store that has our data is waited for, whatever is wrong with it: the other buckets are
+      // to be served.
       const rows = await listStores(this.#options.read);
       const isOurs = rows.some((row) => row.number === number && row.location === location);
       throw isOurs ? new Error(message, { cause }) : new StoreProblem(message, { cause });
@@ -288,7 +290,7 @@ export class RemoteStores implements StoreList {
     if (!isDown && managed.silence !== null) managed.wake();
   }
 
-  /** Makes sure that the prefix is ours. Throws when it is not to be. */
+  /** Makes sure that the prefix is ours. Throws when it cannot become ours. */
   async #own(managed: ManagedStore, driver: StoreDriver): Promise<void> {
     const { read, sealer, ledger } = this.#options;
     const { number, name, location } = managed;
@@ -316,7 +318,7 @@ export class RemoteStores implements StoreList {
     managed.wake();
   }
 
-  /** A store that answers and refuses is not served either: that is said as well. */
+  /** A store that answers with a refusal is not served either, and that is logged as well. */
   async #lookForOwner(managed: ManagedStore, driver: StoreDriver): Promise<Owner> {
     try {
       const owner = await lookForOwner(driver, this.#options.sealer, await this.#claimOf(managed));
@@ -328,7 +330,7 @@ export class RemoteStores implements StoreList {
       const isNew = managed.silence === null && !managed.isDown && !this.#closing.signal.aborted;
       if (isNew) this.#log(managed.name, `does not serve: ${reason}`);
       managed.silence = reason;
-      // It is asked again sooner than in a minute.
+      // So it is asked again sooner than in a minute.
       if (isNew) managed.wake();
       throw error;
     }
@@ -379,13 +381,13 @@ function view(managed: ManagedStore, journal: JournalState | undefined): StoreVi
   };
 }
 
-/** The driver's own reason, where a refusal only says that there is one. */
+/** The driver's own reason, where the refusal says only that there is one. */
 export function reasonOf(error: unknown): string {
   const { cause } = error as Error;
   return messageOfFailure(cause instanceof Error ? cause : error);
 }
 
-/** What the probe found, and what the store is used without. */
+/** What the probe of the store found, and which abilities it lacks. */
 function describeFindings(driver: StoreDriver): string {
   const { findings } = driver.state();
   const found = findings.filter(({ ok }) => ok).map(({ capability }) => capability);

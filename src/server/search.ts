@@ -12,7 +12,7 @@ import type { Reader } from '../core/database.ts';
 import type { OperatorLog } from '../instruments/operator-log.ts';
 import type { DataFolder } from './folder/data-folder.ts';
 
-/** How far the index is behind the log, besides a block that is not whole yet. */
+/** How far the index may be behind the log, besides a block that is not complete yet. */
 const intervalMs = 1000;
 /** A block of records takes some 50 ms of the index's thread to compare. */
 const comparingMs = 60_000;

@@ -1,4 +1,4 @@
-// What queues, caches, backlogs and files are measured by: the services of requests, asked.
+// The gauges of queues, caches, backlogs and files, and what they are read from.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { countArchivedTiles } from '../audit/archive/archived-tiles.ts';
@@ -37,9 +37,9 @@ export interface WatchedParts {
   countMended: () => number;
 }
 
-/** So many of what waits are counted: beyond it the numbers say only that there are more. */
+/** Backlogs are counted up to here: beyond it the numbers say only that there is more. */
 const countedMax = 10_000;
-/** Their rows are large. */
+/** Fewer, since the rows of ended versions are large. */
 const endedCountedMax = 1000;
 
 export function watchServices({ folder, metrics: { registry } }: Base, parts: WatchedParts): void {

@@ -9,18 +9,23 @@ import { mainFile, SupervisedCommand } from './supervised-command.ts';
 
 export interface ShippingOptions {
   job: ShippingJob;
-  /** Said once, until it goes well again. */
+  /** Told once for each problem, until shipping works again. */
   onProblem: (text: string) => void;
-  /** No segment can be put on top of a backup yet, or very many are. */
+  /**
+   * Told when a new backup is needed: there is none that segments can be put on, or very many are.
+   */
   onBackupWanted: () => void;
-  /** A stream begins with the first commit after SQLite's log was emptied: one is wanted. */
+  /**
+   * Told when a commit is needed: a stream begins with the first commit after SQLite's log was
+   * emptied.
+   */
   onCommitWanted: () => void;
 }
 
 export interface ShippingState {
-  /** What was committed in so many milliseconds is not safe yet, if anything was. */
+  /** What was committed in the last so many milliseconds is not shipped yet. */
   lagMs: number;
-  /** Changed pages that wait, as of the last that was heard. */
+  /** Changed pages that wait, as of the last message. */
   lagBytes: number;
   isLate: boolean;
   /** Why the last attempt failed; null: it did not. */
@@ -29,14 +34,14 @@ export interface ShippingState {
   failures: number;
   /** The stream that is being shipped; null: none yet. */
   stream: string | null;
-  /** The newest segment of it. */
+  /** The number of its newest segment. */
   segment: number;
 }
 
 const restartMs = 1000;
-/** For the last segment. */
+/** How long a stopping gateway waits for the last segment. */
 const stopMsMax = 10_000;
-/** Later than this is too late; also where one is shipped rarely. */
+/** A lag of more than this is late, however seldom segments are shipped. */
 const lateMsMin = 60_000;
 
 export class ShippingSupervisor {
@@ -66,12 +71,12 @@ export class ShippingSupervisor {
     this.#command.start(() => this.#run());
   }
 
-  /** After what the gateway committed last was shipped, if the place takes it. */
+  /** Resolves after the last commit of the gateway was shipped, if the place takes it. */
   close(): Promise<void> {
     return this.#command.close();
   }
 
-  /** A backup was made. */
+  /** To be called when a backup was made. */
   look(): void {
     if (this.#child) send(this.#child, { kind: 'look' });
   }
@@ -132,7 +137,7 @@ export class ShippingSupervisor {
     if (state?.stream || problem !== null) this.#begin();
     if (state?.safeMs != null) this.#safeMs = Math.max(this.#safeMs, state.safeMs);
     if (state?.stream === null) this.#options.onCommitWanted();
-    // Once for each stream, and again when much was shipped on top of its backup.
+    // Asked for once per stream, and again when much was shipped on top of its backup.
     const wanted = state?.wantsBackup ? state.stream : null;
     if (wanted !== null && wanted !== this.#hasAskedFor) this.#options.onBackupWanted();
     this.#hasAskedFor = wanted;

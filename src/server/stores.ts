@@ -16,9 +16,9 @@ import type { OpenLedger } from './opened-ledger.ts';
 import { RemoteStores, reasonOf } from './remote-stores.ts';
 import { chooseStores } from './settings/store-settings.ts';
 
-/** A start waits so long for the journals in S3 stores, in which the log is not served. */
+/** How long a start waits for the journals in S3 stores. The log is not served meanwhile. */
 const firstLookMs = 3000;
-/** For what stores are still told once all requests have ended: as long as a journal waits. */
+/** How long the stores may take to end once all requests have ended: as long as a journal waits. */
 const storeEndMsMax = 10_000;
 
 export interface OpenStores {
@@ -26,7 +26,7 @@ export interface OpenStores {
   stores: Stores;
   storeList: RemoteStores;
   journals: Journals;
-  /** Not begun: it commits, which is for when the log may be signed. */
+  /** Not started yet: it commits, which must wait until the log is signed. */
   upkeep: BackendUpkeep;
 }
 
@@ -66,7 +66,7 @@ export async function openStores(
   const inUse = new Set(chooseStores(config).stores.map(({ name }) => name));
   const numbersInUse = new Set<number>();
   for (const { number, name } of await listStores(read)) {
-    // What is told of identities meanwhile is told by a snapshot when the store is back.
+    // Changes of identities meanwhile are told by a snapshot when the store is back.
     if (inUse.has(name)) numbersInUse.add(number);
     else await ledger.maintain({ kind: 'endTelling', store: number });
   }
@@ -96,7 +96,7 @@ export function endSoon(storeList: RemoteStores): void {
   setTimeout(() => void storeList.close(), storeEndMsMax).unref();
 }
 
-/** What the store can still take, asked at most once a second unless it is to be fresh. */
+/** How many bytes the store can still take, measured at most once a second unless `isFresh`. */
 export function freeBytesOf(path: string): (isFresh?: boolean) => number {
   let askedMs = Number.NEGATIVE_INFINITY;
   let freeBytes = 0;
@@ -110,7 +110,7 @@ export function freeBytesOf(path: string): (isFresh?: boolean) => number {
   };
 }
 
-/** None in a folder that is not there. */
+/** A folder that does not exist has none. */
 function freeBytesIn(path: string): number {
   try {
     const { bavail, bsize } = statfsSync(path);
@@ -120,7 +120,7 @@ function freeBytesIn(path: string): number {
   }
 }
 
-/** Without places and reasons, which `bursar store list` has. */
+/** Leaves out places and reasons, which `bursar store list` shows. */
 export function healthOf(stores: StoreList): Record<string, object> {
   return Object.fromEntries(
     stores.all().map(({ name, ready, health }) => [name, { ready, ...health }]),

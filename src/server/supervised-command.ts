@@ -5,7 +5,7 @@ import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
-/** What is run: `node main.js WORDS`. */
+/** The file that runs this program's commands: `node main.js WORDS`. */
 export const mainFile = fileURLToPath(new URL('../cli/main.js', import.meta.url));
 const stopMsMax = 5000;
 
@@ -16,7 +16,7 @@ export class SupervisedCommand {
   #child: ChildProcess | null = null;
   #running: Promise<void> = Promise.resolve();
 
-  /** `askToEnd`: instead of SIGTERM. */
+  /** `askToEnd` is called instead of sending SIGTERM. */
   constructor(options: { askToEnd?: (child: ChildProcess) => void; stopMsMax?: number } = {}) {
     this.#askToEnd = options.askToEnd ?? ((child) => void child.kill('SIGTERM'));
     this.#stopMsMax = options.stopMsMax ?? stopMsMax;
@@ -45,7 +45,7 @@ export class SupervisedCommand {
     return child;
   }
 
-  /** Sooner when it is closed. Does not keep the process alive. */
+  /** Ends early when the command is closed. Does not keep the process alive. */
   async pause(ms: number, signal: AbortSignal = this.signal): Promise<void> {
     await sleep(Math.max(0, ms), null, { signal, ref: false }).catch(() => null);
   }

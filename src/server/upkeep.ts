@@ -13,7 +13,7 @@ import type { OpenStores } from './stores.ts';
 const foldIntervalMs = 5000;
 const rollUpIntervalMs = 5000;
 
-/** Gives what adds usage up. */
+/** Gives the roll-up of usage, which calls may ask to catch up. */
 export function startUpkeep(
   base: Base,
   services: RequestServices,
@@ -45,7 +45,8 @@ function startSweeper(
   const { read, ledger, leases, journals, log: head } = services;
   const sweeper = new Sweeper({
     ...{ read, ledger, stores, leases },
-    // An older copy does not know that what it takes for garbage is alive.
+    // An older copy does not know which extents newer versions use, and would take them for
+    // garbage.
     maySweep: (store) => head.refusal === null && journals.maySweep(store),
     confirmPlace: (store) => storeList.confirmOwner(store),
     intervalMs: config.sweepIntervalMs,

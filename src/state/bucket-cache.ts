@@ -8,7 +8,10 @@ import type { LedgerEvent } from '../ledger/events.ts';
 
 /** Far more than a gateway's working set; beyond it the cache begins again. */
 const bucketsMax = 10_000;
-/** Of their policies together, which are kept compiled too, up to a hundred times as large. */
+/**
+ * The length of their policies together. These are kept compiled as well, which takes up to a
+ * hundred times as much.
+ */
 const policiesLengthMax = 2 * 1024 * 1024;
 /**
  * Names that were looked up or refused last; beyond it the one that was asked for longest ago goes.
@@ -50,8 +53,8 @@ export class BucketCache {
   }
 
   /**
-   * To be called before who asked for the bucket of this name is refused, whether it is there or
-   * not: from then on one name has taken as long as the other.
+   * To be called before a request for this bucket is refused, whether the bucket is there or not:
+   * from then on a refusal takes equally long for both.
    */
   async levelRefusal(tenant: string, name: string): Promise<void> {
     const id = `${tenant}/${name}`;
@@ -80,7 +83,7 @@ export class BucketCache {
     return bucket;
   }
 
-  /** It is the last that was asked for. */
+  /** Makes the name the one that was asked for last. */
   #note(id: string, isThere: boolean): void {
     this.#asked.delete(id);
     if (this.#asked.size >= askedMax) this.#asked.delete(this.#asked.keys().next().value as string);

@@ -15,7 +15,7 @@ export interface PlaceFlags {
   s3Profile?: string;
 }
 
-/** Throws `CommandFailure`. `mayMake`: an empty place becomes one of backups. */
+/** Throws `CommandFailure`. `mayMake`: an empty place becomes a place of backups. */
 export async function openBackupPlace(
   place: string,
   flags: PlaceFlags,
@@ -46,7 +46,7 @@ export async function openBackupPlace(
   }
 }
 
-/** What can be expected to go wrong with backups, as a command says it. */
+/** Turns the failures that can be expected of backups into a `CommandFailure`. */
 export async function explained<T>(place: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -17,14 +17,14 @@ export interface DataFiles {
   databaseFile: string;
   /** What all keys are derived from. */
   keyFile: string;
-  /** Of the local store. */
+  /** The folder of the local store. */
   storeFolder: string;
   credentialsFile: string;
   /** Private keys that sign the log. */
   logKeysFile: string;
   /** The newest checkpoint that was signed, outside the database. */
   keptCheckpointFile: string;
-  /** What probes and traffic were measured to take. */
+  /** Measurements of probes and of clients' transfers. */
   samplesFolder: string;
 }
 
@@ -33,7 +33,7 @@ export interface DataFolder extends DataFiles {
   rootKeys: RootKeyFile;
   keyring: Keyring;
   sealer: Sealer;
-  /** Lets another process in. */
+  /** Lets another process open the folder. */
   release(): void;
 }
 
@@ -53,8 +53,8 @@ export function dataFiles(path: string): DataFiles {
 }
 
 /**
- * Opens or makes the folder. Throws `CommandFailure` when it cannot be used, or is in use; but for
- * who only reads, `isShared`.
+ * Opens or makes the folder. Throws `CommandFailure` when it cannot be used, or when another
+ * process has it; the latter not for readers (`isShared`).
  */
 export async function openDataFolder(
   config: DataSettings,

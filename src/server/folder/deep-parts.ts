@@ -33,13 +33,15 @@ export interface DeepParts {
   folder: DataFolder;
   /** A connection for the comparison alone. */
   database: OpenDatabase;
-  /** The checkpoint that was kept beside it, before that; null: none was. */
+  /**
+   * The checkpoint that was kept beside the database, read before the database was; null: none was.
+   */
   kept: string | null;
-  /** The records of a reader of this database. */
+  /** Reads records through a connection of this database. */
   openStore: (read: Reader) => RecordStore;
   /** The database as it is now, and the stores. */
   rooms: VerifierRooms;
-  /** Those in stores that can be read. */
+  /** The buckets in stores that can be read. */
   buckets: { tenant: string; name: string }[];
   /** Names of stores that are not configured and have buckets or old records. */
   storesSkipped: string[];
@@ -144,7 +146,7 @@ async function listReadable(
 
 export interface Signed {
   checkpoints: (Checkpoint & { from: string })[];
-  /** What claims to be signed and is not. */
+  /** What claims to be signed but is not. */
   refused: Difference[];
 }
 
@@ -164,7 +166,7 @@ export async function readSigned(
     for (const { key } of await listLogKeys(read)) own.push(key);
   });
   const keys = given.keys.length > 0 ? [...readTrust({ key: [...given.keys] }).keys] : own;
-  // What was signed before the log was given another name on purpose says nothing of it.
+  // What was signed before the log was renamed on purpose says nothing of this log.
   const origin = own[0]?.name;
   await guarded(tell, folder.keptCheckpointFile, async () => {
     const isOfOther = own.length === 0 && (await isRebuilt(openStore(read)));
@@ -183,7 +185,8 @@ export async function readSigned(
 }
 
 /**
- * Then the log began anew, and is signed when it is served: what was signed before is of another.
+ * The log of a rebuilt database began anew and is signed once it is served. What was signed before
+ * is of another log.
  */
 async function isRebuilt(store: RecordStore): Promise<boolean> {
   const first = await store.readRecord(0);

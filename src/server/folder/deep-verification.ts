@@ -19,17 +19,17 @@ import { type DeepParts, openDeepParts, readSigned, type Signed } from './deep-p
 
 export interface DeepOptions {
   checkpointFiles: readonly string[];
-  /** Of the log that these are of; none: those in the folder. */
+  /** Verifier keys of the log that the checkpoints are of; none: those in the folder. */
   keys: readonly string[];
   withData: boolean;
-  /** Where it is kept how far the run has come; undefined: nowhere. */
+  /** Where the position of the run is kept; undefined: nowhere. */
   stateFile?: string | undefined;
-  /** What cannot be gone on with is removed, and the run begins anew. */
+  /** A position that cannot be used is removed, and the run begins anew. */
   mayBeginAnew?: boolean;
-  /** How long a slice takes, after each of which that is kept. */
+  /** How long a slice takes. The position is kept after each slice. */
   sliceMs?: number;
   onDifference: (difference: Difference) => void;
-  /** `of`: what was counted. */
+  /** `of`: what is counted. */
   onProgress: (of: string, count: number) => void;
 }
 
@@ -43,19 +43,19 @@ export interface DeepSummary extends Compared {
 
 type Comparison = DeepComparison<DataProgress>;
 
-/** How far the stored bytes were read. */
+/** How far the stored bytes have been read. */
 interface DataProgress {
-  /** Of those that can be read, how many are done. */
+  /** How many of the buckets that can be read are done. */
   buckets: number;
-  /** In the next one. */
+  /** The position in the bucket after those. */
   position: VerifyPosition | null;
   bytes: number;
   rows: number;
-  /** Slices in a row that came no further. */
+  /** How many slices in a row made no progress. */
   stalled: number;
 }
 
-/** A slice may be over before it has begun, where the machine is slow. */
+/** On a slow machine the time of a slice may be over before it has read anything. */
 const stalledMax = 10;
 const sliceMsDefault = 2000;
 const sliceBytesMax = 64 * 1024 * 1024;
@@ -94,7 +94,7 @@ async function verifyFolder(
   }
 }
 
-/** Runs with what is kept of the run, which is removed when it has come to its end. */
+/** Runs with the kept position, which is removed when the run has come to its end. */
 async function withStaging<R>(
   { folder: { keyring } }: DeepParts,
   { stateFile, mayBeginAnew = false }: DeepOptions,
@@ -117,7 +117,7 @@ async function withStaging<R>(
   }
 }
 
-/** Of this release's runs: others replay records in other ways. */
+/** The key of this release's runs: other releases may replay records in other ways. */
 function keyOf(keyring: Keyring): Buffer {
   const key = keyring.deepKey(keyring.currentEpoch);
   return createHmac('sha256', key).update(readVersion()).digest();

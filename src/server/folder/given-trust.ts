@@ -1,5 +1,5 @@
-// Whom those who verify a log believe. Invariant: keys come from the command line and from files
-// that it names, never from what is being verified, nor over the network.
+// Which keys are believed when a log is verified. Invariant: keys come from the command line and
+// from files that it names, never from what is being verified, nor over the network.
 import { readFileSync } from 'node:fs';
 import { cosignature, ed25519, type NoteKey } from '../../audit/log/note.ts';
 import type { Trust } from '../../audit/verify/signed-checkpoint.ts';
@@ -13,7 +13,7 @@ export interface GivenTrust {
   witnessesMin?: number;
 }
 
-/** Throws `CommandFailure` for what is none, and where no key is given at all. */
+/** Throws `CommandFailure` for a text that is no key, and where no key is given at all. */
 export function readTrust({ key = [], keys, witness = [], witnessesMin }: GivenTrust): Trust {
   const published = keys === undefined ? { keys: [], revoked: [] } : readPublished(keys);
   const trusted = [...key.flatMap((one) => readVerifiers(one, ed25519)), ...published.keys];

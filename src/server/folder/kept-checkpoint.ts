@@ -79,7 +79,7 @@ export class CheckpointKeeper {
         await replaceFileDurably(this.#path, note, { mode: 0o600 });
         if (this.#note === note) this.#note = null;
       } catch (error) {
-        // It is written with the next one, a second later; the old one is still true.
+        // The note is written with the next one, a second later; the old one is still true.
         this.#onError(error);
       }
     });

@@ -10,7 +10,7 @@ import type { Reader } from '../../core/database.ts';
 import { localStore } from '../../core/manifest.ts';
 import { temporaryFolder } from '../../tiering/stores/local-store.ts';
 
-/** Before the store is opened, which makes the folders. Throws `CommandFailure`. */
+/** To be called before the store is opened, which makes the folders. Throws `CommandFailure`. */
 export async function checkLocalPlace(read: Reader, storeFolder: string): Promise<void> {
   const temporary = join(storeFolder, temporaryFolder);
   if (existsSync(temporary) || !(await holdsLiveExtents(read, localStore))) return;

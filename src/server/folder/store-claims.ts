@@ -8,7 +8,7 @@ import type { Sealer } from '../../core/sealing.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { type Claim, claimStore, findOwner, type Owner } from '../../tiering/stores/store-owner.ts';
 
-/** It will not pass by itself: somebody has to change the configuration. */
+/** It does not pass by itself: somebody has to change the configuration. */
 export class StoreProblem extends Error {
   override readonly name = 'StoreProblem';
 }
@@ -18,12 +18,12 @@ export class MarkLost extends Error {
   override readonly name = 'MarkLost';
 }
 
-/** What makes a folder of names one that a gateway has written. */
+/** Names that only a gateway has written under a prefix. */
 const gatewayFolders = ['extents/', 'journal/'];
 
 /**
- * Makes sure that the place is ours, and claims it where it may. Throws `StoreProblem` when it is
- * another's, `MarkLost` when it was ours.
+ * Makes sure that the place is ours, and claims it where that is allowed. Throws `StoreProblem`
+ * when it is another's, `MarkLost` when it was ours.
  */
 export async function ownPlace(
   store: RemoteStore,
@@ -62,7 +62,7 @@ export async function holdsAny(store: RemoteStore, prefix: string): Promise<bool
   return false;
 }
 
-/** Looks twice before it believes that the mark is gone: that shuts the store. */
+/** Looks twice before it believes that the mark is gone, since that closes the store. */
 export async function lookForOwner(
   store: RemoteStore,
   sealer: Sealer,

@@ -1,6 +1,6 @@
 // Which prices each store has: those of a market, by the books that come with Bursar and the
-// operator's own. Invariant: who serves has a book for every store, now and as later ones come into
-// force; what is lacking stops the start. Specification: docs/admin/prices.md.
+// operator's own. Invariant: a gateway that serves has a book for every store, now and as later
+// ones come into force; a missing one stops the start. Specification: docs/admin/prices.md.
 
 import { CommandFailure, messageOfFailure } from '../../core/command-failure.ts';
 import { localStore } from '../../core/manifest.ts';
@@ -47,7 +47,7 @@ export class StorePrices {
     }
   }
 
-  /** Says which store has which number, before it is asked for by that. */
+  /** Says which store has which number, before prices are looked up by number. */
   enter(stores: readonly { number: number; name: string }[]): void {
     for (const { number, name } of stores) {
       const prices = this.#byName.get(name);

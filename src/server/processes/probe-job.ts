@@ -25,11 +25,11 @@ export interface ProbeJob extends Omit<ProbeOptions, 'targets' | 'owner'> {
   isPathStyle: boolean;
   credentials: ProbeCredentials;
   places: readonly ProbePlace[];
-  /** Folder. */
+  /** The folder of the samples. */
   samples: string;
   /**
-   * 16 hexadecimal digits that stand for who alone has the buckets; absent: made of machine and
-   * folder.
+   * 16 hexadecimal digits that stand for the one owner of the buckets; absent: they are made of
+   * machine and folder.
    */
   owner?: string;
   /** Picodollars in decimal; null: there is no limit. */
@@ -37,7 +37,7 @@ export interface ProbeJob extends Omit<ProbeOptions, 'targets' | 'owner'> {
 }
 
 export interface JobParts extends Omit<ProbeParts, 'spending' | 'keep'> {
-  /** Told of each sample when it cannot be lost any more. */
+  /** Told of each sample once it is durable. */
   onSample(sample: Sample): void;
 }
 
@@ -107,7 +107,7 @@ async function openLog(samples: string): Promise<SampleLog> {
   }
 }
 
-/** Who has the folder on this machine has its lock, so that two of one name never run at a time. */
+/** The folder's lock is held on this machine, so two probes with one name never run at a time. */
 function ownerOf(samples: string): string {
   const name = `${hostname()}\n${realpathSync(samples)}`;
   return createHash('sha256').update(name).digest('hex').slice(0, 16);

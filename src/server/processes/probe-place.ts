@@ -5,13 +5,16 @@ import { freeMarket, marketOf } from '../../quota/prices/price-books.ts';
 
 export interface ProbePlace {
   bucket: string;
-  /** What samples call it. */
+  /** The name that samples have of it. */
   name: string;
   /** Picodollars in decimal; null: they are not known. */
   prices: Readonly<Record<keyof ProbePrices, string>> | null;
 }
 
-/** What samples are estimated by: of prices with tiers the dearest. Null: nothing has a price. */
+/**
+ * The prices that samples are estimated by: of prices with tiers the highest. Null: nothing has a
+ * price.
+ */
 export function tellPrices(book: PriceBook, storageClass: string): ProbePlace['prices'] {
   if (marketOf(book) === freeMarket) return null;
   const prices = classPrices(book, storageClass);

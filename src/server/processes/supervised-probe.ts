@@ -7,13 +7,13 @@ import type { Sample } from '../../instruments/sample.ts';
 import type { JobOutcome } from './probe-job.ts';
 import { type ProbeJob, runProbeJob } from './probe-job.ts';
 
-/** From the gateway. */
+/** Messages from the gateway. */
 export type ToProbe = { kind: 'job'; job: ProbeJob } | { kind: 'go' };
 
-/** To it. */
+/** Messages to the gateway. */
 export type FromProbe =
   | { kind: 'ready' }
-  /** Each minute, so that one that hangs is told from one that waits. */
+  /** Sent each minute, so that a probe that hangs is told from one that waits. */
   | { kind: 'alive' }
   | { kind: 'ask' }
   | { kind: 'sample'; sample: Sample }
@@ -28,7 +28,7 @@ export async function runSupervisedProbe(): Promise<void> {
   process.once('disconnect', () => gone.abort());
   const stop = new AbortController();
   process.once('SIGTERM', () => stop.abort());
-  // Of a terminal all processes hear Ctrl-C; the gateway says when this one ends.
+  // Ctrl-C reaches all processes of a terminal; the gateway says when this one ends.
   process.on('SIGINT', () => {});
   setInterval(() => send({ kind: 'alive' }), aliveMs).unref();
   send({ kind: 'ready' });
@@ -60,6 +60,6 @@ async function run(job: ProbeJob, stop: AbortSignal, gone: AbortSignal): Promise
 }
 
 function send(message: FromProbe): void {
-  // Whom it is for may end at any moment; `disconnect` says so.
+  // The gateway may end at any moment; `disconnect` says so.
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }

@@ -16,17 +16,17 @@ export interface ShippingJob {
   everyMs: number;
 }
 
-/** From the gateway. `look`: a backup was made. */
+/** Messages from the gateway. `look`: a backup was made. */
 export type ToShipping = { kind: 'job'; job: ShippingJob } | { kind: 'look' } | { kind: 'stop' };
 
-/** To it; `problem` null: what was tried last went well. */
+/** Messages to the gateway. `problem` is null when the last attempt went well. */
 export type FromShipping =
   | { kind: 'ready' }
   | { kind: 'state'; state: ShipperState | null; problem: string | null };
 
-/** Below what serves, above what makes backups. */
+/** A lower priority than the gateway's, and a higher one than a backup's. */
 const niceness = 5;
-/** Backups are looked for so often besides: some are made by hand. */
+/** Backups are also looked for this often, since some are made by hand. */
 const lookMs = 60_000;
 const pauseMsMax = 10_000;
 
@@ -35,7 +35,8 @@ export async function runSupervisedShipping(): Promise<void> {
   if (!process.connected) throw new CommandFailure('usage', 'only bursar serve starts this');
   os.setPriority(niceness);
   process.umask(0o077);
-  // Of a terminal or a service all processes hear these; the gateway says when this one ends.
+  // These signals reach all processes of a terminal or a service; the gateway says when this one
+  // ends.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
   send({ kind: 'ready' });
   const [first] = (await once(process, 'message')) as [ToShipping];
@@ -88,6 +89,6 @@ async function open({ settings, place, placeFlags }: ShippingJob): Promise<Shipp
 }
 
 function send(message: FromShipping): void {
-  // Whom it is for may end at any moment; `disconnect` says so.
+  // The gateway may end at any moment; `disconnect` says so.
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }

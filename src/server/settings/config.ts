@@ -68,7 +68,7 @@ export interface ClientEnvironment {
   profile: string | undefined;
   /** Folder of the server's data, where its credentials file is. */
   data: string;
-  /** Folder with price books besides those that are shipped. */
+  /** A folder with price books besides those that are shipped. */
   priceBooks: string | undefined;
 }
 
@@ -132,7 +132,7 @@ function parseGiven<T>(one: Setting<T>, origin: string, given: string | undefine
 
 interface ConfigFile {
   name: string;
-  /** Texts by key, as a flag would have them. */
+  /** Values by key, as text, in the form that a flag would have. */
   values: ReadonlyMap<string, string>;
 }
 

@@ -39,7 +39,7 @@ export function parseLifecycleDay(value: string): number {
   return parsed;
 }
 
-/** As long as a timer can wait: Node takes what is longer for a millisecond. */
+/** The longest that a timer can wait: Node takes a longer time for one millisecond. */
 export function parseTimer(value: string): number {
   const parsed = parseDuration(value);
   if (parsed > timerMsMax) throw new Error('must be at most 24d');
@@ -58,7 +58,7 @@ export function parseShippingInterval(value: string): number {
   return parsed;
 }
 
-/** As long as a timer can wait. */
+/** The longest that a timer can wait. */
 export function parseProbeInterval(value: string): number {
   const parsed = parseDuration(value);
   if (parsed < 1000 || parsed > timerMsMax) throw new Error('must be 1s to 24d');
@@ -81,12 +81,12 @@ export function parseDomains(value: string): string[] {
   return domains;
 }
 
-/** `no`, as earlier releases had it, is none of them. */
+/** `no`, which earlier releases took, is the empty list. */
 export function parsePrivateHosts(value: string): PrivateHost[] {
   if (value === 'no') return [];
   return value.split(',').map((text) => {
     const host = parsePrivateHost(text.trim());
-    // Earlier releases had it for all of them.
+    // Earlier releases took `yes` for all hosts.
     if (host && text.trim() !== 'yes') return host;
     throw new Error('must be hosts such as sso.example.org, 10.1.2.3:8443 or [fd00::1]:*');
   });
@@ -122,7 +122,7 @@ export function parseWitnesses(value: string): Witness[] {
   if (names.size < witnesses.length) throw new Error('must not have a witness twice');
   for (const { url } of witnesses) {
     const { protocol, hostname } = new URL(url);
-    // What it says has the log signed no more, and is signed by nobody.
+    // A witness's answer can stop the signing of the log, and nobody signs that answer.
     if (protocol !== 'https:' && !isLoopbackAddress(hostname.replace(/^\[(.*)\]$/, '$1'))) {
       throw new Error('must have https URLs, except on this machine');
     }
@@ -130,7 +130,7 @@ export function parseWitnesses(value: string): Witness[] {
   return witnesses;
 }
 
-/** As golang.org/x/mod/sumdb/note has names of keys; of it files and URLs are made too. */
+/** Names of keys follow golang.org/x/mod/sumdb/note; files and URLs are named after them, too. */
 export function parseLogOrigin(value: string): string {
   if (!/^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$/.test(value)) {
     throw new Error('must be a name such as log.example.com/bursar');
@@ -161,14 +161,14 @@ export function parseAccessKeyId(value: string): string {
 }
 
 export function parseSecret(value: string): string {
-  // A short secret can be found by trial from any one signature that is overheard.
+  // A short secret could be found by trial from a single signature that was overheard.
   if (!/^[\x21-\x7e]{8,256}$/.test(value)) {
     throw new Error('must be 8 to 256 printable ASCII characters without spaces');
   }
   return value;
 }
 
-/** As RFC 6750 has them, and too long to be found by trial. */
+/** Characters are those of RFC 6750, and it is too long to be found by trial. */
 export function parseMetricsToken(value: string): string {
   if (!/^[A-Za-z0-9._~+/-]{16,256}={0,2}$/.test(value)) {
     throw new Error('must be 16 to 256 letters, digits or characters of . _ ~ + / -');

@@ -47,17 +47,21 @@ export interface Setting<T> {
   /** What the help shows for the value. */
   placeholder: string;
   description: string;
-  /** As it would be given; absent: there is no value unless one is given. */
+  /** The default as it would be given; absent: without a value there is none. */
   default?: string;
-  /** Neither a flag (other users of the machine can read those) nor echoed in errors. */
+  /**
+   * There is no flag, since other users of the machine can read those, and errors do not show the
+   * value.
+   */
   secret?: true;
   /** A flag without a value means yes. */
   isSwitch?: true;
   /**
-   * A mapping in the file, its YAML text in the variable, no flag. Errors go on after its name.
+   * A mapping in the file, its YAML text in the variable, and no flag. Error messages continue
+   * after its name.
    */
   isMapping?: true;
-  /** Only where it makes sense: the config file cannot name itself. */
+  /** It has no key in the file: the config file cannot name itself. */
   notInFile?: true;
   /** The value of a text. Throws an Error that says what would have fitted. */
   parse(text: string): T;
@@ -427,7 +431,7 @@ export const settings = {
     placeholder: 'DURATION',
     description: 'move audit records that are older into a store, compressed; 0: never',
     default: '90d',
-    // Never is no age: nothing becomes so old, and nothing is late.
+    // `0` means never: no record becomes that old, and none is late.
     parse: (value) => (value === '0' ? 0 : parseDuration(value)) || Number.POSITIVE_INFINITY,
   }),
   archiveStore: optional({

@@ -18,7 +18,7 @@ export interface StoreSettings {
   pathStyle?: boolean;
   /** Of the AWS configuration files; undefined: the SDK's default chain of credentials. */
   profile?: string;
-  /** Whose prices its use has, `aws/us-east-1`; undefined: those that all have. */
+  /** The market whose prices it has, such as `aws/us-east-1`; undefined: that of all stores. */
   prices?: string;
   extentBytesMax?: number;
   connectionsMax?: number;
@@ -31,13 +31,13 @@ export interface StoreSettings {
 export type ChosenStore = { url: string } | { name: string };
 
 export interface StoreChoice {
-  /** Without the local one. */
+  /** The stores without the local one. */
   stores: StoreSettings[];
   /** Where buckets go that name no store: a name of one of them, or `local`. */
   defaultStore: string;
 }
 
-/** What `--store s3://…` is called. */
+/** The name of the store that `--store s3://…` gives. */
 export const flagStoreName = 's3';
 export const localStoreName = 'local';
 /** `catalog` is what health and metrics call the database. */
@@ -179,7 +179,7 @@ export function parseStoreUrl(text: string): string {
   return [`s3://${match[1]}`, ...names].join('/');
 }
 
-/** As in requests to the store; names of regions differ from server to server. */
+/** As requests to the store name it: each provider has names of its own. */
 export function parseStoreRegion(text: string): string {
   if (/^[A-Za-z0-9_-]{1,64}$/.test(text)) return text;
   throw new Error('must be a region name such as us-east-1');

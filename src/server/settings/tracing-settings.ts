@@ -10,14 +10,14 @@ import type { Environment } from './config.ts';
 
 export interface TracingChoice {
   protocol: 'http/protobuf' | 'http/json';
-  /** Of requests that begin a trace, 0 to 1. */
+  /** The share of requests without a trace that begin one, 0 to 1. */
   share: number;
   isParentBased: boolean;
   batches: { waitingMax: number; spansMax?: number; intervalMs?: number; exportMsMax?: number };
 }
 
 const spansWaitingDefault = 2048;
-/** Some 100 MB. */
+/** They take about 100 MB. */
 const spansWaitingMax = 100_000;
 const spansPerBatchDefault = 512;
 

@@ -6,6 +6,6 @@ type Yaml = typeof import('yaml');
 
 const require = createRequire(import.meta.url);
 
-/** What cannot be understood is among the `errors` of what it gives. */
+/** What cannot be understood is among the `errors` of the result. */
 export const parseDocument: Yaml['parseDocument'] = (text, options) =>
   (require('yaml') as Yaml).parseDocument(text, options);
