@@ -7,7 +7,7 @@
 // Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API
 // reference; "AWS Signature Version 4A" of the IAM user guide.
 import { Buffer } from 'node:buffer';
-import { canonicalRequest } from '../core/canonical-request.ts';
+import { canonicalRequest, type Headers, type QueryPairs } from '../core/canonical-request.ts';
 import { type IntegrityError, Refusal } from '../core/errors.ts';
 import type { SignedEvidence } from '../core/evidence.ts';
 import { clockSkewMsMax } from '../core/limits.ts';
@@ -22,7 +22,7 @@ import {
   stringToSign,
 } from '../core/sigv4.ts';
 import { asymmetricAlgorithm, verifyText } from '../core/sigv4a.ts';
-import { type Claim, headerOf, readClaim, readFormClaim, refuseQueryClaim } from './claim.ts';
+import { type Claim, readClaim, readFormClaim, refuseQueryClaim } from './claim.ts';
 import type { Actor, Delegation, Evidence, Identity } from './identity.ts';
 import { type Payload, readPayload } from './payload.ts';
 import type { FormFields } from './post-policy.ts';
@@ -38,9 +38,8 @@ export interface SignedRequest {
   /** Decoded UTF-8 path (each %XX decoded once), begins with '/'. */
   path: string;
   /** Decoded query pairs in order of appearance. */
-  query: ReadonlyArray<readonly [string, string]>;
-  /** Node's IncomingMessage.headers (lower-case names). */
-  headers: Readonly<Record<string, string | string[] | undefined>>;
+  query: QueryPairs;
+  headers: Headers;
   /** Node's rawHeaders: name, value, name, value … */
   rawHeaders: readonly string[];
   /** The target as it came, nothing decoded. */
@@ -122,9 +121,12 @@ export class Authenticator {
 
   /** null: the request carries no credentials at all (anonymous). Throws a Refusal otherwise. */
   async authenticate(request: SignedRequest): Promise<Identity | null> {
-    const identity = await (this.#verifyBearer(request) ?? this.#verifySignature(request));
-    if (identity) this.#checkUse(identity, request);
-    return identity;
+    const { authorization } = request.headers;
+    const scheme = this.#bearer && authorization && bearerScheme.exec(authorization);
+    if (!authorization || !scheme) return this.#verifySignature(request);
+    refuseQueryClaim(authorization, request.query);
+    const [whole, name = ''] = scheme;
+    return this.authenticateToken(request, name, authorization.slice(whole.length));
   }
 
   /**
@@ -168,7 +170,7 @@ export class Authenticator {
    */
   async renew(request: SignedRequest, who: Identity, atMs: number): Promise<Identity> {
     if (who.isAnonymous) return who;
-    const authorization = headerOf(request.headers, 'authorization') ?? '';
+    const authorization = request.headers.authorization ?? '';
     const [whole] = bearerScheme.exec(authorization) ?? [];
     if (this.#bearer && whole !== undefined) {
       return this.renewToken(request, who, { token: authorization.slice(whole.length), atMs });
@@ -259,16 +261,6 @@ export class Authenticator {
     }
   }
 
-  /** undefined: there is no token, or tokens are not taken. */
-  #verifyBearer(request: SignedRequest): Promise<Identity> | undefined {
-    const authorization = headerOf(request.headers, 'authorization');
-    if (this.#bearer === undefined || authorization === undefined) return undefined;
-    const [whole = '', scheme] = bearerScheme.exec(authorization) ?? [];
-    if (scheme === undefined) return undefined;
-    refuseQueryClaim(authorization, request.query);
-    return this.#bearer.authenticate(request, scheme, authorization.slice(whole.length));
-  }
-
   async #verifySignature(request: SignedRequest): Promise<Identity | null> {
     const claim = readClaim(request.headers, request.query);
     if (claim === null) return null;
@@ -297,11 +289,13 @@ export class Authenticator {
       payloadWord,
       signingKey && { signingKey, scope: scopeLine, amzDate, signature },
     );
-    return identityOf(claim, accessKey, {
+    const identity = identityOf(claim, accessKey, {
       evidence: gradeEvidence(request, claim, payload),
       signed: publicKey ? evidenceOf(claim, text, canonical, accessKey) : undefined,
       payload,
     });
+    this.#checkUse(identity, request);
+    return identity;
   }
 
   /**

@@ -7,8 +7,7 @@
 // headers" of the Amazon S3 API reference.
 import { Buffer } from 'node:buffer';
 import { createHash, type Hash } from 'node:crypto';
-import type { IncomingHttpHeaders } from 'node:http';
-import { digestLatin1 } from '../core/canonical-request.ts';
+import { digestLatin1, type Headers } from '../core/canonical-request.ts';
 import { Refusal } from '../core/errors.ts';
 import { chunkBytesMax, chunkHeaderBytesMax, trailerBytesMax } from '../core/limits.ts';
 import { emptySha256, equalSignatures, signText } from '../core/sigv4.ts';
@@ -305,9 +304,9 @@ function hexDigit(code: number): number {
 }
 
 /** The lower-case names that x-amz-trailer announces, in order. */
-export function trailerNames(headers: IncomingHttpHeaders): string[] {
+export function trailerNames(headers: Headers): string[] {
   const text = headers['x-amz-trailer'];
-  if (typeof text !== 'string') return [];
+  if (text === undefined) return [];
   return text
     .split(',')
     .map((name) => name.trim().toLowerCase())

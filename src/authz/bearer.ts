@@ -11,7 +11,6 @@ import { Refusal } from '../core/errors.ts';
 import { principalId } from '../core/principal.ts';
 import type { BearerVerifier, SignedRequest } from './authenticate.ts';
 import { ChainEvidence, type LinkEvidence } from './chain-evidence.ts';
-import { headerOf } from './claim.ts';
 import type { Actor, Actors, Delegation, Identity } from './identity.ts';
 import { contentSha256, type Payload, readPayload } from './payload.ts';
 import type { TokenKeys } from './token-keys.ts';
@@ -177,7 +176,7 @@ export class BearerTokens implements BearerVerifier {
 
   /** The URL that the client asked for, as it must have seen it. */
   #urlOf({ headers, target, isSecure }: SignedRequest): string {
-    const host = headerOf(headers, 'host') ?? '';
+    const host = headers.host ?? '';
     const own = this.#publicUrl();
     // A proxy that ends TLS need not say so: under the public name the public scheme was used.
     const [scheme = '', name] = own.split('://');
@@ -259,7 +258,7 @@ function hasBody({ headers }: SignedRequest): boolean {
 
 /** Where nothing signs the body, the client's own word for it is compared none the less. */
 export function unsignedPayloadOf({ headers }: SignedRequest): Payload {
-  const word = headerOf(headers, contentSha256);
+  const word = headers[contentSha256];
   return word === undefined ? { kind: 'unsigned' } : readPayload(word, null);
 }
 

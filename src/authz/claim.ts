@@ -6,7 +6,7 @@
 // Parameters" of the Amazon S3 API reference, "POST Object" there; of SigV4A, "AWS Signature
 // Version 4A" of the IAM user guide.
 
-import type { QueryPairs } from '../core/canonical-request.ts';
+import type { Headers, QueryPairs } from '../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { presignSecondsMax, sessionTokenBytesMax } from '../core/limits.ts';
 import {
@@ -20,8 +20,6 @@ import {
 } from '../core/sigv4.ts';
 import { asymmetricAlgorithm, isRegionSet } from '../core/sigv4a.ts';
 import type { FormFields } from './post-policy.ts';
-
-export type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
 export interface Claim {
   /** 'header' for an Authorization header, 'query' for a presigned URL, 'form' for its fields. */
@@ -51,20 +49,13 @@ const signedHeadersMax = 100;
 const accessKeyIdLengthMax = 128;
 const regionLengthMax = 64;
 
-/** One header's value; undefined if it is absent. Inherited properties are no headers. */
-export function headerOf(headers: Headers, name: string): string | undefined {
-  const value = headers[name];
-  if (typeof value === 'string') return value;
-  return Array.isArray(value) ? value.join(',') : undefined;
-}
-
 /**
  * The claim of a request, null if it carries no credentials. Throws a Refusal if it is malformed.
  */
 export function readClaim(headers: Headers, query: QueryPairs): Claim | null {
-  const authorization = headerOf(headers, 'authorization');
+  const authorization = headers.authorization;
   if (authorization === undefined) return hasQueryClaim(query) ? readQueryClaim(query) : null;
-  refuseQueryClaim(authorization, query);
+  if (query.length > 0) refuseQueryClaim(authorization, query);
   return readHeaderClaim(authorization, headers);
 }
 
@@ -99,7 +90,7 @@ function readHeaderClaim(authorization: string, headers: Headers): Claim {
   const credential = readCredential(name, parts.credential, malformedHeader);
   const { amzDate, signedAtMs } = readHeaderTime(headers);
   checkDate(credential.date, amzDate, malformedHeader);
-  if (name === asymmetricAlgorithm && !isRegionSet(headerOf(headers, 'x-amz-region-set') ?? '')) {
+  if (name === asymmetricAlgorithm && !isRegionSet(headers['x-amz-region-set'] ?? '')) {
     throw malformedHeader('the x-amz-region-set header is missing or not a list of regions.');
   }
   return {
@@ -113,7 +104,7 @@ function readHeaderClaim(authorization: string, headers: Headers): Claim {
     amzDate,
     signedAtMs,
     expiresSeconds: 0,
-    sessionToken: readSessionToken(headerOf(headers, 'x-amz-security-token')),
+    sessionToken: readSessionToken(headers['x-amz-security-token']),
   };
 }
 
@@ -187,8 +178,8 @@ function readComponents(text: string): Components {
  * x-amz-date, or else Date. Throws AccessDenied, as S3 does, if neither is there and well-formed.
  */
 function readHeaderTime(headers: Headers): { amzDate: string; signedAtMs: number } {
-  const amzDate = headerOf(headers, 'x-amz-date');
-  const text = amzDate ?? headerOf(headers, 'date') ?? '';
+  const amzDate = headers['x-amz-date'];
+  const text = amzDate ?? headers.date ?? '';
   const signedAtMs = amzDate === undefined ? parseHttpDate(text) : parseAmzDate(text);
   if (signedAtMs === undefined) {
     throw new Refusal('AccessDenied', {

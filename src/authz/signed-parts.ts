@@ -5,6 +5,7 @@
 // reference.
 import {
   canonicalHeaderValue,
+  type Headers,
   headerNameOf,
   headerTextOf,
   type QueryPairs,
@@ -12,16 +13,13 @@ import {
 import { Refusal } from '../core/errors.ts';
 import { unsignedPayload } from '../core/sigv4.ts';
 import type { SignedRequest } from './authenticate.ts';
-import { type Claim, type Headers, headerOf } from './claim.ts';
+import type { Claim } from './claim.ts';
 import { contentSha256 } from './payload.ts';
 
 /** What stands for the body in the canonical request. */
 export function readPayloadWord({ where }: Claim, { headers, query }: SignedRequest): string {
-  return where === 'header' ? headerPayloadWord(headers) : queryPayloadWord(headers, query);
-}
-
-function headerPayloadWord(headers: Headers): string {
-  const word = headerOf(headers, contentSha256);
+  if (where !== 'header') return queryPayloadWord(headers, query);
+  const word = headers[contentSha256];
   if (word !== undefined) return word;
   throw new Refusal('InvalidRequest', {
     message: `Missing required header for this request: ${contentSha256}`,
@@ -37,13 +35,11 @@ function queryPayloadWord(headers: Headers, query: QueryPairs): string {
   for (const [name, value] of query) {
     if (name === 'X-Amz-Content-Sha256' || name === contentSha256) return value;
   }
-  return headerOf(headers, contentSha256) ?? unsignedPayload;
+  return headers[contentSha256] ?? unsignedPayload;
 }
 
-/** Whether a header of this name has a meaning for us. */
-function hasMeaning(name: string): boolean {
-  return name.startsWith('x-amz-') || name.startsWith('x-bursar-');
-}
+/** The names of headers that have a meaning for us. */
+const meaningful = /^x-(?:amz|bursar)-/;
 
 /**
  * Throws Refusal AccessDenied if a header with a meaning, or `host`, is not signed. Counting
@@ -53,16 +49,18 @@ export function checkAllSigned(request: SignedRequest, claim: Claim, payloadWord
   const { headers } = request;
   const { signedHeaders } = claim;
   let present = 0;
-  for (const name in headers) if (hasMeaning(name)) present++;
+  for (const name in headers) if (meaningful.test(name)) present++;
   let signed = 0;
-  for (const name of signedHeaders) if (hasMeaning(name) && Object.hasOwn(headers, name)) signed++;
+  for (const name of signedHeaders) {
+    if (meaningful.test(name) && Object.hasOwn(headers, name)) signed++;
+  }
   if (present === signed && signedHeaders.includes('host')) return;
 
   const unsigned = Object.keys(headers).filter((name) => {
     if (signedHeaders.includes(name)) return false;
     // In a presigned request the canonical form's last line may have signed it: see above.
     const bound = claim.where === 'query' && headers[contentSha256] === payloadWord;
-    return hasMeaning(name) && !(name === contentSha256 && bound);
+    return meaningful.test(name) && !(name === contentSha256 && bound);
   });
   if (!signedHeaders.includes('host')) unsigned.unshift('host');
   if (unsigned.length === 0) return;
@@ -79,8 +77,10 @@ export function headerValues(
 ): { texts: string[]; complete: boolean } {
   const texts: string[] = [];
   let complete = true;
+  const { headers } = request;
   for (const name of signedHeaders) {
-    let value = headerOf(request.headers, name);
+    // What objects inherit is no header.
+    let value = Object.hasOwn(headers, name) ? headers[name] : undefined;
     if (value === undefined && where === 'query') value = headerInQuery(request.query, name);
     if (value === undefined) {
       complete = false;

@@ -4,15 +4,12 @@
 
 /** The bytes of base64 with padding; undefined: it is another text. */
 export function decodeBase64(text: string): Buffer | undefined {
-  return decode(text, 'base64');
+  const bytes = Buffer.from(text, 'base64');
+  return bytes.toString('base64') === text ? bytes : undefined;
 }
 
 /** The bytes of base64url without padding; undefined: it is another text. */
 export function decodeBase64url(text: string): Buffer | undefined {
-  return decode(text, 'base64url');
-}
-
-function decode(text: string, encoding: 'base64' | 'base64url'): Buffer | undefined {
-  const bytes = Buffer.from(text, encoding);
-  return bytes.toString(encoding) === text ? bytes : undefined;
+  const bytes = Buffer.from(text, 'base64url');
+  return bytes.toString('base64url') === text ? bytes : undefined;
 }

@@ -9,6 +9,12 @@ import { hash } from 'node:crypto';
 
 export type QueryPairs = ReadonlyArray<readonly [string, string]>;
 
+/**
+ * Header values by lower-case names, as Node has them, which joins the values of a header that is
+ * repeated.
+ */
+export type Headers = Readonly<Record<string, string | undefined>>;
+
 export interface CanonicalParts {
   method: string;
   /** Decoded, begins with '/'. */
@@ -112,7 +118,7 @@ export function canonicalRequest(parts: CanonicalParts): string {
     signedHeaders += i === 0 ? name : `;${name}`;
   }
   const path = percentEncode(parts.path, true);
-  const query = canonicalQuery(parts.query);
+  const query = parts.query.length === 0 ? '' : canonicalQuery(parts.query);
   return `${parts.method}\n${path}\n${query}\n${headers}\n${signedHeaders}\n${parts.payload}`;
 }
 

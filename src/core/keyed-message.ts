@@ -29,7 +29,8 @@ export class KeyedMessage {
   text(value: string | null): this {
     if (value === null) return this.#addNull();
     if (typeof value !== 'string') throw unfit(value);
-    this.#reserve(value.length * 3);
+    const mostBytes = 3 * value.length;
+    if (this.#length + 4 + mostBytes > this.#bytes.length) this.#grow(mostBytes);
     this.#length = putText(this.#bytes, this.#length, value);
     return this;
   }
@@ -44,7 +45,7 @@ export class KeyedMessage {
       const isNumber = typeof value === 'number' || typeof value === 'bigint';
       if (!isNumber && typeof value !== 'string') throw unfit(value);
       const text = isNumber ? String(value) : value;
-      if (this.#length + 4 + text.length * 3 > this.#bytes.length) this.#reserve(text.length * 3);
+      if (this.#length + 4 + text.length * 3 > this.#bytes.length) this.#grow(text.length * 3);
       this.#length = putText(this.#bytes, this.#length, text);
     }
     return this;
@@ -54,7 +55,7 @@ export class KeyedMessage {
   number(value: number | null): this {
     if (value === null) return this.#addNull();
     if (!Number.isSafeInteger(value) || value < 0) throw unfit(value);
-    this.#reserve(8);
+    if (this.#length + 12 > this.#bytes.length) this.#grow(8);
     putLength(this.#bytes, this.#length, 8);
     putLength(this.#bytes, this.#length + 4, Math.floor(value / 2 ** 32));
     putLength(this.#bytes, this.#length + 8, value % 2 ** 32);
@@ -65,7 +66,7 @@ export class KeyedMessage {
   bytes(value: Uint8Array | null): this {
     if (value === null) return this.#addNull();
     if (!(value instanceof Uint8Array)) throw unfit(value);
-    this.#reserve(value.length);
+    if (this.#length + 4 + value.length > this.#bytes.length) this.#grow(value.length);
     putLength(this.#bytes, this.#length, value.length);
     this.#bytes.set(value, this.#length + 4);
     this.#length += 4 + value.length;
@@ -92,15 +93,15 @@ export class KeyedMessage {
   }
 
   #addNull(): this {
-    this.#reserve(0);
+    if (this.#length + 4 > this.#bytes.length) this.#grow(0);
     putLength(this.#bytes, this.#length, nullLength);
     this.#length += 4;
     return this;
   }
 
-  #reserve(fieldBytes: number): void {
+  /** Makes room for a field that has none. */
+  #grow(fieldBytes: number): void {
     const needed = this.#length + 4 + fieldBytes;
-    if (needed <= this.#bytes.length) return;
     const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * this.#bytes.length));
     larger.set(this.#bytes.subarray(0, this.#length));
     this.#bytes = larger;

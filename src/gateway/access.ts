@@ -81,7 +81,8 @@ export class Access {
   async demand(target: Target): Promise<void> {
     const facts = this.#facts;
     try {
-      await this.#demand(target, facts);
+      const deciding = this.#demand(target, facts);
+      if (deciding) await deciding;
     } catch (error) {
       const { found } = target;
       if (found) await this.#rooms.buckets.levelRefusal(found.tenant, found.name);
@@ -115,7 +116,8 @@ export class Access {
     const { listPrefix } = target;
     const query = listPrefix === null ? [] : [['prefix', listPrefix] as const];
     try {
-      await this.#demand(target, { ...this.#facts, query });
+      const deciding = this.#demand(target, { ...this.#facts, query });
+      if (deciding) await deciding;
       return true;
     } catch (error) {
       if (error instanceof Refusal && error.code === 'AccessDenied') return false;
@@ -128,7 +130,7 @@ export class Access {
    */
   couldDo(target: Target): boolean {
     const request = this.#requestFor(target, this.#facts, undefined);
-    return couldBeAllowed(this.#rooms.grants.index, request, policyFor(target));
+    return couldBeAllowed(this.#rooms.grants.index, request, policyOf(target.found?.bucket));
   }
 
   /**
@@ -142,25 +144,40 @@ export class Access {
     return !names.some((name) => writeRight(scope, name, key) === 'modify');
   }
 
-  async #demand(target: Target, facts: RequestFacts): Promise<void> {
+  /** A promise only where that depends on what is to be read. */
+  #demand(target: Target, facts: RequestFacts): Promise<void> | null {
     const { delegation, principal } = this.#who;
     if (delegation) checkScope(delegation, principal.tenant, target);
     const { loadTags } = target;
+    const request = this.#requestFor(target, facts, loadTags ? undefined : noTags);
+    const { index } = this.#rooms.grants;
+    const decision = decideBriefly(index, request, policyOf(target.found?.bucket));
     const policies = delegation?.policies ?? [];
-    let request = this.#requestFor(target, facts, loadTags ? undefined : noTags);
-    let decision = this.#decide(request, target);
     if (loadTags && (decision.needsTags || policies.some((one) => needsTags(one, request)))) {
-      request = this.#requestFor(target, facts, new Map(await loadTags()));
-      decision = this.#decide(request, target);
+      return this.#demandByTags(target, facts, loadTags);
     }
+    if (!decision.allowed) return this.#admit(target, request, decision);
+    for (const policy of policies) checkPolicy(policy, request);
+    return null;
+  }
+
+  async #demandByTags(
+    target: Target,
+    facts: RequestFacts,
+    loadTags: () => Promise<Tags>,
+  ): Promise<void> {
+    const request = this.#requestFor(target, facts, new Map(await loadTags()));
+    const { index } = this.#rooms.grants;
+    const decision = decideBriefly(index, request, policyOf(target.found?.bucket));
+    await this.#admit(target, request, decision);
+  }
+
+  /** Throws `Refusal` AccessDenied unless it is allowed, or who asks made what it is about. */
+  async #admit(target: Target, request: AccessRequest, decision: Decision): Promise<void> {
     if (!decision.allowed && !(await this.#isMakers(request, target, decision))) {
       throw new Refusal('AccessDenied', { cause: decision.reason });
     }
-    for (const policy of policies) checkPolicy(policy, request);
-  }
-
-  #decide(request: AccessRequest, target: Target): Decision {
-    return decideBriefly(this.#rooms.grants.index, request, policyFor(target));
+    for (const policy of this.#who.delegation?.policies ?? []) checkPolicy(policy, request);
   }
 
   /** Has who asks made what this is about? Then they may, where no rule speaks. */
@@ -168,7 +185,7 @@ export class Access {
     const { isInitiator, isOwnCopy } = target;
     if (by !== 'default' || !(isInitiator ?? (await isOwnCopy?.()))) return false;
     const { index } = this.#rooms.grants;
-    return decideAccess(index, request, policyFor(target)).by === 'default';
+    return decideAccess(index, request, policyOf(target.found?.bucket)).by === 'default';
   }
 
   #requestFor(
@@ -179,7 +196,8 @@ export class Access {
     const { principal, subjects, isAnonymous } = this.#who;
     const { found, action, key, listPrefix } = target;
     const who = isAnonymous ? null : principal;
-    const { versionId = facts.versionId } = target;
+    const { versionId = facts.versionId, ifMatch } = target;
+    const { headers } = facts;
     return {
       who,
       subjects,
@@ -189,15 +207,16 @@ export class Access {
       owner: found?.bucket?.owner ?? null,
       key,
       listPrefix,
-      isShutOut: isShutOut(found?.bucket, who),
-      facts: { ...facts, versionId, objectTags, headers: headersOf(target, facts) },
+      isShutOut: found?.bucket?.publicAccess ? isShutOut(found.bucket, who) : false,
+      facts: {
+        ...facts,
+        versionId,
+        objectTags,
+        // In a list each has a condition of its own, as a header says it of one.
+        headers: ifMatch === undefined ? headers : { ...headers, 'if-match': ifMatch ?? undefined },
+      },
     };
   }
-}
-
-/** In a list each has a condition of its own, as a header says it of one. */
-function headersOf({ ifMatch }: Target, { headers }: RequestFacts): RequestFacts['headers'] {
-  return ifMatch === undefined ? headers : { ...headers, 'if-match': ifMatch ?? undefined };
 }
 
 function factsOf(request: S3Request, who: Identity): RequestFacts {
@@ -207,7 +226,7 @@ function factsOf(request: S3Request, who: Identity): RequestFacts {
     isSecure: request.isSecure,
     headers: request.headers,
     query: request.query,
-    versionId: parameter(request, 'versionId') ?? null,
+    versionId: request.query.length === 0 ? null : (parameter(request, 'versionId') ?? null),
     copySource: null,
     authentication: who.authentication,
     requestTags: noTags,
@@ -237,10 +256,6 @@ function checkPolicy(policy: readonly Rule[], request: AccessRequest): void {
   throw new Refusal('AccessDenied', { message: 'The session policy does not allow this request.' });
 }
 
-function policyFor({ found }: Target): readonly Rule[] | undefined {
-  return found?.bucket ? policyOf(found.bucket) : undefined;
-}
-
 /** A bucket that is cached keeps its policy compiled. */
 const compiled = new WeakMap<Bucket, readonly Rule[]>();
 
@@ -248,8 +263,8 @@ const compiled = new WeakMap<Bucket, readonly Rule[]>();
  * The rules of a bucket's policy. Of one that is not understood, which no request can have stored,
  * they deny everything: what it restricted cannot be known. Who may replace it still may.
  */
-export function policyOf(bucket: Bucket): readonly Rule[] | undefined {
-  if (bucket.policy === null) return undefined;
+export function policyOf(bucket: Bucket | undefined): readonly Rule[] | undefined {
+  if (!bucket || bucket.policy === null) return undefined;
   const kept = compiled.get(bucket);
   if (kept) return kept;
   const rules = readStored(bucket, bucket.policy);

@@ -8,8 +8,8 @@ import type { Bucket } from '../catalog/buckets.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { principalId } from '../core/principal.ts';
 import { ownerElement } from './listing-xml.ts';
-import type { Reply } from './replies.ts';
-import { header, type S3Request } from './request.ts';
+import type { Reply } from './reply.ts';
+import type { S3Request } from './request.ts';
 import type { Reserved } from './stages.ts';
 import { childOf, onlyChildren, parseXml, renderXml, textOf, type XmlNode } from './xml.ts';
 
@@ -54,10 +54,11 @@ export function allowsAcls(ownership: Ownership): boolean {
 
 /** The list that the headers of a request name; null: they name none. Throws `Refusal`. */
 export function readAclHeaders(request: S3Request): Reach | null {
-  const canned = header(request, aclHeader);
+  const canned = request.headers[aclHeader];
   const grants: string[] = [];
   for (const name of grantHeaders) {
-    if (request.headers[name]) grants.push(String(request.headers[name]));
+    const grant = request.headers[name];
+    if (grant) grants.push(grant);
   }
   if (canned === undefined) {
     if (grants.length === 0) return null;
@@ -81,7 +82,7 @@ export function checkWrittenAcl({ request, bucket, who, tenant }: Reserved<'buck
   const reach = readAclHeaders(request);
   if (reach !== null) checkReach(bucket, reach);
   if (!allowsAcls(ownership) || (!who.isAnonymous && tenant === bucket.tenant)) return;
-  const isGiven = header(request, aclHeader) === 'bucket-owner-full-control';
+  const isGiven = request.headers[aclHeader] === 'bucket-owner-full-control';
   if (isGiven && ownership === 'BucketOwnerPreferred') return;
   const message = "Objects belong to the bucket's owner: writing one's own is not implemented.";
   throw new Refusal('NotImplemented', { message });

@@ -113,7 +113,8 @@ async function admitted<V extends Version>(
   const versionId = shownId(context.bucket, version);
   if (versionId !== undefined) context.detail = { ...context.detail, versionId };
   if (version.isMarker) throw await refuseMarker(context, version, whenDeleted);
-  await context.asked.admitVersion(version);
+  const deciding = context.asked.admitVersion(version);
+  if (deciding) await deciding;
   return version;
 }
 

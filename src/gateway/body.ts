@@ -11,7 +11,7 @@ import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts'
 import type { ClaimedChecksum } from './checksum-headers.ts';
 import { claimedChecksum, decodeChecksum } from './checksum-headers.ts';
 import { openSink, type Upload, type UploadPlace } from './object-upload.ts';
-import { header, type S3Request } from './request.ts';
+import type { S3Request } from './request.ts';
 import { ShapedIntake } from './shaped-body.ts';
 import { SmallBody } from './small-body.ts';
 import type { Asked, Reserved } from './stages.ts';
@@ -26,9 +26,9 @@ export class ClientGone extends Error {
  * MissingContentLength, InvalidArgument, EntityTooLarge or MaxMessageLengthExceeded.
  */
 export function declaredBodyBytes(request: S3Request, bodyBytesMax: number): number {
-  const decoded = header(request, 'x-amz-decoded-content-length');
-  const length = header(request, 'content-length');
-  const hasBody = length !== undefined || header(request, 'transfer-encoding') !== undefined;
+  const decoded = request.headers['x-amz-decoded-content-length'];
+  const length = request.headers['content-length'];
+  const hasBody = length !== undefined || request.headers['transfer-encoding'] !== undefined;
   if (bodyBytesMax === 0 || !hasBody) return 0;
   // Of frames nothing else tells the length, so what cannot be read is as good as missing.
   const bytes = isChunked(request)
@@ -52,7 +52,7 @@ export function declaredWireBytes({ raw }: S3Request, bodyBytesMax: number): num
 
 /** Whether the payload is in aws-chunked frames, as its digest header says. */
 export function isChunked(request: S3Request): boolean {
-  return header(request, 'x-amz-content-sha256')?.startsWith('STREAMING-') ?? false;
+  return request.headers['x-amz-content-sha256']?.startsWith('STREAMING-') ?? false;
 }
 
 function parseLength(text: string | undefined): number {
@@ -87,7 +87,7 @@ export async function receiveObject(
   const { request } = context;
   // The frames of aws-chunked may come in HTTP chunks: then only the decoded length is known, which
   // is how the AWS SDK for JavaScript sends a stream.
-  if (header(request, 'content-length') === undefined && !isChunked(request)) {
+  if (request.headers['content-length'] === undefined && !isChunked(request)) {
     throw new Refusal('MissingContentLength');
   }
   const md5 = claimedMd5(request);
@@ -96,8 +96,9 @@ export async function receiveObject(
   const sink = openSink(context, { ...place, sizeBytes: context.bodyBytes, checksum: algorithm });
   const trailers = await receive(context, sink, decoder);
   const digests = await sink.digest();
-  compareMd5(md5, digests.md5);
-  comparePayload(context, () => digests.sha256);
+  if (md5) compareMd5(md5, digests.md5);
+  const { payload } = context.who;
+  if (payload.kind === 'sha256') comparePayload(payload.sha256, digests.sha256);
   if (claimed) compareChecksum(claimed, trailers, digests.checksum);
   const value = digests.checksum?.toString('base64');
   return { sink, digests, checksum: algorithm && value ? { algorithm, value } : null };
@@ -117,7 +118,10 @@ export async function receiveSmall(
   const claimed = about === 'body' ? claimedChecksum(request) : null;
   const { body, trailers } = await collect(context);
   if (md5) compareMd5(md5, createHash('md5').update(body).digest());
-  comparePayload(context, () => createHash('sha256').update(body).digest());
+  const { payload } = context.who;
+  if (payload.kind === 'sha256') {
+    comparePayload(payload.sha256, createHash('sha256').update(body).digest());
+  }
   if (claimed) {
     const checksum = createChecksum(claimed.algorithm);
     checksum.update(body);
@@ -290,7 +294,7 @@ export function consume(
 }
 
 function claimedMd5(request: S3Request): Buffer | null {
-  const text = header(request, 'content-md5');
+  const text = request.headers['content-md5'];
   if (text === undefined) return null;
   const md5 = Buffer.from(text, 'base64');
   if (md5.length !== 16 || md5.toString('base64') !== text.trim())
@@ -298,8 +302,8 @@ function claimedMd5(request: S3Request): Buffer | null {
   return md5;
 }
 
-function compareMd5(claimed: Buffer | null, actual: Buffer): void {
-  if (!claimed || claimed.equals(actual)) return;
+function compareMd5(claimed: Buffer, actual: Buffer): void {
+  if (claimed.equals(actual)) return;
   const fields = {
     ExpectedDigest: claimed.toString('base64'),
     CalculatedDigest: actual.toString('base64'),
@@ -307,14 +311,11 @@ function compareMd5(claimed: Buffer | null, actual: Buffer): void {
   throw new Refusal('BadDigest', { fields });
 }
 
-function comparePayload(context: Receiving, actual: () => Buffer): void {
-  const { payload } = context.who;
-  if (payload.kind !== 'sha256') return;
-  const sha256 = actual();
-  if (timingSafeEqual(payload.sha256, sha256)) return;
+function comparePayload(signed: Buffer, actual: Buffer): void {
+  if (timingSafeEqual(signed, actual)) return;
   const fields = {
-    ClientComputedContentSHA256: payload.sha256.toString('hex'),
-    S3ComputedContentSHA256: sha256.toString('hex'),
+    ClientComputedContentSHA256: signed.toString('hex'),
+    S3ComputedContentSHA256: actual.toString('hex'),
   };
   throw new Refusal('XAmzContentSHA256Mismatch', { fields });
 }

@@ -2,6 +2,8 @@
 // where only the operation knows how much, and charged with its record. Invariants: a request that
 // is refused for want of budget is charged nothing; what is charged was set aside, except by
 // operations that have no price, which budgets never hold up.
+import type { Identity } from '../authz/identity.ts';
+import type { Bucket } from '../catalog/buckets.ts';
 import { Refusal } from '../core/errors.ts';
 import type { Picodollars } from '../core/money.ts';
 import { amountMax, type Draw, type MeterAmounts } from '../quota/amounts.ts';
@@ -260,4 +262,35 @@ function pricingOf(
 function tooDear(): Refusal {
   const message = 'This request may cost more than a single request can be charged.';
   return new Refusal('QuotaExceeded', { message });
+}
+
+/**
+ * Who pays in each bucket, by who asks. Most requests are some principal's in some bucket, so one
+ * object says it for all of them: it crosses threads once for those that cross together.
+ */
+const payers = new WeakMap<Bucket, Map<string, Charged>>();
+
+/** Of one bucket; beyond it all are made anew. */
+const payersMax = 1000;
+
+/** Who pays for a request. `tenant`: of who asks; without credentials the bucket's. */
+export function payersOf(who: Identity, tenant: string, bucket: Bucket | null): Charged {
+  const principal = who.principal.name;
+  if (!bucket || who.delegation) return chargedFor(who, tenant, bucket);
+  const known = payers.get(bucket) ?? new Map<string, Charged>();
+  // Neither may contain a slash.
+  const name = `${tenant}/${principal}`;
+  let charged = known.get(name);
+  if (!charged) {
+    charged = chargedFor(who, tenant, bucket);
+    if (known.size >= payersMax) known.clear();
+    payers.set(bucket, known.set(name, charged));
+  }
+  return charged;
+}
+
+function chargedFor({ principal, delegation }: Identity, tenant: string, about: Bucket | null) {
+  // A bucket may have a long policy, which nobody needs to know to charge.
+  const bucket = about && { tenant: about.tenant, name: about.name, owner: about.owner };
+  return { tenant, principal: principal.name, tokens: delegation?.accounts ?? [], bucket };
 }

@@ -3,7 +3,7 @@
 import { trailerNames } from '../authz/aws-chunked.ts';
 import { Refusal } from '../core/errors.ts';
 import type { ChecksumAlgorithm } from '../tiering/checksums.ts';
-import { header, type S3Request } from './request.ts';
+import type { S3Request } from './request.ts';
 
 const lengths: Record<ChecksumAlgorithm, number> = {
   CRC32: 4,
@@ -45,14 +45,14 @@ export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
   for (const { algorithm, headerName } of claimable) {
     const trails = announced.includes(headerName);
     if (request.headers[headerName] === undefined && !trails) continue;
-    const value = header(request, headerName) ?? null;
+    const value = request.headers[headerName] ?? null;
     if (claimed || (value !== null && trails)) {
       throw severalChecksums();
     }
     claimed = { algorithm, headerName, value };
   }
   if (claimed && claimed.value !== null) decodeChecksum(claimed.algorithm, claimed.value);
-  const named = header(request, 'x-amz-sdk-checksum-algorithm');
+  const named = request.headers['x-amz-sdk-checksum-algorithm'];
   if (named === undefined) return claimed;
   const algorithm = parseAlgorithm(named, 'x-amz-sdk-checksum-algorithm');
   if (!claimed) {

@@ -4,18 +4,28 @@
 import type { WriteConditions } from '../catalog/conditions.ts';
 import { isConditional, matchesTag } from '../catalog/conditions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
-import { header, type S3Request } from './request.ts';
+import type { S3Request } from './request.ts';
 import type { Asked, Reserved } from './stages.ts';
 
+export const noConditions: WriteConditions = { ifMatch: null, ifNoneMatch: null };
+
 /**
- * Conditions of a PUT, POST or DELETE of the request's key: entity tags only. Throws `Refusal`
- * AccessDenied where the answer would tell of an object that who asks may not read, as on S3; and
- * for a condition on the object that is there, where a token lets its bearer only create.
+ * Conditions of a PUT, POST or DELETE of the request's key: entity tags only; null: there are none.
+ * Rejects with `Refusal` AccessDenied where the answer would tell of an object that who asks may
+ * not read, as on S3; and for a condition on the object that is there, where a token lets its
+ * bearer only create.
  */
-export async function decideConditions(context: Reserved<'object'>): Promise<WriteConditions> {
+export function decideConditions(context: Reserved<'object'>): Promise<WriteConditions> | null {
+  const { headers } = context.request;
+  const hasTags = headers['if-match'] !== undefined || headers['if-none-match'] !== undefined;
+  const hasScope = (context.asked.who.delegation?.scope ?? null) !== null;
+  return hasTags || hasScope ? readConditions(context) : null;
+}
+
+async function readConditions(context: Reserved<'object'>): Promise<WriteConditions> {
   const { request } = context;
-  const ifMatch = parseTags(header(request, 'if-match'));
-  const ifNoneMatch = parseTags(header(request, 'if-none-match'));
+  const ifMatch = parseTags(request.headers['if-match']);
+  const ifNoneMatch = parseTags(request.headers['if-none-match']);
   const isAboutTag = ifMatch !== null || ifNoneMatch?.some((tag) => tag !== '*');
   if (isAboutTag) await context.asked.authorizeKey('s3:GetObject', { wanted: 'stat' });
   if (!context.asked.mustCreate()) return { ifMatch, ifNoneMatch };
@@ -31,10 +41,10 @@ export async function decideConditions(context: Reserved<'object'>): Promise<Wri
 export async function decideDeletion(context: Reserved<'object'>): Promise<WriteConditions> {
   const { request, versionId } = context;
   const conditions: WriteConditions = {
-    ifMatch: parseTags(header(request, 'if-match')),
-    ifNoneMatch: parseTags(header(request, 'if-none-match')),
-    ...readSize(header(request, sizeName), sizeName),
-    ...readModified(header(request, modifiedName), modifiedName),
+    ifMatch: parseTags(request.headers['if-match']),
+    ifNoneMatch: parseTags(request.headers['if-none-match']),
+    ...readSize(request.headers[sizeName], sizeName),
+    ...readModified(request.headers[modifiedName], modifiedName),
   };
   await admitDeletion(context.asked, conditions, { key: context.key, versionId });
   return conditions;
@@ -93,6 +103,11 @@ export function checkReadConditions(
   request: S3Request,
   current: { etag: string; createdMs: number },
 ): ReadVerdict {
+  const { headers } = request;
+  const hasTags = headers['if-match'] !== undefined || headers['if-none-match'] !== undefined;
+  const hasDates =
+    headers['if-modified-since'] !== undefined || headers['if-unmodified-since'] !== undefined;
+  if (!hasTags && !hasDates) return 'proceed';
   const { failed, notModified } = evaluate(request, '', current);
   if (failed) throw new Refusal('PreconditionFailed', { fields: { Condition: failed } });
   return notModified ? 'notModified' : 'proceed';
@@ -106,7 +121,7 @@ export function rangeApplies(
   request: S3Request,
   current: { etag: string; createdMs: number },
 ): boolean {
-  const text = header(request, 'if-range')?.trim();
+  const text = request.headers['if-range']?.trim();
   if (text === undefined) return true;
   const timeMs = text.startsWith('"') || text.startsWith('W/') ? null : parseDate(text);
   if (timeMs !== null) return timeMs === Math.floor(current.createdMs / 1000) * 1000;
@@ -128,7 +143,7 @@ function evaluate(
   prefix: string,
   current: { etag: string; createdMs: number },
 ): { failed: string | null; notModified: string | null } {
-  const read = (name: string): string | undefined => header(request, `${prefix}${name}`);
+  const read = (name: string): string | undefined => request.headers[`${prefix}${name}`];
   // Dates have whole seconds, so fractions of ours must not count as later.
   const modifiedMs = Math.floor(current.createdMs / 1000) * 1000;
   const ifMatch = parseTags(read('if-match'));

@@ -2,6 +2,7 @@
 // conditions. Invariant: what is decided is decided of the very version that is copied.
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import type { Identity } from '../authz/identity.ts';
 import type { Bucket } from '../catalog/buckets.ts';
 import { type EvenlyFound, findNamedEvenly, type Version } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
@@ -11,16 +12,29 @@ import type { Change } from '../ledger/commands/index.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../tiering/checksums.ts';
 import { checkVersionId, missingVersion, shownId } from './asked-version.ts';
 import { ClientGone } from './body.ts';
-import { lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
+import { checkExpectedOwner, lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
 import { checkCopyConditions } from './conditional.ts';
-import { checkExpectedOwner } from './expected-owner.ts';
 import { tagsOf } from './object-tags.ts';
 import { streamRuns } from './operations/get-object.ts';
-import { checkKeyLength, decode } from './request.ts';
+import { checkKeyLength, decode, type S3Request } from './request.ts';
 import type { RecordDetail } from './request-record.ts';
 import type { Committed } from './reserved.ts';
 import type { RequestServices } from './services.ts';
-import type { Reserved } from './stages.ts';
+import type { Reserved, Resource } from './stages.ts';
+
+/** What a request copies; null: nothing. Throws `Refusal`. */
+export async function findSource(
+  rooms: RequestServices,
+  request: S3Request,
+  { principal: { tenant } }: Identity,
+  resource: Resource,
+): Promise<SourceName | null> {
+  const text = resource === 'copy' ? request.headers['x-amz-copy-source'] : undefined;
+  if (text === undefined) return null;
+  const source = await nameSource(rooms, tenant, text);
+  rooms.distrust.checkBucket(source.found.tenant, source.found.name);
+  return source;
+}
 
 export interface CopySource {
   bucket: Bucket;

@@ -13,7 +13,7 @@ import { lookUpBucket, publicBucketName } from './bucket-lookup.ts';
 import { type CorsAsk, type CorsRules, corsHeaders, corsMethods, corsVary } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { describeInXml, sendRefusal } from './reply.ts';
-import { header, parseRequest, type S3Request } from './request.ts';
+import { parseRequest, type S3Request } from './request.ts';
 import type { RequestServices } from './services.ts';
 
 /** Preflights of one address in a second, and as many at once. */
@@ -35,9 +35,9 @@ export async function tellOrigin(
   authenticator: Authenticator,
   { request, response, tenant }: AskedAcross,
 ): Promise<void> {
-  const origin = header(request, 'origin');
+  const origin = request.headers.origin;
   if (origin === undefined || request.bucketName === null) return;
-  const method = header(request, 'access-control-request-method') ?? request.method;
+  const method = request.headers['access-control-request-method'] ?? request.method;
   try {
     const ask = { origin, method, headers: requestedHeaders(request) };
     const named = tenant ?? (await claimedTenant(authenticator, request));
@@ -132,11 +132,11 @@ export class Preflights {
 }
 
 function readAsk(request: S3Request): CorsAsk {
-  const origin = header(request, 'origin');
+  const origin = request.headers.origin;
   if (!origin) {
     throw insufficient('Insufficient information. Origin request header needed.');
   }
-  const method = header(request, 'access-control-request-method');
+  const method = request.headers['access-control-request-method'];
   if (method === undefined || !(corsMethods as readonly string[]).includes(method)) {
     throw insufficient(`Invalid Access-Control-Request-Method: ${method ?? null}`);
   }
@@ -153,7 +153,7 @@ function forbidden({ key }: S3Request, { method }: CorsAsk, message: string): Re
 }
 
 function requestedHeaders(request: S3Request): string[] {
-  const text = header(request, 'access-control-request-headers') ?? '';
+  const text = request.headers['access-control-request-headers'] ?? '';
   const names = text.toLowerCase().split(',', requestedHeadersMax + 1);
   if (names.length > requestedHeadersMax || text.length > requestedLengthMax)
     throw insufficient('Too many headers are requested.');

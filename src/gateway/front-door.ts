@@ -182,7 +182,7 @@ function entryOf(
 ): Entry {
   const url = raw.url ?? '';
   const isReserved = url === '/_' || url.startsWith('/_/') || url.startsWith('/.well-known/');
-  const isForm = !isReserved && isStsForm(raw);
+  const isForm = raw.method === 'POST' && !isReserved && isStsForm(raw);
   const s3 = raw.method === 'OPTIONS' ? 'preflight' : 's3';
   if (!isReserved && !isForm) return s3;
   const { host } = raw.headers;

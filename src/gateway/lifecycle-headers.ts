@@ -19,32 +19,35 @@ const dateMsMax = Date.UTC(9999, 11, 31);
 type Headers = Readonly<Record<string, string>>;
 const none: Headers = {};
 
-/** Of an object that was just written with these attributes. */
-export async function writtenExpiration(
+/** Of an object that was just written with these attributes; null: its bucket has no rules. */
+export function writtenExpiration(
   { rooms, bucket, key }: Reserved<'object'>,
   written: Pick<LifecycleVersion, 'sizeBytes' | 'createdMs'> & {
     attributes: Pick<Attributes, 'tags'>;
   },
-): Promise<Headers> {
-  const rules = await rooms.lifecycle.find(bucket.id);
-  if (rules === null) return none;
+): Promise<Headers> | null {
+  const rules = rooms.lifecycle.find(bucket.id);
+  if (rules === null) return null;
   const { sizeBytes, createdMs, attributes } = written;
   const tags = () => attributes.tags ?? noTags;
   return expirationHeaders(rules, { key, sizeBytes, createdMs, isMarker: false, tags });
 }
 
-/** Of a version that is read; one that is not current does not expire. */
-export async function readExpiration(
+/** Of a version that is read; one that is not current does not expire. null: as above. */
+export function readExpiration(
   { rooms, bucket }: Reserved<'bucket'>,
   version: Version,
-): Promise<Headers> {
-  if (version.supersededMs !== null) return none;
-  const rules = await rooms.lifecycle.find(bucket.id);
-  return rules ? expirationHeaders(rules, versionOf(version)) : none;
+): Promise<Headers> | null {
+  if (version.supersededMs !== null) return null;
+  const rules = rooms.lifecycle.find(bucket.id);
+  return rules && expirationHeaders(rules, versionOf(version));
 }
 
-function expirationHeaders(rules: Lifecycle, version: LifecycleVersion): Headers {
-  const due = rules.expirationOf(version, calendarDayMs);
+async function expirationHeaders(
+  rules: Lifecycle | Promise<Lifecycle | null>,
+  version: LifecycleVersion,
+): Promise<Headers> {
+  const due = (await rules)?.expirationOf(version, calendarDayMs);
   if (!due || due.dueMs > dateMsMax) return none;
   const ruleId = encodeURIComponent(due.ruleId);
   return { 'x-amz-expiration': `expiry-date="${httpTime(due.dueMs)}", rule-id="${ruleId}"` };

@@ -4,7 +4,7 @@ import type { Attributes } from '../catalog/versions.ts';
 import { Refusal } from '../core/errors.ts';
 import { metadataBytesMax } from '../core/limits.ts';
 import { checksumHeader } from './checksum-headers.ts';
-import { header, type S3Request } from './request.ts';
+import type { S3Request } from './request.ts';
 
 const systemHeaders = [
   'content-type',
@@ -24,7 +24,7 @@ export function readAttributes(request: S3Request): Attributes {
   const headers: Record<string, string> = {};
   for (const name of systemHeaders) {
     const value = request.headers[name];
-    if (value !== undefined) headers[name] = String(value);
+    if (value !== undefined) headers[name] = value;
   }
   headers['content-type'] ||= defaultType;
   Object.assign(headers, readRedirect(request));
@@ -42,7 +42,7 @@ export function readAttributes(request: S3Request): Attributes {
   let metadataBytes = 0;
   for (const name in request.headers) {
     if (!name.startsWith(metadataPrefix)) continue;
-    const value = joinRepeated(request, name, header(request, name) ?? '');
+    const value = joinRepeated(request, name, request.headers[name] ?? '');
     // Node reads header bytes as Latin-1: one character is one byte.
     metadataBytes += name.length - metadataPrefix.length + value.length;
     metadata[name.slice(metadataPrefix.length)] = value;
@@ -69,7 +69,7 @@ function joinRepeated({ rawHeaders }: S3Request, name: string, value: string): s
  * `Refusal` InvalidRedirectLocation.
  */
 export function readRedirect(request: S3Request): Record<string, string> {
-  const location = header(request, redirectHeader);
+  const location = request.headers[redirectHeader];
   if (location === undefined) return {};
   if (!/^(\/|https?:\/\/)/.test(location)) throw new Refusal('InvalidRedirectLocation');
   return { [redirectHeader]: location };
@@ -95,7 +95,7 @@ const awsClasses = new Set([
 
 /** The storage class asked for. Throws `Refusal` InvalidStorageClass or NotImplemented. */
 export function readClass(request: S3Request): string {
-  const asked = header(request, 'x-amz-storage-class') ?? standardClass;
+  const asked = request.headers['x-amz-storage-class'] ?? standardClass;
   if (asked === standardClass) return asked;
   if (!awsClasses.has(asked)) throw new Refusal('InvalidStorageClass');
   throw new Refusal('NotImplemented', { fields: { Header: 'x-amz-storage-class' } });

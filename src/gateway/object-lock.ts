@@ -7,7 +7,7 @@ import type { Lock, Retention, RetentionMode } from '../catalog/object-lock.ts';
 import { isoTime } from '../core/clock.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { demandDigest } from './demanded-digest.ts';
-import { header, type S3Request } from './request.ts';
+import type { S3Request } from './request.ts';
 import type { Reserved } from './stages.ts';
 
 const modeHeader = 'x-amz-object-lock-mode';
@@ -33,15 +33,21 @@ export async function readLock(context: Reserved<'object'>): Promise<Lock> {
   return lock;
 }
 
-/** The same for a write that brings its bytes: those that will be locked have to have a digest. */
-export async function readLockOfBody(context: Reserved<'object'>): Promise<Lock> {
+/**
+ * The same for a write that brings its bytes: those that will be locked have to have a digest.
+ * null: they will not be.
+ */
+export function readLockOfBody(context: Reserved<'object'>): Promise<Lock> | null {
+  const isLocked = context.bucket.objectLock?.default || hasLockHeaders(context.request);
+  return isLocked ? readLockWithDigest(context) : null;
+}
+
+async function readLockWithDigest(context: Reserved<'object'>): Promise<Lock> {
   const lock = await readLock(context);
-  if (lock !== noLock || context.bucket.objectLock?.default) {
-    demandDigest(
-      context,
-      'Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters',
-    );
-  }
+  demandDigest(
+    context,
+    'Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters',
+  );
   return lock;
 }
 
@@ -66,9 +72,9 @@ function hasLockHeaders({ headers }: S3Request): boolean {
 
 /** Throws `Refusal` InvalidArgument. */
 function parseLock(request: S3Request): Lock {
-  const mode = header(request, modeHeader);
-  const until = header(request, untilHeader);
-  const hold = header(request, holdHeader);
+  const mode = request.headers[modeHeader];
+  const until = request.headers[untilHeader];
+  const hold = request.headers[holdHeader];
   const retention =
     mode === undefined && until === undefined ? undefined : readRetention(mode, until);
   const legalHold = hold === undefined ? undefined : readHold(hold);
@@ -144,7 +150,7 @@ export async function bypassesGovernance(
   context: Reserved<'bucket'>,
   of: { key: string; versionId: string | undefined; isOneOfMany?: true },
 ): Promise<boolean> {
-  if (header(context.request, bypassHeader)?.toLowerCase() !== 'true') return false;
+  if (context.request.headers[bypassHeader]?.toLowerCase() !== 'true') return false;
   const { key, versionId, isOneOfMany } = of;
   const about = { key, versionId, ...(isOneOfMany && { isOneOfMany }) };
   return context.asked.reliesOnKey('s3:BypassGovernanceRetention', about);

@@ -7,7 +7,7 @@ import { partChecksumsBytesMax, partCountMax } from '../core/limits.ts';
 import { checksumHeader } from './checksum-headers.ts';
 import { checksumHeaders } from './object-attributes.ts';
 import type { ByteRange } from './range.ts';
-import { header, parameter, type S3Request } from './request.ts';
+import { parameter, type S3Request } from './request.ts';
 
 /** A part by its place in the order of the parts, from 1 on, as it is asked for. */
 export interface ObjectPart extends ByteRange {
@@ -28,7 +28,7 @@ export function askedPart(
   const text = parameter(request, 'partNumber');
   if (text === undefined) return null;
   const number = parsePartNumber(text);
-  if (header(request, 'range') !== undefined) {
+  if (request.headers.range !== undefined) {
     const message = 'Cannot specify both Range header and partNumber query parameter';
     throw new Refusal('InvalidRequest', { message });
   }

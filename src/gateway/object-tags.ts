@@ -4,7 +4,7 @@
 import type { Attributes, Tags, Version } from '../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { tagKeyLengthMax, tagsMax, tagValueLengthMax } from '../core/limits.ts';
-import { header, type S3Request } from './request.ts';
+import type { S3Request } from './request.ts';
 import { childOf, parseXml, textOf, type XmlNode } from './xml.ts';
 
 export const noTags: Tags = [];
@@ -20,7 +20,7 @@ export function tagsOf(version: Pick<Version, 'attributes'> | undefined): Tags {
  * or InvalidArgument for what cannot be decoded and for a tag that is there twice.
  */
 export function readTags(request: S3Request): Tags {
-  const text = header(request, tagging);
+  const text = request.headers[tagging];
   if (text === undefined || text === '') return noTags;
   // As in any query, nothing between two `&` is nothing.
   const pairs = text.split('&').filter((one) => one !== '');
@@ -69,7 +69,7 @@ function repeats(tags: Tags): boolean {
 
 /** Does a copy bring tags of its own, instead of the source's? Throws `Refusal` InvalidArgument. */
 export function replacesTags(request: S3Request): boolean {
-  const text = header(request, 'x-amz-tagging-directive');
+  const text = request.headers['x-amz-tagging-directive'];
   if (text === undefined || text === 'COPY') return false;
   if (text === 'REPLACE') return true;
   throw invalidArgument('x-amz-tagging-directive', text, 'Unknown tagging directive.');

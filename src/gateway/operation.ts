@@ -2,7 +2,7 @@
 // its IAM action, what it is about, what it costs, and how much body it takes.
 import type { S3Action } from '../authz/grants/actions.ts';
 import type { Tags } from '../catalog/versions.ts';
-import type { Reply } from './replies.ts';
+import type { Reply } from './reply.ts';
 import type { S3Request } from './request.ts';
 import type { Asked, Reserved, Resource } from './stages.ts';
 

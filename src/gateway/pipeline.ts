@@ -7,18 +7,16 @@ import type { Metrics } from '../instruments/metrics.ts';
 import { AskedRequest } from './asked.ts';
 import { checkVersionId } from './asked-version.ts';
 import { ClientGone, declaredBodyBytes, declaredWireBytes } from './body.ts';
-import { type Ask, Budget } from './budget.ts';
+import { checkExpectedOwner, findBucket } from './bucket-lookup.ts';
+import { type Ask, Budget, payersOf } from './budget.ts';
+import { findSource } from './copy-source.ts';
 import type { Exchange } from './exchange.ts';
-import { checkExpectedOwner } from './expected-owner.ts';
 import { LimitAudience } from './limit-refusals.ts';
 import { standardClass } from './object-attributes.ts';
 import { noTags } from './object-tags.ts';
 import type { AnyOperation } from './operation.ts';
-import { payersOf } from './payers.ts';
-import { findBucket, findSource } from './places.ts';
 import { countCall, enterAtRate } from './rate-gate.ts';
-import type { Reply } from './replies.ts';
-import { type DescribeRefusal, sendRefusal, sendReply } from './reply.ts';
+import { type DescribeRefusal, type Reply, sendRefusal, sendReply } from './reply.ts';
 import { isRead, parameter } from './request.ts';
 import { ReservedRequest } from './reserved.ts';
 import { refuseUnimplemented } from './routes.ts';
@@ -37,7 +35,10 @@ export interface Pipeline {
 
 /** How requests of one kind come in; from there on all go the same way. */
 export interface Entrance {
-  /** Who asks for what. Throws a Refusal, of which there is no record: nobody is known. */
+  /**
+   * Who asks for what. Throws, or rejects with, a Refusal, of which there is no record: nobody is
+   * known.
+   */
   enter(exchange: Exchange): Promise<Identified>;
   /** How a refusal is told to clients that come in here. */
   describeRefusal: DescribeRefusal;
@@ -69,8 +70,10 @@ export async function serveRequest(
     // Also what is refused at once was asked for.
     asked.concern(operation);
     const { response } = exchange;
-    const counted = countCall(rooms.rates, who, { waits: operation.price === 'free', response });
-    if (counted) await clock.during('reserve', counted);
+    if (who.delegation || !rooms.rates.isEmpty) {
+      const counted = countCall(rooms.rates, who, { waits: operation.price === 'free', response });
+      if (counted) await clock.during('reserve', counted);
+    }
     if (identified.refused) throw identified.refused;
     const { input, decided } = await admit(asked, operation);
     recorded = asked;
@@ -81,7 +84,10 @@ export async function serveRequest(
     reserved = await enter(asked, operation);
     recorded = reserved;
     if (operation.reserves) reserved.budget.expect(ask);
-    else await reserved.budget.reserve(ask);
+    else {
+      const reserving = reserved.budget.reserve(ask);
+      if (reserving) await reserving;
+    }
     try {
       // What goes to a store over a network takes none of the disk's room.
       const isOnDisk = operation.stores !== undefined && asked.bucket?.store === localStore;
@@ -122,7 +128,8 @@ async function admit(
 ): Promise<{ input: unknown; decided: unknown }> {
   const { request, rooms, who, exchange } = asked;
   const { resource, tags } = operation;
-  const found = await findBucket(rooms, request, who, resource);
+  const finding = findBucket(rooms, request, who, resource);
+  const found = finding instanceof Promise ? await finding : finding;
   asked.place(found);
   if (found) exchange.concern(found, rooms.stores);
   const source = resource === 'copy' ? await findSource(rooms, request, who, resource) : null;
@@ -131,9 +138,7 @@ async function admit(
   // Most writes bring neither.
   if (given !== noTags || source) asked.bring(given, source);
   const input = operation.parse ? await parse(asked, operation) : undefined;
-  const decided = operation.admit
-    ? await operation.admit(asked, input)
-    : await decide(asked, operation);
+  const decided = await (operation.admit?.(asked, input) ?? decide(asked, operation));
   if (tags && asked.tags.length > 0) await asked.authorizeTags();
   refuseUnimplemented(request);
   if (asked.versionId !== undefined) checkVersionId(asked.versionId, 'versionId');

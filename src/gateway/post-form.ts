@@ -5,11 +5,12 @@
 // Specification: "POST Object" and "Browser-Based Uploads Using POST" of the Amazon S3 API
 // reference.
 import { Buffer } from 'node:buffer';
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Authenticator } from '../authz/authenticate.ts';
 import { anonymousIn, type Identity } from '../authz/identity.ts';
 import { checkPostPolicy, type FormFields, parsePostPolicy } from '../authz/post-policy.ts';
 import { RefusedUse } from '../authz/refused-use.ts';
+import type { Headers } from '../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { formBytesMax } from '../core/limits.ts';
 import { defaultTenant } from '../core/principal.ts';
@@ -240,7 +241,7 @@ function missingKey(): Refusal {
 /** What says who sent it and from where, which rules may ask for. */
 const ownHeaders = ['host', 'user-agent', 'referer'] as const;
 
-function keptHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+function keptHeaders(headers: Headers): Record<string, string | undefined> {
   return Object.fromEntries(ownHeaders.map((name) => [name, headers[name]]));
 }
 
@@ -259,8 +260,8 @@ const impossibleFields: ReadonlySet<string> = new Set([
 ]);
 
 /** The headers of a PUT that says the same. Throws `Refusal` InvalidArgument. */
-function headersOf(fields: FormFields): IncomingHttpHeaders {
-  const headers: IncomingHttpHeaders = {};
+function headersOf(fields: FormFields): Headers {
+  const headers: Record<string, string> = {};
   for (const [field, value] of fields) {
     const named = headerNameOf(field);
     if (named === null) continue;

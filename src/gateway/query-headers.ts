@@ -18,7 +18,7 @@ import {
   computeChecksum,
 } from '../tiering/checksums.ts';
 import { checksumHeader } from './checksum-headers.ts';
-import { header, type S3Request } from './request.ts';
+import type { S3Request } from './request.ts';
 import { isRouteParameter, isUnimplementedHeader } from './routes.ts';
 
 const metadataName = /^x-amz-meta-[!#$%&'*+.^_`|~0-9a-z-]+$/;
@@ -117,7 +117,7 @@ export function takeQueryHeaders(request: S3Request, presigned: boolean): S3Requ
     refuseQueryHeaders(request);
     return request;
   }
-  const headers = { ...request.headers };
+  const headers: Record<string, string | undefined> = { ...request.headers };
   const seen = new Set<string>();
   for (const [parameter, value] of request.query) {
     const name = headerNameOf(parameter) ?? parameter;
@@ -130,9 +130,8 @@ export function takeQueryHeaders(request: S3Request, presigned: boolean): S3Requ
   }
   // Of a presigned request this is what was signed for the body where nothing else is given.
   headers[contentSha256] ??= unsignedPayload;
-  const taken = { ...request, headers };
-  forgetEmptyChecksum(taken, seen);
-  return taken;
+  forgetEmptyChecksum(headers, seen);
+  return { ...request, headers };
 }
 
 function refuseQueryHeaders({ query }: S3Request): void {
@@ -166,7 +165,7 @@ function readHeader(
 ): string {
   const text = headerTextOf(value).replace(/^[ \t]+|[ \t]+$/g, '');
   if (control.test(text)) throw invalidArgument(parameter, value, 'It cannot be a header.');
-  const sent = header(request, name);
+  const sent = request.headers[name];
   if (sent === undefined || sent === text) return text;
   throw invalidArgument(
     parameter,
@@ -179,8 +178,10 @@ function readHeader(
  * The AWS SDK for JavaScript signs the checksum of no bytes into a URL for a body that it does not
  * know. That says nothing of a body that has bytes, and is not compared with them.
  */
-function forgetEmptyChecksum(request: S3Request, inQuery: ReadonlySet<string>): void {
-  const { headers } = request;
+function forgetEmptyChecksum(
+  headers: Record<string, string | undefined>,
+  inQuery: ReadonlySet<string>,
+): void {
   const length = headers['x-amz-decoded-content-length'] ?? headers['content-length'];
   const isEmpty =
     length === '0' || (length === undefined && headers['transfer-encoding'] === undefined);

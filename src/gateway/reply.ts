@@ -1,15 +1,52 @@
-// Sending answers. A stream's first chunk is verified before the status line goes out, so damage
-// found there is a clean 500; damage found later cuts the connection, so no client takes the body
-// for whole.
+// What operations answer with, and sending it. A stream's first chunk is verified before the status
+// line goes out, so damage found there is a clean 500; damage found later cuts the connection, so
+// no client takes the body for whole.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Refusal } from '../core/errors.ts';
 import { ClientGone } from './body.ts';
 import { challengeOf } from './challenge.ts';
 import type { Exchange } from './exchange.ts';
-import type { Reply } from './replies.ts';
 import { sendInTurns } from './shaped-body.ts';
 import type { Reserved } from './stages.ts';
-import { renderErrorXml } from './xml.ts';
+import {
+  renderErrorXml,
+  renderLargeXml,
+  renderXml,
+  type XmlContent,
+  type XmlElements,
+} from './xml.ts';
+
+/** An answer. A generator gives verified bytes that are valid until the next is asked for. */
+export interface Reply {
+  status: number;
+  headers: Record<string, string>;
+  body: string | Buffer | AsyncGenerator<Buffer, void, void> | null;
+}
+
+const xmlHeaders = { 'content-type': 'application/xml' };
+
+/** 200 with an S3 document. */
+export function xmlReply(root: string, content: XmlContent): Reply {
+  return { status: 200, headers: { ...xmlHeaders }, body: renderXml(root, content) };
+}
+
+/** The same of what may have many elements, in which others have their turns. */
+export async function largeXmlReply(
+  root: string,
+  content: XmlElements | readonly XmlElements[],
+): Promise<Reply> {
+  return { status: 200, headers: { ...xmlHeaders }, body: await renderLargeXml(root, content) };
+}
+
+/** A status and headers without a body. */
+export function emptyReply(status: number, headers: Record<string, string> = {}): Reply {
+  return { status, headers, body: null };
+}
+
+/** An entity tag as headers and documents have it. */
+export function quoted(etag: string): string {
+  return `"${etag}"`;
+}
 
 /**
  * How much of a refused body is read and thrown away, and for how long, so the answer is not lost:
@@ -24,13 +61,13 @@ const lingerMs = 3000;
 export async function sendReply(context: Reserved<'service'>, reply: Reply): Promise<void> {
   const { request, response, exchange } = context;
   const { headers, body } = reply;
-  if (!isStream(body)) {
-    const isSent = request.method !== 'HEAD' && body !== null;
-    await recordStrictly(context, reply.status, isSent ? Buffer.byteLength(body) : 0);
+  const withBody = request.method !== 'HEAD' && body !== null;
+  const isWhole = typeof body === 'string' || Buffer.isBuffer(body);
+  if ((isWhole || body === null) && context.isStrictRead) {
+    await recordStrictly(context, reply.status, withBody ? Buffer.byteLength(body) : 0);
   }
   context.tellLimits(headers);
-  const withBody = request.method !== 'HEAD' && body !== null;
-  if (typeof body === 'string' || Buffer.isBuffer(body)) {
+  if (isWhole) {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
     if (request.method !== 'HEAD') headers['content-length'] = String(bytes.length);
     if (withBody && context.shaped) {
@@ -73,7 +110,9 @@ async function sendStream(
       const reconsidered = context.asked.reconsiderDownload();
       if (reconsidered) await reconsidered;
       // Nobody has all of it before its record is durable.
-      if (exchange.bytesOut + length === lengthBytes) await recordStrictly(context, status, length);
+      if (exchange.bytesOut + length === lengthBytes && context.isStrictRead) {
+        await recordStrictly(context, status, length);
+      }
       clock.enter('stream');
       await socket.write(next.value, exchange);
       clock.enter('store');
@@ -87,24 +126,20 @@ async function sendStream(
 }
 
 /**
- * Where reads are recorded strictly, the record of one that is about to send its last `bytes`.
- * Throws `Refusal` where that cannot be written: then they are not sent.
+ * Records a read that is to be recorded strictly and is about to send its last `bytes`. Throws
+ * `Refusal` where that cannot be written: then they are not sent.
  */
 async function recordStrictly(
   context: Reserved<'service'>,
   status: number,
   bytes: number,
 ): Promise<void> {
-  if (context.isRecorded || !context.isStrictRead) return;
+  if (context.isRecorded) return;
   const { exchange } = context;
   exchange.bytesOut += bytes;
   const failed = await context.recordNow(status, null);
   exchange.bytesOut -= bytes;
   if (failed !== null) throw new Refusal(failed);
-}
-
-function isStream(body: Reply['body']): body is Exclude<Reply['body'], string | Buffer | null> {
-  return body !== null && typeof body !== 'string' && !Buffer.isBuffer(body);
 }
 
 /** Writes chunk by chunk, and notices a client that is gone while a chunk waits. */

@@ -1,11 +1,12 @@
-// What the record of a request says, whatever became of it.
+// What the record of a request says, whatever became of it, and whom it names: who asked, and by
+// what they proved it.
 import type { RecordDraft } from '../audit/record.ts';
-import { draftRecord } from '../audit/record-draft.ts';
+import { draftRecord, type RecordActor } from '../audit/record-draft.ts';
+import type { Identity } from '../authz/identity.ts';
 import type { Change } from '../ledger/commands/index.ts';
 import type { Charge } from '../quota/charge.ts';
 import type { AskedRequest } from './asked.ts';
 import { isVersionId } from './asked-version.ts';
-import { actorOf } from './record-actor.ts';
 
 /** Details of a record that only the operation knows. */
 export type RecordDetail = Partial<
@@ -37,4 +38,21 @@ export function draftOf(
     error: outcome.error,
   });
   return detail ? Object.assign(draft, detail) : draft;
+}
+
+type Known = Pick<
+  Identity,
+  'principal' | 'accessKeyId' | 'keyThumbprint' | 'delegation' | 'evidence'
+>;
+
+/** `tenant`: in which they asked, where that is not their own. */
+export function actorOf(who: Known, tenant = who.principal.tenant): RecordActor {
+  return {
+    tenant,
+    principal: who.principal.name,
+    accessKeyId: who.accessKeyId,
+    keyThumbprint: who.keyThumbprint,
+    tokens: who.delegation?.ids ?? null,
+    evidence: who.evidence,
+  };
 }

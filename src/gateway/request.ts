@@ -1,7 +1,8 @@
 // From an HTTP message to an S3 request: the target is split and decoded once, strictly, and bucket
 // and key are names from here on, never paths. The key that is authorized is byte for byte the key
 // used.
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
+import type { Headers } from '../core/canonical-request.ts';
 import { Refusal } from '../core/errors.ts';
 import { headerCountMax, keyBytesMax, queryParametersMax, targetBytesMax } from '../core/limits.ts';
 import type { PostForm } from './post-form.ts';
@@ -19,7 +20,7 @@ export interface S3Request {
   /** Decoded path, as it was signed. */
   readonly path: string;
   readonly query: ReadonlyArray<readonly [string, string]>;
-  readonly headers: IncomingHttpHeaders;
+  readonly headers: Headers;
   readonly rawHeaders: readonly string[];
   readonly bucketName: string | null;
   readonly key: string | null;
@@ -48,9 +49,10 @@ export function parseRequest(
   begun: Begun,
   domains: readonly string[],
 ): S3Request {
-  const { method = '', headers, rawHeaders } = raw;
+  const { method = '', rawHeaders } = raw;
   const { id, source, isSecure } = begun;
   const { target, path, query } = parseTarget(raw);
+  const headers = headersOf(raw);
   const { bucketName, key } = splitPath(path, bucketOfHost(headers.host ?? '', domains));
   return {
     raw,
@@ -84,6 +86,14 @@ export function parseTarget(raw: IncomingMessage): Pick<S3Request, 'target' | 'p
   return { target, path, query: mark < 0 ? [] : parseQuery(target.slice(mark + 1)) };
 }
 
+/** The headers, each as one text: of Set-Cookie, which has no meaning here, Node makes a list. */
+export function headersOf({ headers }: Pick<IncomingMessage, 'headers'>): Headers {
+  const { 'set-cookie': lines } = headers;
+  return lines === undefined
+    ? (headers as Headers)
+    : { ...headers, 'set-cookie': lines.join(', ') };
+}
+
 /** The first value of a query parameter; undefined when it is absent. */
 export function parameter(request: S3Request, name: string): string | undefined {
   for (const [key, value] of request.query) if (key === name) return value;
@@ -93,12 +103,6 @@ export function parameter(request: S3Request, name: string): string | undefined 
 /** Does it only read? */
 export function isRead({ method }: Pick<S3Request, 'method'>): boolean {
   return method === 'GET' || method === 'HEAD';
-}
-
-/** A header that must not repeat; undefined when it is absent. */
-export function header(request: S3Request, name: string): string | undefined {
-  const value = request.headers[name];
-  return Array.isArray(value) ? value.join(',') : value;
 }
 
 /** Decodes `key` (and nothing else) of `/bucket/key` out of x-amz-copy-source style names. */

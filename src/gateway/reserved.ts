@@ -57,8 +57,11 @@ export class ReservedRequest implements Recorded {
   readonly tags: Tags;
   /** The bytes of its body, without frames, as its headers say. */
   readonly bodyBytes: number;
+  readonly response: ServerResponse;
   /** What it may use. */
   readonly budget: Budget;
+  /** What the bytes of both bodies have to go through; null: nothing slows them. */
+  readonly shaped: TimedStream | null;
   readonly #audience: LimitAudience;
   /** null: nobody concerned has a rate. */
   readonly #entered: Entered | null;
@@ -68,8 +71,11 @@ export class ReservedRequest implements Recorded {
   sink: ObjectSink | null = null;
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
-  /** Until this resolves, what was committed is not yet safe in its store. Null: it is. */
-  #confirmation: Promise<unknown> | null = null;
+  /**
+   * Resolves when what was committed is safe in its store, and may be answered for; null: it is.
+   * Rejects with `Refusal` ServiceUnavailable: it was committed, and the client does not know.
+   */
+  confirmation: Promise<unknown> | null = null;
   /** What stores over a network were asked, and no record says yet. Null: nothing. */
   #tallies: StoreTallies | null = null;
   /** Is its record one with others, which is still to come? */
@@ -100,11 +106,9 @@ export class ReservedRequest implements Recorded {
     this.budget = budget;
     this.#audience = audience;
     this.#entered = entered;
+    this.response = asked.exchange.response;
+    this.shaped = entered?.stream ?? null;
     asked.exchange.budget = budget;
-  }
-
-  get response(): ServerResponse {
-    return this.exchange.response;
   }
 
   get isRecorded(): boolean {
@@ -185,21 +189,13 @@ export class ReservedRequest implements Recorded {
     }
   }
 
-  /**
-   * Resolves when what was committed is safe in its store, and may be answered for; null: it is.
-   * Rejects with `Refusal` ServiceUnavailable: it was committed, and the client does not know.
-   */
-  get confirmation(): Promise<unknown> | null {
-    return this.#confirmation;
-  }
-
   #confirm(store: number, change: Change, result: Extract<CommitResult, { ok: true }>): void {
     const confirmed = this.rooms.journals.confirm(store, change, result);
     if (!confirmed) return;
-    const before = this.#confirmation;
-    this.#confirmation = before ? Promise.all([before, confirmed]) : confirmed;
+    const before = this.confirmation;
+    this.confirmation = before ? Promise.all([before, confirmed]) : confirmed;
     // It is awaited at the end, and may fail before that.
-    this.#confirmation.catch(() => {});
+    this.confirmation.catch(() => {});
   }
 
   record(status: number, error: string | null): Promise<unknown> | null {
@@ -256,11 +252,6 @@ export class ReservedRequest implements Recorded {
     const audience = () => this.#audience;
     const waitMsMax = Math.max(byMs - monotonicMs(), 0);
     return countPart(this.rooms.rates, accounts, { response, audience, waitMsMax });
-  }
-
-  /** What the bytes of both bodies have to go through; null: nothing slows them. */
-  get shaped(): TimedStream | null {
-    return this.#entered?.stream ?? null;
   }
 
   /** Adds to the headers of an answer what limits leave. */

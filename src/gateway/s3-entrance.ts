@@ -20,26 +20,35 @@ import type { Identified } from './stages.ts';
 
 export function s3Entrance(rooms: RequestServices, authenticator: Authenticator): Entrance {
   return {
-    enter: async (exchange) => {
-      const { response, clock } = exchange;
+    enter: (exchange) => {
       const request = parseRequest(exchange.raw, exchange, rooms.domains);
-      clock.enter('authenticate');
-      if (request.headers.origin === undefined) {
-        return await identify(authenticator, request, exchange);
-      }
-      let who: Identity | null = null;
-      try {
-        const entered = await identify(authenticator, request, exchange);
-        who = entered.who;
-        return entered;
-      } finally {
-        clock.enter('decide');
-        const tenant = who === null || who.isAnonymous ? null : who.principal.tenant;
-        await tellOrigin(rooms, authenticator, { request, response, tenant });
-      }
+      exchange.clock.enter('authenticate');
+      const identifying = identify(authenticator, request, exchange);
+      if (request.headers.origin === undefined) return identifying;
+      return tellOriginAfter(identifying, rooms, authenticator, { request, exchange });
     },
     describeRefusal: describeInXml,
   };
+}
+
+/** Tells a page's browser whether it may read the answer, whatever that is. */
+async function tellOriginAfter(
+  identifying: Promise<Identified>,
+  rooms: RequestServices,
+  authenticator: Authenticator,
+  { request, exchange }: { request: S3Request; exchange: Exchange },
+): Promise<Identified> {
+  const { response, clock } = exchange;
+  let who: Identity | null = null;
+  try {
+    const entered = await identifying;
+    who = entered.who;
+    return entered;
+  } finally {
+    clock.enter('decide');
+    const tenant = who === null || who.isAnonymous ? null : who.principal.tenant;
+    await tellOrigin(rooms, authenticator, { request, response, tenant });
+  }
 }
 
 async function identify(
@@ -47,7 +56,7 @@ async function identify(
   request: S3Request,
   exchange: Exchange,
 ): Promise<Identified> {
-  if (isPostForm(request)) {
+  if (request.method === 'POST' && isPostForm(request)) {
     const entered = await enterForm(authenticator, request, exchange);
     return { ...entered, findOperation: () => postObject };
   }
@@ -57,7 +66,8 @@ async function identify(
       payload: unsignedPayloadOf(request),
     };
     const renew = (atMs: number) => authenticator.renew(request, who, atMs);
-    return enterAs({ request, who, refused: null, findOperation, renew });
+    const entered: Identified = { request, who, refused: null, findOperation, renew };
+    return request.query.length === 0 ? entered : takeFromQuery(entered);
   } catch (error) {
     if (!(error instanceof RefusedUse)) throw error;
     return { request, who: error.who, refused: error, findOperation, renew: () => refuse(error) };
@@ -65,9 +75,8 @@ async function identify(
 }
 
 /** What the query says in place of headers is judged once it is known who said it. */
-function enterAs(entered: Identified): Identified {
+function takeFromQuery(entered: Identified): Identified {
   const { request, who } = entered;
-  if (request.query.length === 0) return entered;
   try {
     return { ...entered, request: takeQueryHeaders(request, who.presigned) };
   } catch (error) {

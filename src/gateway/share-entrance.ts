@@ -10,7 +10,7 @@ import type { Directory } from '../state/directory.ts';
 import type { AnyOperation } from './operation.ts';
 import type { Entrance } from './pipeline.ts';
 import type { DescribeRefusal } from './reply.ts';
-import { checkKeyLength, parseTarget, type S3Request } from './request.ts';
+import { checkKeyLength, headersOf, parseTarget, type S3Request } from './request.ts';
 import type { RequestServices } from './services.ts';
 import { sharedFolder, sharedObject, shareEnded } from './share-operations.ts';
 import { baseName, inertPolicy, secretHeaders, splitSharePath } from './share-url.ts';
@@ -21,7 +21,7 @@ export function shareEntrance(
 ): Entrance {
   return {
     enter: async ({ raw, id, source, isSecure, clock }) => {
-      const { method = '', headers } = raw;
+      const { method = '' } = raw;
       const { target, path, query } = parseTarget(raw);
       clock.enter('authenticate');
       if (method !== 'GET' && method !== 'HEAD') throw new Refusal('MethodNotAllowed');
@@ -47,7 +47,9 @@ export function shareEntrance(
         key: isPage ? null : key,
         // A page is a listing, as rules see it.
         query: isPage ? [...query.filter(isPosition), ['prefix', key], ['delimiter', '/']] : [],
-        headers: Object.fromEntries(Object.entries(headers).filter(([name]) => kept.has(name))),
+        headers: Object.fromEntries(
+          Object.entries(headersOf(raw)).filter(([name]) => kept.has(name)),
+        ),
       };
       const isHead = method === 'HEAD';
       const findOperation = () => operationOf(share, token, { isPage, isHead });

@@ -10,7 +10,7 @@ import { sharePageEntriesMax } from '../core/limits.ts';
 import { decodeToken, encodeToken } from './listing-xml.ts';
 import type { Operation } from './operation.ts';
 import { getObject, headObject } from './operations/get-object.ts';
-import type { Reply } from './replies.ts';
+import type { Reply } from './reply.ts';
 import { parameter } from './request.ts';
 import { pagePolicy, renderPage } from './share-page.ts';
 import { baseName, inertPolicy, secretHeaders, sharePath } from './share-url.ts';

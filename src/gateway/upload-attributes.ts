@@ -10,7 +10,7 @@ import type { ChecksumAlgorithm } from '../tiering/checksums.ts';
 import { parseAlgorithm } from './checksum-headers.ts';
 import { uploadIdOf } from './listing-xml.ts';
 import { parsePartNumber } from './object-parts.ts';
-import { header, parameter, type S3Request } from './request.ts';
+import { parameter, type S3Request } from './request.ts';
 import type { Asked, Reserved } from './stages.ts';
 
 export interface UploadAttributes {
@@ -85,7 +85,7 @@ export async function checkPart(
 
 /** The type that the request names; null: none. Throws `Refusal` InvalidRequest. */
 export function readChecksumType(request: S3Request): ChecksumType | null {
-  const type = header(request, 'x-amz-checksum-type')?.toUpperCase();
+  const type = request.headers['x-amz-checksum-type']?.toUpperCase();
   if (type === undefined) return null;
   if (type === 'FULL_OBJECT' || type === 'COMPOSITE') return type;
   const message = 'Value for x-amz-checksum-type header is invalid.';
@@ -94,7 +94,7 @@ export function readChecksumType(request: S3Request): ChecksumType | null {
 
 /** Throws `Refusal` InvalidRequest. */
 export function readUploadChecksum(request: S3Request): UploadAttributes['checksum'] {
-  const named = header(request, 'x-amz-checksum-algorithm');
+  const named = request.headers['x-amz-checksum-algorithm'];
   if (named === undefined) {
     if (readChecksumType(request) === null) return null;
     const message =

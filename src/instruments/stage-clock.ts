@@ -1,7 +1,6 @@
 // How long a request spent in each stage of its way. Invariant: at any moment a request is in one
 // stage, so the stages add up to its duration; a change of stage costs one reading of the monotonic
 // clock, and allocates nothing.
-import { monotonicMs } from '../core/clock.ts';
 import { noteTurn, type Turn } from '../core/thread-turns.ts';
 
 /**
@@ -28,8 +27,8 @@ const placeOf = Object.fromEntries(stages.map((stage, place) => [stage, place]))
 >;
 
 export class StageClock {
-  /** Milliseconds, with fractions, in the order of `stages`. */
-  readonly #times = new Float64Array(stages.length);
+  /** Milliseconds in each stage up to the last change of stage, in the order of `stages`. */
+  readonly times = new Float64Array(stages.length);
   readonly startedMs: number;
   #stage: Stage = 'parse';
   #sinceMs: number;
@@ -41,7 +40,7 @@ export class StageClock {
   firstByteMs = 0;
 
   constructor() {
-    this.startedMs = monotonicMs();
+    this.startedMs = performance.now();
     this.#sinceMs = this.startedMs;
   }
 
@@ -49,9 +48,12 @@ export class StageClock {
   enter(stage: Stage): Stage {
     const before = this.#stage;
     if (before === stage) return before;
-    const now = monotonicMs();
-    this.#count(now);
+    const now = performance.now();
+    const place = placeOf[before];
+    this.times[place] = (this.times[place] as number) + now - this.#sinceMs;
+    this.#sinceMs = now;
     this.#stage = stage;
+    noteTurn(this.turn, now);
     return before;
   }
 
@@ -75,43 +77,32 @@ export class StageClock {
 
   /** The first byte of the answer leaves now. */
   answer(): void {
-    if (this.firstByteMs === 0) this.firstByteMs = monotonicMs() - this.startedMs;
+    if (this.firstByteMs === 0) this.firstByteMs = performance.now() - this.startedMs;
   }
 
   /** Milliseconds in all; the clock has stopped in its last stage. */
   end(): number {
-    const now = monotonicMs();
-    this.#count(now);
+    const place = placeOf[this.#stage];
+    const now = performance.now();
+    this.times[place] = (this.times[place] as number) + now - this.#sinceMs;
+    this.#sinceMs = now;
+    noteTurn(this.turn, now);
     return now - this.startedMs;
   }
 
   /** The stages that took time until the last change of stage, as `Server-Timing` has them. */
   describe(): string {
     let text = '';
-    for (const stage of stages) {
-      const micros = Math.round(this.msIn(stage) * 1000);
+    for (let place = 0; place < stages.length; place++) {
+      const micros = Math.round((this.times[place] as number) * 1000);
       if (micros === 0) continue;
-      text += `${text && ', '}${stage};dur=${Math.floor(micros / 1000)}${fractions[micros % 1000]}`;
+      text += `${text && ', '}${stages[place]};dur=${Math.floor(micros / 1000)}${fractions[micros % 1000]}`;
     }
     return text;
   }
 
   /** Milliseconds in a stage, up to the last change of stage. */
   msIn(stage: Stage): number {
-    return this.#times[placeOf[stage]] as number;
-  }
-
-  /** Adds the milliseconds of each stage to sums in the order of `stages`. */
-  addTo(sums: Float64Array): void {
-    for (let place = 0; place < sums.length; place++) {
-      sums[place] = (sums[place] as number) + (this.#times[place] as number);
-    }
-  }
-
-  #count(now: number): void {
-    const place = placeOf[this.#stage];
-    this.#times[place] = (this.#times[place] as number) + now - this.#sinceMs;
-    this.#sinceMs = now;
-    noteTurn(this.turn, now);
+    return this.times[placeOf[stage]] as number;
   }
 }

@@ -167,8 +167,8 @@ export class Ledger {
   }
 
   /** Makes one operation durable. Refusals of the transaction are values: the caller may retry. */
-  async commit(commit: Commit): Promise<CommitResult> {
-    return (await this.#send({ kind: 'commit', commit })) as CommitResult;
+  commit(commit: Commit): Promise<CommitResult> {
+    return this.#send({ kind: 'commit', commit }) as Promise<CommitResult>;
   }
 
   /**

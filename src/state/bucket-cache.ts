@@ -41,8 +41,8 @@ export class BucketCache {
     return this.#buckets.size;
   }
 
-  /** The bucket of this name. */
-  async find(tenant: string, name: string): Promise<Bucket | undefined> {
+  /** The bucket of this name. A promise only where it is not in memory. */
+  find(tenant: string, name: string): Bucket | undefined | Promise<Bucket | undefined> {
     const id = `${tenant}/${name}`;
     const kept = this.#buckets.get(id);
     if (kept || this.#asked.get(id) === false) {

@@ -3,7 +3,7 @@
 import { EventEmitter } from 'node:events';
 import { expect, test } from 'vitest';
 import type { ErrorCode } from '#bursar/core/errors.js';
-import type { Reply } from '#bursar/gateway/replies.js';
+import type { Reply } from '#bursar/gateway/reply.js';
 import { sendReply } from '#bursar/gateway/reply.js';
 import type { Reserved } from '#bursar/gateway/stages.js';
 import { StageClock } from '#bursar/instruments/stage-clock.js';

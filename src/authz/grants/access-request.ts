@@ -1,9 +1,8 @@
 // What a decision looks at: who wants to do what with which resource, and the facts of the request
 // that conditions ask for. The gateway makes it; names in it are decoded once, as they will be
 // used.
-import type { QueryPairs } from '../../core/canonical-request.ts';
+import type { Headers, QueryPairs } from '../../core/canonical-request.ts';
 import type { Principal } from '../../core/principal.ts';
-import type { Headers } from '../claim.ts';
 import type { Action } from './actions.ts';
 
 export interface AccessRequest {

@@ -4,7 +4,6 @@
 // Specification: "AWS global condition context keys" of the IAM user guide, "Condition keys for
 // Amazon S3" of the service authorization reference. Names are compared without regard to case,
 // except for what follows the slash of a tag's key.
-import { headerOf } from '../claim.ts';
 import type { AccessRequest } from './access-request.ts';
 import { isListing } from './actions.ts';
 import { plainAddress } from './networks.ts';
@@ -33,7 +32,7 @@ function key(name: string, type: ValueType, read: Read): ConditionKey {
 }
 
 function ofHeader(name: string): ConditionKey {
-  return key(`s3:${name}`, 'string', ({ facts }) => headerOf(facts.headers, name));
+  return key(`s3:${name}`, 'string', ({ facts }) => facts.headers[name]);
 }
 
 /** Query parameters that a listing has, and that mean nothing elsewhere. */
@@ -62,7 +61,7 @@ function ofRetention(
 function ofCondition(name: string): ConditionKey {
   return key(`s3:${name}`, 'string', (request) => {
     const isKept = deletions.has(request.action) || makesObject(request) === true;
-    return isKept ? headerOf(request.facts.headers, name) : undefined;
+    return isKept ? request.facts.headers[name] : undefined;
   });
 }
 
@@ -95,8 +94,8 @@ const fixedKeys: readonly ConditionKey[] = [
   key('aws:CurrentTime', 'time', ({ facts }) => new Date(facts.timeMs).toISOString()),
   key('aws:EpochTime', 'time', ({ facts }) => String(Math.floor(facts.timeMs / 1000))),
   key('aws:SecureTransport', 'bool', ({ facts }) => String(facts.isSecure)),
-  key('aws:UserAgent', 'string', ({ facts }) => headerOf(facts.headers, 'user-agent')),
-  key('aws:Referer', 'string', ({ facts }) => headerOf(facts.headers, 'referer')),
+  key('aws:UserAgent', 'string', ({ facts }) => facts.headers['user-agent']),
+  key('aws:Referer', 'string', ({ facts }) => facts.headers.referer),
   key('aws:PrincipalArn', 'arn', ({ who }) => (who ? principalArn(who) : undefined)),
   key('aws:PrincipalAccount', 'string', ({ who }) => who?.tenant),
   key('aws:PrincipalType', 'string', ({ who }) => (who ? 'User' : 'Anonymous')),

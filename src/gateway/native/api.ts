@@ -22,6 +22,7 @@ import { principalScope, type Scope, tenantScope } from '../../ledger/scopes.ts'
 import { exchangeOf } from '../exchange.ts';
 import { addPublicLog } from '../public-log.ts';
 import { countCall } from '../rate-gate.ts';
+import { headersOf } from '../request.ts';
 import type { Origin } from '../trusted-proxies.ts';
 import type { Identity, NativeDeps, NativeEntry } from './deps.ts';
 import { addHealth } from './health-routes.ts';
@@ -216,13 +217,19 @@ function hostOf({ principal }: Identity, { tenant }: Addressed): string | null {
 
 /** What the conditions of grants can ask for. */
 function factsOf(
-  { headers }: FastifyRequest,
+  { raw }: FastifyRequest,
   { authentication }: Identity,
   { source, isSecure }: Origin,
 ): RequestFacts {
   return {
-    ...{ timeMs: Date.now(), sourceAddress: source, isSecure, headers, query: [], authentication },
-    ...{ versionId: null, copySource: null, requestTags: noTags, objectTags: noTags },
+    ...{ timeMs: Date.now(), sourceAddress: source, isSecure, query: [], authentication },
+    ...{
+      headers: headersOf(raw),
+      versionId: null,
+      copySource: null,
+      requestTags: noTags,
+      objectTags: noTags,
+    },
   };
 }
 

@@ -21,9 +21,9 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { DataVerifier, type Finding } from '../data-verifier.ts';
 import { type Exchange, exchangeOf } from '../exchange.ts';
 import { provenBy } from '../proven-record.ts';
-import { actorOf } from '../record-actor.ts';
 import type { RecordFolding } from '../record-folding.ts';
 import { type Begun, parseRequest } from '../request.ts';
+import { actorOf } from '../request-record.ts';
 import type { Services } from '../services.ts';
 import type { NativeDeps, NativeEntry } from './deps.ts';
 

@@ -1,7 +1,7 @@
 // AbortMultipartUpload: its parts are let go of in one commit.
 import { uploadIdOf } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply } from '../replies.ts';
+import { emptyReply, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { admitInitiator, findOpenUpload } from '../upload-attributes.ts';
 

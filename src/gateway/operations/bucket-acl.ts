@@ -5,7 +5,7 @@ import { aclReply, allowsAcls, checkReach, readAcl } from '../acl.ts';
 import { receiveSmall } from '../body.ts';
 import { demandDigest } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply } from '../replies.ts';
+import { emptyReply, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 
 export const getBucketAcl: Operation<'bucket'> = {

@@ -7,7 +7,7 @@ import type { CorsRule } from '../cors.ts';
 import { corsElements, parseCorsRules } from '../cors-xml.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply, xmlReply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { parseLargeXml } from '../xml.ts';
 

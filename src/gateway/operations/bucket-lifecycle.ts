@@ -13,8 +13,7 @@ import { receiveSmall } from '../body.ts';
 import { demandDigest } from '../demanded-digest.ts';
 import { lifecycleElements, parseLifecycle } from '../lifecycle-xml.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, largeXmlReply, type Reply } from '../replies.ts';
-import { header } from '../request.ts';
+import { emptyReply, largeXmlReply, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { parseLargeXml } from '../xml.ts';
 
@@ -82,7 +81,7 @@ async function setLifecycle(
 
 /** Throws `Refusal` InvalidArgument. */
 function readMinimum({ request }: Reserved<'bucket'>): TransitionMinimum {
-  const asked = header(request, minimumHeader);
+  const asked = request.headers[minimumHeader];
   if (asked === undefined) return transitionMinimums[0];
   const known = transitionMinimums.find((one) => one === asked);
   if (!known) throw invalidArgument(minimumHeader, asked);

@@ -4,7 +4,7 @@ import { Refusal } from '../../core/errors.ts';
 import { enforced, noControls, parseOwnership } from '../acl.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply, xmlReply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 
 /** As on S3, a new bucket has them, and says BucketOwnerEnforced. */

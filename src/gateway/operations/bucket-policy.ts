@@ -4,7 +4,7 @@ import { isPublic, parsePolicy } from '../../authz/grants/policy.ts';
 import { Refusal } from '../../core/errors.ts';
 import { receiveSmall } from '../body.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply, xmlReply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 
 export const getBucketPolicy: Operation<'bucket'> = {

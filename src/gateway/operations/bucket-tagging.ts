@@ -7,7 +7,7 @@ import { bucketTagsMax } from '../../core/limits.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import { parseTagging } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply, xmlReply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 
 export const getBucketTagging: Operation<'bucket'> = {

@@ -3,7 +3,7 @@ import { recordedChange } from '../../audit/recorded-change.ts';
 import { Refusal } from '../../core/errors.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply, xmlReply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { onlyChildren, parseXml } from '../xml.ts';
 

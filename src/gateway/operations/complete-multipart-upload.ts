@@ -25,12 +25,12 @@ import {
   isChecksum,
   severalChecksums,
 } from '../checksum-headers.ts';
-import { decideConditions } from '../conditional.ts';
+import { decideConditions, noConditions } from '../conditional.ts';
 import { writtenExpiration } from '../lifecycle-headers.ts';
 import { joinPartChecksums } from '../object-parts.ts';
 import type { Operation } from '../operation.ts';
-import { quoted, type Reply, xmlReply } from '../replies.ts';
-import { header, type S3Request } from '../request.ts';
+import { quoted, type Reply, xmlReply } from '../reply.ts';
+import type { S3Request } from '../request.ts';
 import type { Reserved } from '../stages.ts';
 import {
   checkRunCount,
@@ -111,7 +111,7 @@ async function commit(
       bucketId: bucket.id,
       key,
       uploadId: upload.id,
-      conditions: await decideConditions(context),
+      conditions: (await decideConditions(context)) ?? noConditions,
       parts: {
         numbers: Uint32Array.from(parts, ({ number }) => number),
         manifestBytes: Uint32Array.from(parts, ({ manifest }) => manifest.length),
@@ -154,7 +154,7 @@ function describe(
   versionId: string | null | undefined,
 ): Reply {
   const { key, request } = context;
-  const origin = `${request.isSecure ? 'https' : 'http'}://${header(request, 'host') ?? ''}`;
+  const origin = `${request.isSecure ? 'https' : 'http'}://${request.headers.host ?? ''}`;
   const { checksum } = attributes;
   const reply = xmlReply('CompleteMultipartUploadResult', {
     // The request's own path names the object, with its bucket where the host does not.
@@ -331,7 +331,7 @@ function compareWithHeaders(
   parts: readonly Part[],
 ): void {
   const { request } = context;
-  const size = header(request, 'x-amz-mp-object-size');
+  const size = request.headers['x-amz-mp-object-size'];
   if (size !== undefined && size !== String(sumBytes(parts))) {
     const message = `The provided 'x-amz-mp-object-size' header value ${size} does not match what was computed: ${sumBytes(parts)}`;
     throw new Refusal('InvalidRequest', { message });
@@ -357,7 +357,7 @@ function claimedFinal(
   request: S3Request,
 ): { algorithm: ChecksumAlgorithm; value: string } | undefined {
   const claims = checksumAlgorithms.flatMap((algorithm) => {
-    const value = header(request, checksumHeader(algorithm));
+    const value = request.headers[checksumHeader(algorithm)];
     return value === undefined ? [] : [{ algorithm, value }];
   });
   if (claims.length > 1) throw severalChecksums();

@@ -12,7 +12,7 @@ import type { ChecksumAlgorithm } from '../../tiering/checksums.ts';
 import { checkWrittenAcl } from '../acl.ts';
 import { madeHeaders } from '../asked-version.ts';
 import { checksumElement, parseAlgorithm } from '../checksum-headers.ts';
-import { decideConditions } from '../conditional.ts';
+import { decideConditions, noConditions } from '../conditional.ts';
 import {
   type CopySource,
   checkCopyBytes,
@@ -31,8 +31,7 @@ import { readLock } from '../object-lock.ts';
 import { noTags, readTags, replacesTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
 import { copiedFrom } from '../own-copy.ts';
-import { quoted, type Reply, xmlReply } from '../replies.ts';
-import { header } from '../request.ts';
+import { quoted, type Reply, xmlReply } from '../reply.ts';
 import type { Committed } from '../reserved.ts';
 import type { Reserved } from '../stages.ts';
 import { checkEarly, commitObject, describeObject } from './put-object.ts';
@@ -65,7 +64,8 @@ async function run(context: Reserved<'copy'>): Promise<Reply> {
   Object.assign(reply.headers, madeHeaders(version?.versionId), sourceHeaders(source));
   const { sizeBytes } = source.version;
   const made = { sizeBytes, createdMs: timeMs, attributes: copied.attributes };
-  Object.assign(reply.headers, await writtenExpiration(context, made));
+  const expiring = writtenExpiration(context, made);
+  if (expiring) Object.assign(reply.headers, await expiring);
   return reply;
 }
 
@@ -82,7 +82,7 @@ async function copy(
   context.asked.checkWritten({ storageClass, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
   await context.budget.reserveStorage(storageClass, sizeBytes);
-  const conditions = await decideConditions(context);
+  const conditions = (await decideConditions(context)) ?? noConditions;
   const drafted = { ...wanted, storageClass, conditions };
   return (mayShare(context, source) ? share : move)(context, source, drafted);
 }
@@ -188,7 +188,7 @@ function readWanted(
   keepsTags: boolean,
 ): Pick<Wanted, 'attributes' | 'algorithm'> {
   const { request } = context;
-  const replaces = parseDirective(header(request, 'x-amz-metadata-directive'));
+  const replaces = parseDirective(request.headers['x-amz-metadata-directive']);
   const isSame = version.bucketId === context.bucket.id && version.key === context.key;
   // A version that is named is brought back by a copy onto its own key.
   const redirect = readRedirect(request);
@@ -205,7 +205,7 @@ function readWanted(
     copied: _3,
     ...kept
   } = JSON.parse(version.attributes) as Attributes;
-  const asked = header(request, 'x-amz-checksum-algorithm') ?? kept.checksum?.algorithm;
+  const asked = request.headers['x-amz-checksum-algorithm'] ?? kept.checksum?.algorithm;
   const headers = { ...copiedHeaders(kept), ...redirect };
   const attributes: Attributes = { ...kept, headers, ...(replaces && readAttributes(request)) };
   const copied = copiedFrom(context.asked);

@@ -7,8 +7,7 @@ import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { checkNewBucketAcl, checkOwnership } from '../acl.ts';
 import { receiveSmall } from '../body.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply } from '../replies.ts';
-import { header } from '../request.ts';
+import { emptyReply, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { chooseStore, storeHeader } from '../store-list.ts';
 import { childOf, parseXml, textOf } from '../xml.ts';
@@ -35,7 +34,7 @@ async function run(context: Reserved<'bucketName'>): Promise<Reply> {
     throw new Refusal('BucketAlreadyExists', { fields: { BucketName: name } });
   }
   const { read, stores } = context.rooms;
-  const asked = header(context.request, storeHeader);
+  const asked = context.request.headers[storeHeader];
   const store = chooseStore(stores, asked, await findDefaultStore(read, tenant));
   const kept = await readKept(context);
   const result = await context.tryCommit(
@@ -66,8 +65,8 @@ async function readKept(
   context: Reserved<'bucketName'>,
 ): Promise<Pick<CreateBucket, 'objectLock' | 'ownership'>> {
   const { request } = context;
-  const lock = header(request, lockHeader)?.toLowerCase() ?? 'false';
-  const ownership = header(request, ownershipHeader);
+  const lock = request.headers[lockHeader]?.toLowerCase() ?? 'false';
+  const ownership = request.headers[ownershipHeader];
   if (ownership !== undefined) checkOwnership(ownership, ownershipHeader);
   checkNewBucketAcl(request, ownership ?? null);
   if (ownership !== undefined) await context.asked.authorize('s3:PutBucketOwnershipControls');

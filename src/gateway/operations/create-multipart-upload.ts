@@ -6,7 +6,7 @@ import { readAttributes, readClass } from '../object-attributes.ts';
 import { readLock } from '../object-lock.ts';
 import { readTags } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
-import { type Reply, xmlReply } from '../replies.ts';
+import { type Reply, xmlReply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { readUploadChecksum, type UploadAttributes } from '../upload-attributes.ts';
 

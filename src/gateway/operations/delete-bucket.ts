@@ -1,6 +1,6 @@
 // DeleteBucket: an empty one only.
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply } from '../replies.ts';
+import { emptyReply, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 
 export const deleteBucket: Operation<'bucket'> = {

@@ -4,7 +4,7 @@ import { deletionHeaders } from '../asked-version.ts';
 import { decideDeletion } from '../conditional.ts';
 import { bypassesGovernance, shownBypass } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply } from '../replies.ts';
+import { emptyReply, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 
 export const deleteObject: Operation<'object'> = {

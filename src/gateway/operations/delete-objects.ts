@@ -16,7 +16,7 @@ import { demandDigest } from '../demanded-digest.ts';
 import { bypassesGovernance, shownBypass } from '../object-lock.ts';
 import type { Operation } from '../operation.ts';
 import { partsWaitMsMax } from '../rate-gate.ts';
-import { largeXmlReply, type Reply } from '../replies.ts';
+import { largeXmlReply, type Reply } from '../reply.ts';
 import { checkKeyLength } from '../request.ts';
 import type { RecordDetail } from '../request-record.ts';
 import type { Asked, Reserved } from '../stages.ts';

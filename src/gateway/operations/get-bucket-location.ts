@@ -1,6 +1,6 @@
 // GetBucketLocation: the gateway's region; empty for us-east-1, as S3 has it.
 import type { Operation } from '../operation.ts';
-import type { Reply } from '../replies.ts';
+import type { Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { renderXml } from '../xml.ts';
 

@@ -9,8 +9,8 @@ import { checksumElement } from '../checksum-headers.ts';
 import { checkReadConditions } from '../conditional.ts';
 import { partChecksumsOf } from '../object-parts.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, largeXmlReply, quoted, type Reply } from '../replies.ts';
-import { header, type S3Request } from '../request.ts';
+import { emptyReply, largeXmlReply, quoted, type Reply } from '../reply.ts';
+import type { S3Request } from '../request.ts';
 import type { Asked, Reserved } from '../stages.ts';
 import type { XmlElements } from '../xml.ts';
 
@@ -58,7 +58,7 @@ const wantedHeader = 'x-amz-object-attributes';
 
 /** Throws `Refusal` InvalidRequest or InvalidArgument. */
 function readWanted(request: S3Request): Set<AttributeName> {
-  const text = header(request, wantedHeader)?.trim() ?? '';
+  const text = request.headers[wantedHeader]?.trim() ?? '';
   if (text === '') {
     const message = `The ${wantedHeader} header specifying the attributes to be retrieved is either missing or empty`;
     throw new Refusal('InvalidRequest', { message });
@@ -83,8 +83,8 @@ const markerHeader = 'x-amz-part-number-marker';
  * Throws `Refusal` InvalidArgument for a marker that is none; as S3, takes a bad maximum for none.
  */
 function readPage(request: S3Request): Page {
-  const max = readCount(header(request, 'x-amz-max-parts')) ?? listKeysMax;
-  const marker = header(request, markerHeader);
+  const max = readCount(request.headers['x-amz-max-parts']) ?? listKeysMax;
+  const marker = request.headers[markerHeader];
   const after = marker === undefined ? 0 : readCount(marker);
   if (after !== undefined) return { after, max: Math.min(max, listKeysMax) };
   const message = `Argument ${markerHeader} must be an integer between 0 and 2147483647`;

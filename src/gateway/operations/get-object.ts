@@ -19,8 +19,8 @@ import { askedPart, type ObjectPart, partChecksumHeaders } from '../object-parts
 import type { Operation } from '../operation.ts';
 import { describeToBrowsers } from '../origins.ts';
 import { type ByteRange, parseRange } from '../range.ts';
-import { emptyReply, quoted, type Reply } from '../replies.ts';
-import { header, type S3Request } from '../request.ts';
+import { emptyReply, quoted, type Reply } from '../reply.ts';
+import type { S3Request } from '../request.ts';
 import type { ReservedRequest } from '../reserved.ts';
 import { readInTurns } from '../shaped-body.ts';
 import type { Reserved } from '../stages.ts';
@@ -62,7 +62,8 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   describeToBrowsers(headers, { storedPages, isPresigned: context.who.presigned });
   if (attributes.tags) await countTags(context, headers, attributes.tags);
   if (hasLock(attributes)) Object.assign(headers, await lockHeaders(context, attributes));
-  Object.assign(headers, await readExpiration(context, version));
+  const expiring = readExpiration(context, version);
+  if (expiring) Object.assign(headers, await expiring);
   const { detail } = context;
   detail.sizeBytes = version.sizeBytes;
   detail.etag = version.etag;
@@ -73,7 +74,8 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   if (isHead) return { status, headers, body: null };
   const egressBytes = range ? range.end - range.start : version.sizeBytes;
   const read = { retrievalBytes: egressBytes, sourceClass: version.class };
-  await context.clock.during('reserve', context.budget.reserve({ egressBytes, ...read }));
+  const reserving = context.budget.reserve({ egressBytes, ...read });
+  if (reserving) await context.clock.during('reserve', reserving);
   return { status, headers, body: await openBody(context, found, range) };
 }
 
@@ -111,10 +113,12 @@ function askedRange(
   attributes: Attributes,
 ): ObjectPart | ByteRange | null {
   const { sizeBytes } = version;
-  const part = askedPart(request, attributes, sizeBytes);
+  const part = request.query.length === 0 ? null : askedPart(request, attributes, sizeBytes);
   // No range names the bytes of an object that has none.
   if (part) return part.count === null && sizeBytes === 0 ? null : part;
-  return rangeApplies(request, version) ? parseRange(header(request, 'range'), sizeBytes) : null;
+  const { range } = request.headers;
+  if (range === undefined || !rangeApplies(request, version)) return null;
+  return parseRange(range, sizeBytes);
 }
 
 async function countTags(
@@ -157,7 +161,7 @@ function describe(
   } else headers['content-length'] = String(version.sizeBytes);
   const part = range && 'number' in range ? range : null;
   if (part && part.count !== null) headers['x-amz-mp-parts-count'] = String(part.count);
-  if (header(request, 'x-amz-checksum-mode')?.toUpperCase() !== 'ENABLED') return;
+  if (request.headers['x-amz-checksum-mode']?.toUpperCase() !== 'ENABLED') return;
   // Of a range that is no part, nobody knows one.
   if (part) Object.assign(headers, partChecksumHeaders(attributes, part));
   else if (!range) Object.assign(headers, checksumHeaders(attributes));

@@ -1,6 +1,6 @@
 // HeadBucket.
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply } from '../replies.ts';
+import { emptyReply, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { storeHeader } from '../store-list.ts';
 

@@ -13,7 +13,7 @@ import { type NamedBucket, namesOfBucket } from '../bucket-lookup.ts';
 import { touches } from '../delegated-rights.ts';
 import { decodeToken, encodeToken, ownerElement, parseCount } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { largeXmlReply, type Reply } from '../replies.ts';
+import { largeXmlReply, type Reply } from '../reply.ts';
 import { parameter } from '../request.ts';
 import type { Reserved } from '../stages.ts';
 

@@ -4,7 +4,7 @@ import { s3Time } from '../../core/clock.ts';
 import { principalId } from '../../core/principal.ts';
 import { commonPrefixes, listingParameters, markerPosition, ownerElement } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { largeXmlReply, type Reply } from '../replies.ts';
+import { largeXmlReply, type Reply } from '../reply.ts';
 import { parameter } from '../request.ts';
 import type { Reserved } from '../stages.ts';
 import type { UploadAttributes } from '../upload-attributes.ts';

@@ -13,7 +13,7 @@ import {
   ownerElement,
 } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { largeXmlReply, quoted, type Reply } from '../replies.ts';
+import { largeXmlReply, quoted, type Reply } from '../reply.ts';
 import { parameter, type S3Request } from '../request.ts';
 import type { Reserved } from '../stages.ts';
 import type { XmlElements } from '../xml.ts';

@@ -8,7 +8,7 @@ import { checksumElement } from '../checksum-headers.ts';
 import { abortHeaders } from '../lifecycle-headers.ts';
 import { listingParameters, ownerElement, parseCount } from '../listing-xml.ts';
 import type { Operation } from '../operation.ts';
-import { largeXmlReply, quoted, type Reply } from '../replies.ts';
+import { largeXmlReply, quoted, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { admitInitiator, findOpenUpload } from '../upload-attributes.ts';
 

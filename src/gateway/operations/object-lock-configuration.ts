@@ -4,7 +4,7 @@ import { Refusal } from '../../core/errors.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import { lockConfigurationElements, parseLockConfiguration } from '../object-lock-xml.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply, xmlReply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 
 export const getObjectLockConfiguration: Operation<'bucket'> = {

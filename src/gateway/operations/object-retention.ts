@@ -7,7 +7,7 @@ import { receiveDocument } from '../demanded-digest.ts';
 import { bypassesGovernance, demandObjectLock, shownRetention } from '../object-lock.ts';
 import { parseRetention, retentionElements } from '../object-lock-xml.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply, xmlReply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../reply.ts';
 import type { Asked, Reserved } from '../stages.ts';
 
 export const getObjectRetention: Operation<'object'> = {

@@ -9,7 +9,7 @@ import { findAsked, shownId, versionHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
 import { parseTagging, tagsOf } from '../object-tags.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, type Reply, xmlReply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../reply.ts';
 import type { Asked, Reserved } from '../stages.ts';
 
 /** In the order of their keys. */

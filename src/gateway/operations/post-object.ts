@@ -4,8 +4,7 @@
 import { percentEncode } from '../../core/canonical-request.ts';
 import type { Operation } from '../operation.ts';
 import type { PostForm } from '../post-form.ts';
-import { emptyReply, type Reply } from '../replies.ts';
-import { header } from '../request.ts';
+import { emptyReply, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { renderXml } from '../xml.ts';
 import { putObject, storeObject } from './put-object.ts';
@@ -39,7 +38,7 @@ function redirectTo(url: URL, { askedName, key }: Reserved<'object'>, etag: stri
 }
 
 function locationOf({ request, key }: Reserved<'object'>): string {
-  const origin = `${request.isSecure ? 'https' : 'http'}://${header(request, 'host') ?? ''}`;
+  const origin = `${request.isSecure ? 'https' : 'http'}://${request.headers.host ?? ''}`;
   // The path names the bucket, where the host does not.
   const folder = percentEncode(request.path.replace(/\/$/, ''), true);
   return `${origin}${folder}/${percentEncode(key, true)}`;

@@ -4,7 +4,7 @@ import { Refusal } from '../../core/errors.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
 import { parsePublicAccess, publicAccessElements } from '../public-access.ts';
-import { emptyReply, type Reply, xmlReply } from '../replies.ts';
+import { emptyReply, type Reply, xmlReply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 
 export const getPublicAccessBlock: Operation<'bucket'> = {

@@ -11,14 +11,14 @@ import type { Digests, ObjectDescription, WrittenObject } from '../../tiering/ob
 import { checkWrittenAcl } from '../acl.ts';
 import { madeHeaders } from '../asked-version.ts';
 import { receiveObject } from '../body.ts';
-import { createsOnly, decideConditions } from '../conditional.ts';
+import { createsOnly, decideConditions, noConditions } from '../conditional.ts';
 import { writtenExpiration } from '../lifecycle-headers.ts';
 import { checksumHeaders, readAttributes, readClass } from '../object-attributes.ts';
 import { readLockOfBody } from '../object-lock.ts';
 import { readTags } from '../object-tags.ts';
 import { storedIds } from '../object-upload.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, quoted, type Reply } from '../replies.ts';
+import { emptyReply, quoted, type Reply } from '../reply.ts';
 import type { Committed } from '../reserved.ts';
 import type { Reserved } from '../stages.ts';
 
@@ -49,14 +49,17 @@ export async function storeObject(
   const attributes: Attributes = readAttributes(context.request);
   if (context.tags.length > 0) attributes.tags = context.tags;
   checkWrittenAcl(context);
-  Object.assign(attributes, await readLockOfBody(context));
+  const locking = readLockOfBody(context);
+  if (locking) Object.assign(attributes, await locking);
   const storageClass = readClass(context.request);
   const sizeBytes = context.bodyBytes;
   // Of a form that is the most that its file can have.
   context.asked.checkWritten({ storageClass, sizeBytes: form ? 0 : sizeBytes });
-  await context.budget.reserveStorage(storageClass, sizeBytes);
-  const conditions = await decideConditions(context);
-  await checkEarly(context, conditions);
+  const reserving = context.budget.reserveStorage(storageClass, sizeBytes);
+  if (reserving) await reserving;
+  const deciding = decideConditions(context);
+  const conditions = deciding ? await deciding : noConditions;
+  if (deciding) await checkEarly(context, conditions);
   const given = form ? { decoder: form, isAtMost: true as const } : undefined;
   const { sink, digests, checksum } = await receiveObject(context, null, given);
   if (form) context.asked.checkWritten({ storageClass, sizeBytes: form.sizeBytes });
@@ -65,12 +68,15 @@ export async function storeObject(
   const written = await sink.seal(digests, description);
   const committed = await commitObject(context, written, description, conditions, status);
   const { timeMs: createdMs, version } = committed;
-  return {
+  const headers: Record<string, string> = {
     etag: quoted(description.etag),
     ...checksumHeaders(attributes),
     ...madeHeaders(version?.versionId),
-    ...(await writtenExpiration(context, { sizeBytes: written.sizeBytes, createdMs, attributes })),
   };
+  const { sizeBytes: writtenBytes } = written;
+  const expiring = writtenExpiration(context, { sizeBytes: writtenBytes, createdMs, attributes });
+  if (expiring) Object.assign(headers, await expiring);
+  return headers;
 }
 
 /**

@@ -22,8 +22,7 @@ import {
 import { moveData } from '../move-data.ts';
 import type { Operation } from '../operation.ts';
 import { parseCopyRange } from '../range.ts';
-import { quoted, type Reply, xmlReply } from '../replies.ts';
-import { header } from '../request.ts';
+import { quoted, type Reply, xmlReply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { checkPart, checkRunCount, findOpenUpload, partNumberOf } from '../upload-attributes.ts';
 import { commitPart } from './upload-part.ts';
@@ -76,7 +75,7 @@ async function copy(
   { number, upload, algorithm }: Pick<Wanted, 'number' | 'algorithm'> & { upload: Upload },
 ): Promise<Copied | null> {
   const { version } = source;
-  const rangeText = header(context.request, 'x-amz-copy-source-range');
+  const rangeText = context.request.headers['x-amz-copy-source-range'];
   const range = parseCopyRange(rangeText, version.sizeBytes) ?? {
     start: 0,
     end: version.sizeBytes,

@@ -8,7 +8,7 @@ import { receiveObject } from '../body.ts';
 import { checksumHeader, claimedChecksum } from '../checksum-headers.ts';
 import { storedIds } from '../object-upload.ts';
 import type { Operation } from '../operation.ts';
-import { emptyReply, quoted, type Reply } from '../replies.ts';
+import { emptyReply, quoted, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import {
   checkPart,

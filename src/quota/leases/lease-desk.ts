@@ -117,7 +117,10 @@ export class LeaseDesk {
    */
   tryReserve(draws: readonly Draw[]): Reservation | undefined {
     const holds = this.#take(draws);
-    return holds && this.#enter(new Reservation(this, holds, this.#edition));
+    if (!holds) return undefined;
+    const reservation = new Reservation(this, holds, this.#edition);
+    this.#open.add(reservation);
+    return reservation;
   }
 
   /**
@@ -129,7 +132,8 @@ export class LeaseDesk {
     const acquired = await this.#acquire(draws);
     if (!acquired.ok) return acquired;
     const reservation = new Reservation(this, acquired.holds, edition);
-    return { ok: true, reservation: this.#enter(reservation) };
+    this.#open.add(reservation);
+    return { ok: true, reservation };
   }
 
   /** Adds to an open reservation: the next step of a body of unknown size. */
@@ -174,7 +178,7 @@ export class LeaseDesk {
   /** Of `Reservation` only: ends it, and what it holds is free again unless it was posted. */
   resolve(reservation: Reservation, isPosted: boolean): void {
     this.#open.delete(reservation);
-    this.#release(reservation.holds, isPosted);
+    if (reservation.holds.length > 0) this.#release(reservation.holds, isPosted);
   }
 
   /** Of `Reservation` only: what was posted was not charged after all. */
@@ -193,11 +197,6 @@ export class LeaseDesk {
   #release(holds: readonly Hold[], isPosted: boolean): void {
     for (const { lease } of holds) lease.holds -= 1;
     if (!isPosted) this.free(holds);
-  }
-
-  #enter(reservation: Reservation): Reservation {
-    this.#open.add(reservation);
-    return reservation;
   }
 
   /** Takes the amounts from memory, in all accounts or in none. */

@@ -58,13 +58,16 @@ export function chargeOperationAtMost(
   operation: Omit<PricedOperation, 'storageClass'> & { storageClass: string | null },
 ): Picodollars {
   const { storageClass, sourceClass = storageClass } = operation;
-  const pricesOf = (name: string | null): UsePrices =>
-    name === null ? book.dearest : classPrices(book, name);
+  const prices = storageClass === null ? book.dearest : classPrices(book, storageClass);
+  let source = prices;
+  if (sourceClass !== storageClass) {
+    source = sourceClass === null ? book.dearest : classPrices(book, sourceClass);
+  }
   return (
-    requestPrice(pricesOf(storageClass), operation.price) +
+    requestPrice(prices, operation.price) +
     chargeAtMost(book.ingress, BigInt(operation.ingressBytes), bytesPerGb) +
     chargeAtMost(book.egress, BigInt(operation.egressBytes), bytesPerGb) +
-    retrievalCharge(pricesOf(sourceClass), operation.retrievalBytes)
+    retrievalCharge(source, operation.retrievalBytes)
   );
 }
 
