@@ -2,7 +2,7 @@
 import { newRequestId } from '../core/ids.ts';
 import type { RecordDraft } from './record.ts';
 
-/** Who is named, and what proves that it was they. */
+/** The principal that is named, and what proves who it was. */
 export type RecordActor = Pick<
   RecordDraft,
   'tenant' | 'principal' | 'accessKeyId' | 'keyThumbprint' | 'tokens' | 'evidence'

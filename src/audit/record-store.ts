@@ -248,7 +248,7 @@ export class RecordStore {
     return known;
   }
 
-  /** What cannot be opened now is tried again by the next who wants it. */
+  /** A pack that cannot be opened now is tried again when it is next wanted. */
   async #open(tile: ArchivedTile, known: KnownTile): Promise<OpenTile> {
     known.opened ??= this.#openTile(tile);
     try {

@@ -39,7 +39,7 @@ export interface BearerTokensOptions {
   nowMs?: () => number;
 }
 
-/** Who bears a token, and what it leaves them. */
+/** The principal that a token acts as, and what the token allows it. */
 type Borne = { actor: Actor; delegation: Delegation };
 
 export interface OutsideVerifier {
@@ -227,7 +227,7 @@ function identityOf({ actor, delegation }: Borne, shown: Shown, nowMs: number): 
   };
 }
 
-/** Is it a chain of links? An outside issuer's is anything else. */
+/** Whether it is a chain of links. Any other token is an outside issuer's. */
 function isLinkToken(token: string): boolean {
   const dot = token.indexOf('.');
   if (dot < 0 || dot > headerLengthMax) return false;

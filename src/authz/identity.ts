@@ -67,7 +67,7 @@ export interface Identity extends Actor {
 /** Its name is never given to a principal. */
 export const anonymousName = 'anonymous';
 
-/** Who asks without credentials, in the tenant whose names are meant. */
+/** A requester without credentials, in the tenant whose names are meant. */
 export function anonymousIn(tenant: string): Identity {
   const principal: Principal = {
     tenant,

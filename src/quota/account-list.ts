@@ -1,5 +1,6 @@
-// Which accounts were ever charged, or have limits, by name, as far as who asks may see them.
-// Tokens are not among them: their limits are in their links. Nor is what the stores cost.
+// Which accounts were ever charged, or have limits, by name, as far as the caller may see them.
+// Tokens are not listed, since their limits are in their links, and neither are the accounts of
+// what the stores cost.
 import type { Reader } from '../core/database.ts';
 
 /**
@@ -11,7 +12,7 @@ export interface AccountFilter {
   principal?: string;
 }
 
-/** Names from the first on, and before the second. */
+/** A range of names: from the first on, and before the second. */
 export type NameRange = readonly [string, string];
 
 /**

@@ -1,6 +1,6 @@
-// Names of accounts, each made once: they are keys of maps, and a text that was looked up before
-// has its hash. Bounded; what was not asked for lately is forgotten with all others, and made
-// again.
+// Names of accounts, each made once, since they are keys of maps: a string that was looked up
+// before has its hash already. The memory is bounded; when it is full, all names are forgotten and
+// made again.
 
 type NameOf = (tenant: string, name: string) => string;
 

@@ -5,7 +5,7 @@ export type Account =
   | { kind: 'tenant'; tenant: string }
   | { kind: 'principal'; tenant: string; name: string }
   | { kind: 'bucket'; tenant: string; name: string }
-  /** `tenant` is not in the name: who asks about a token has looked up whose it is. */
+  /** `tenant` is not in the name: the caller has looked up whose token it is. */
   | { kind: 'token'; id: string };
 
 const part = '[a-z0-9][a-z0-9._-]{0,62}';
@@ -41,7 +41,7 @@ export interface Holder {
   name: string | null;
 }
 
-/** How far a right goes: everywhere, in one's tenant, to what is one's own. */
+/** How far a right goes: everywhere, in the caller's tenant, or to what is the caller's own. */
 type Reach = 'all' | 'tenant' | 'self' | 'none';
 
 /**
@@ -71,7 +71,7 @@ function ownerOf(account: Account, holder: Holder | null): Holder | null {
     case 'principal':
       return account;
     case 'bucket':
-      // Of a principal that was deleted, the tenant remembers what it used, and its limits.
+      // The tenant goes on showing the use and the limits of a deleted principal.
       return { tenant: account.tenant, name: holder?.name ?? null };
     case 'token':
       return holder;

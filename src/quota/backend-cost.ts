@@ -68,7 +68,10 @@ export interface BackendCost {
   egressBytes: number;
   /** Picodollars, in decimal. */
   spend: string;
-  /** The same, of what the tenant was charged meanwhile; null: of a store, or nothing. */
+  /**
+   * What the tenant was charged in the same time, in picodollars; null: it is a store, or was
+   * charged nothing.
+   */
   charged: string | null;
 }
 

@@ -21,7 +21,7 @@ import type { PriceBooks } from './prices/price-books.ts';
 import { type TransferSeals, TransferTotals } from './prices/transfer-totals.ts';
 import { StorageCharges } from './storage/storage-charges.ts';
 
-/** Who knows which rows of what was charged are what was written. */
+/** What knows the rows of charges that are what was written. */
 export interface ChargeSeals {
   readonly accounts: AccountMacs;
   readonly transfers: TransferSeals;
@@ -34,7 +34,7 @@ export class Billing {
   readonly #totals: TransferTotals;
   readonly #backendTotals: TransferTotals;
 
-  /** `holder` names this run of the gateway. `seals`: absent: what is read is believed. */
+  /** `holder` names this run of the gateway. Without `seals`, rows are trusted as they are read. */
   constructor(tx: Tx, holder: string, books: PriceBooks, seals?: ChargeSeals) {
     const { accounts: macs = null, transfers = null } = seals ?? {};
     this.accounts = new AccountBook(new AccountTables(tx, macs), holder);
@@ -88,14 +88,15 @@ export class Billing {
     this.accounts.discard();
   }
 
-  /** Of the month's transfers before it; null: it costs nothing. */
+  /** Gives the month's transfers before this one; null: it costs nothing. */
   #addTransfer(
     { transfer, pricing }: Charge,
     timeMs: number,
   ): MonthTransfers | null | Promise<MonthTransfers> {
     if (pricing.price === 'free' && !movesBytes(transfer)) return null;
     const book = this.#bookOf(pricing.book);
-    // What has no price has no tiers: a total that nobody asks for would be one page more to write.
+    // A tariff without a price has no tiers, so its total is not kept: that would write one more
+    // page.
     const egressBytes = book.egress.picodollarsPerGbMost > 0n ? transfer.egressBytes : 0;
     const ingressBytes = book.ingress.picodollarsPerGbMost > 0n ? transfer.ingressBytes : 0;
     const counted = { egressBytes, ingressBytes };

@@ -15,18 +15,23 @@ export interface BudgetShare {
   account: string;
   meter: Meter;
   window: Window;
-  /** What counts as used, of the limit: 1 is all of it, and more where the limit was lowered. */
+  /**
+   * The share of the limit that counts as used: 1 is all of it, and it is more where the limit was
+   * lowered.
+   */
   ratio: number;
 }
 
 export interface BudgetSharesOptions {
   read: Reader;
   desk: Pick<LeaseDesk, 'leased' | 'limited'>;
-  /** How long an answer is good, milliseconds. Default 5000. */
+  /** For how long a result is reused, milliseconds. Default 5000. */
   goodMs?: number;
 }
 
-/** Shares that are told: the largest, where there are more by turns of the tenants. */
+/**
+ * At most so many shares are reported: the largest, by turns of the tenants where there are more.
+ */
 export const sharesMax = 200;
 const leasedMax = 200;
 const walkedMax = 400;
@@ -46,7 +51,7 @@ export class BudgetShares {
     this.#options = options;
   }
 
-  /** The largest first; as they were a few seconds ago at most. */
+  /** Gives the largest shares first, at most a few seconds old. */
   async list(): Promise<readonly BudgetShare[]> {
     const { goodMs = 5000 } = this.#options;
     if (monotonicMs() - this.#looked >= goodMs) {
@@ -96,7 +101,7 @@ function ratioOf(used: bigint, amount: bigint): number {
   return amount === 0n ? 1 : Number((used * parts) / amount) / Number(parts);
 }
 
-/** The largest first. Each tenant's largest comes before the second of any other. */
+/** Sorts them by size; each tenant's largest comes before the second of any other. */
 function nearest(shares: BudgetShare[]): BudgetShare[] {
   const largestFirst = (one: BudgetShare, other: BudgetShare): number => other.ratio - one.ratio;
   shares.sort(largestFirst);
@@ -114,7 +119,10 @@ function nearest(shares: BudgetShare[]): BudgetShare[] {
   return chosen.sort(largestFirst);
 }
 
-/** Keys of a map, some at a time: each has its turn. What comes and goes meanwhile may. */
+/**
+ * Goes through the keys of a map a few at a time, so that each has its turn. Keys that come or go
+ * in the meantime may be missed.
+ */
 class Turns {
   #keys: Iterator<string> | null = null;
 

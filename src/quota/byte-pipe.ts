@@ -1,6 +1,6 @@
-// Bytes per second of one account: who wants to move more than there is waits. Invariants: streams
-// that wait have equal shares, whatever the sizes of their pieces; one that leaves gives up its
-// place; and however many wait there is one timer, which fires at most every `restMsMin`.
+// Limits the bytes per second of one account: what is more than that waits. Invariants: waiting
+// streams have equal shares, whatever the sizes of their pieces; a stream that leaves gives up its
+// place; and however many wait, there is one timer, which fires at most every `restMsMin`.
 import { timerMsMax } from '../core/clock.ts';
 import { TokenBucket } from './token-bucket.ts';
 
@@ -75,7 +75,7 @@ export class BytePipe {
       const bytes = bucket ? Math.min(turn.bytes, pieceBytesOf(bucket.perSecond)) : turn.bytes;
       bucket?.take(bytes);
       turn.bytes -= bytes;
-      // What was added behind is met again by this loop, in its turn.
+      // A turn that is added at the end is met again by this loop.
       if (turn.bytes > 0) this.#waiting.add(turn);
       else turn.go();
     }

@@ -19,7 +19,7 @@ export interface CapReport {
   limit: string;
   /** The amount used in this window, or the amount stored now. */
   used: string;
-  /** Set aside when the gateway died, and perhaps used; it counts as used. */
+  /** What was set aside when the gateway died, and may have been used; it counts as used. */
   lost: string;
   /** The amount reserved by operations under way, and set aside for those to come. */
   reserved: string;

@@ -1,8 +1,8 @@
-// Whom an operation is charged to, and for what. Invariant: the same accounts are asked before it
-// and charged after it, because one function names them. Plain data: it crosses threads. Charged
-// are: who asks, their tenant, every token of the chain, the bucket, its owner and the owner's
-// tenant; each once, and any of them can refuse (docs/admin/limits.md). What is stored is the
-// owner's, so who asks and is not the owner is not charged for it.
+// Which accounts an operation is charged to, and for what. Invariant: the same accounts are asked
+// before it and charged after it, because one function names them. Plain data: it crosses threads.
+// Charged are the requester, the requester's tenant, every token of the chain, the bucket, its
+// owner and the owner's tenant; each once, and any of them can refuse (docs/admin/limits.md).
+// Stored bytes are the owner's: a requester who is not the owner is not charged for them.
 import type { Picodollars } from '../core/money.ts';
 import { bucketAccount, principalAccount, tenantAccount } from './account-names.ts';
 import type { Draw, MeterAmounts } from './amounts.ts';

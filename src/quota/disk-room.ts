@@ -7,7 +7,7 @@ import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import { type Claim, type ClaimOutcome, FairShare, type Reclaim } from '../core/fair-share.ts';
 
-/** How long any body is believed to come whole, in milliseconds. */
+/** For how long a body is trusted to come whole, in milliseconds. */
 const believedMs = 10_000;
 /** After that it is promised what it can send in this time at the pace that it has shown. */
 const horizonMs = 3_600_000;
@@ -21,12 +21,12 @@ export class DiskRoom {
   readonly #freeBytes: (isFresh: boolean) => number;
   readonly #clock: () => number;
   readonly #open = new Set<BodyRoom>();
-  /** What the disk said last, and what of the open bodies is in that. */
+  /** What the disk said last, and which part of the open bodies is in that number. */
   #lastFreeBytes = Number.NaN;
   #shownBytes = 0;
   #arrivedBytes = 0;
   #pacedMs = Number.NEGATIVE_INFINITY;
-  /** What has come since the disk was last asked for what it says now. */
+  /** What has come since the disk was last asked. */
   #unaskedBytes = 0;
 
   /**
@@ -65,19 +65,19 @@ export class DiskRoom {
     return room;
   }
 
-  /** For `BodyRoom` alone. */
+  /** For `BodyRoom` only. */
   take(claim: Claim, bytes: number, isHere: boolean): ClaimOutcome {
     if (this.#share.lackingBytes(bytes) > 0) this.#pace();
     return claim.take(bytes, isHere);
   }
 
-  /** For `BodyRoom` alone: bytes of an open body have come. */
+  /** For `BodyRoom` only: bytes of an open body have come. */
   arrive(bytes: number): void {
     this.#arrivedBytes += bytes;
     this.#unaskedBytes += bytes;
   }
 
-  /** For `BodyRoom` alone. */
+  /** For `BodyRoom` only. */
   close(room: BodyRoom): void {
     this.#open.delete(room);
     this.#arrivedBytes -= room.arrivedBytes;
@@ -86,7 +86,10 @@ export class DiskRoom {
     this.#shownBytes = Math.max(this.#shownBytes - room.arrivedBytes, 0);
   }
 
-  /** As shares count: what has come of open bodies is held by them, and is on the disk already. */
+  /**
+   * The capacity that is shared: what has come of open bodies counts as held by them, and is on the
+   * disk already.
+   */
   #capacityBytes(): number {
     // Bodies that came whole since then are on the disk, and open no more.
     const isFresh = this.#unaskedBytes >= stepBytes;
@@ -99,7 +102,7 @@ export class DiskRoom {
     return freeBytes + this.#shownBytes;
   }
 
-  /** Takes promises back that bodies are too slow to need. */
+  /** Takes back promises that bodies are too slow to need. */
   #pace(): void {
     const nowMs = this.#clock();
     if (nowMs - this.#pacedMs < paceMs) return;
@@ -156,7 +159,7 @@ export class BodyRoom implements Reclaim {
     if (excess > 0) this.claim.give(excess);
   }
 
-  /** The body has come, or will not. Harmless twice. */
+  /** The body has come, or will not. Calling it twice is harmless. */
   close(): void {
     this.#disk.close(this);
     this.arrivedBytes = 0;

@@ -14,7 +14,7 @@ export type Basis = 'window' | 'hour' | 'day' | 'week';
 
 interface Rate {
   basis: Basis;
-  /** Used in that time; of a level by how much it grew, or less than 0: shrank. */
+  /** The amount used in that time; of a level, its growth, which is negative where it shrank. */
   amount: bigint;
   elapsedMs: number;
 }
@@ -30,9 +30,9 @@ export interface Forecast {
 const dayMs = 86_400_000;
 /** Days that a week's rate is measured over, today included. */
 export const weekDays = 7;
-/** Shorter times tell nothing. */
+/** A shorter time says nothing about a rate. */
 const elapsedMsMin = 1000;
-/** A rate of the present hour or day counts from here on. */
+/** A rate of the present hour or day counts once it was measured for this long. */
 const recentMsMin = 300_000;
 
 /** What was used in the days of a week, by meter: from `firstMs` on. */
@@ -49,7 +49,7 @@ export function weekBeginMs(nowMs: number): number {
 
 /** How near a cap is, and when it will be reached. */
 export interface Outlook {
-  /** Hundredths of the limit that are used or lost, rounded down: 100 and more, it is reached. */
+  /** Hundredths of the limit that are used or lost, rounded down: at 100 and more it is reached. */
   percent: number;
   forecasts: Forecast[];
 }
@@ -71,7 +71,7 @@ export function lookAhead(state: AccountState, cap: Cap, week: Week, nowMs: numb
 /** The latest time that a Date can hold, in milliseconds. */
 const timeMsMax = 8.64e15;
 
-/** Until so much is used; less than nothing is left where a limit was lowered. */
+/** How long until the rest is used. Where a limit was lowered the rest may be negative. */
 function timeFor(left: bigint, { amount, elapsedMs }: Rate): number {
   if (left <= 0n) return 0;
   return amount > 0n ? (Number(left) / Number(amount)) * elapsedMs : Infinity;
@@ -97,5 +97,5 @@ function ratesOf(state: AccountState, { meter, window }: Cap, week: Week, nowMs:
   return rates;
 }
 
-/** The shorter time whose rate is told beside that of the window. */
+/** The shorter time whose rate is reported beside that of the window. */
 const recentOf = { minute: null, hour: null, day: 'hour', month: 'day', total: 'day' } as const;

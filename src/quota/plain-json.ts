@@ -83,7 +83,7 @@ function readObject(value: unknown, at: string): Members {
   throw new Error(`${at}: must be an object`);
 }
 
-/** A name that somebody else chose, short and in one line. */
+/** A name from the document, shortened to one line. */
 function quote(name: string): string {
   return JSON.stringify(name.slice(0, 40));
 }

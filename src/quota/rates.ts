@@ -20,7 +20,7 @@ interface Rate {
 export interface TooFast {
   account: string;
   perSecond: number;
-  /** Until there is room for one, unless others come first; milliseconds. */
+  /** How long until there is room for one, unless others come first; milliseconds. */
   waitMs: number;
 }
 
@@ -63,11 +63,11 @@ export class Rates {
     if (all === known?.limits) return;
     this.setLimits(account, all);
     const rate = this.#rates.get(account);
-    // What was set for it stays, however tight its links are.
+    // Limits that were set for the account stay, however tight its links are.
     if (rate) rate.isIntroduced = known?.isIntroduced ?? true;
   }
 
-  /** To be called now and then: forgets tokens that nobody would miss. */
+  /** To be called from time to time: forgets the tokens whose rates are fully recovered. */
   keep(): void {
     for (const [account, { requests, bytes, isIntroduced }] of this.#rates) {
       if (!isIntroduced) continue;
@@ -147,14 +147,14 @@ export class ShapedStream {
     for (const pipe of pipes) pipe.streams += 1;
   }
 
-  /** Of the slowest of its accounts; Infinity: none has a rate any more. */
+  /** The rate of the slowest of its accounts; Infinity: none has a rate any more. */
   get bytesPerSecond(): number {
     let least = Number.POSITIVE_INFINITY;
     for (const pipe of this.#pipes) least = Math.min(least, pipe.bytesPerSecond);
     return least;
   }
 
-  /** As much as should be sent at a time, so that what is slow goes on steadily. */
+  /** How many bytes should be sent at a time, so that a slow stream flows steadily. */
   get pieceBytes(): number {
     return pieceBytesOf(this.bytesPerSecond);
   }
@@ -164,7 +164,7 @@ export class ShapedStream {
     return this.#passFrom(0, bytes);
   }
 
-  /** Whoever waits need not any more, and gives up the place. */
+  /** Gives up the place of a wait that is no longer needed. */
   close(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;

@@ -1,5 +1,6 @@
-// So much a second, of which one second's worth may come at once after a pause. Invariant: in any
-// time no more is taken than flowed in then, one second's worth, and the last amount taken.
+// A token bucket: so much a second, of which one second's worth may come at once after a pause.
+// Invariant: in any time no more is taken than flowed in then, one second's worth, and the last
+// amount taken.
 import { monotonicMs } from '../core/clock.ts';
 
 export class TokenBucket {
@@ -13,7 +14,7 @@ export class TokenBucket {
     this.#level = perSecond;
   }
 
-  /** The amount that is there now; less than 0 where more was taken than there was. */
+  /** The amount that is there now; negative where more was taken than there was. */
   get level(): number {
     const nowMs = monotonicMs();
     this.#level = Math.min(
@@ -32,7 +33,7 @@ export class TokenBucket {
     this.#level = this.level - amount;
   }
 
-  /** How long until there is `amount`, milliseconds. */
+  /** How long until `amount` is there, milliseconds. */
   waitMs(amount: number): number {
     return Math.max(0, ((amount - this.level) * 1000) / this.perSecond);
   }

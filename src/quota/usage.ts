@@ -1,5 +1,5 @@
-// What accounts have used, as anybody may read it who may see the account. The ledger's thread
-// counts (`leases/account-book.ts`); here is what it has committed.
+// What accounts have used, for everybody who may see the account. The ledger's thread counts it
+// (`leases/account-book.ts`); this reads what it has committed.
 import type { Reader } from '../core/database.ts';
 import { meters } from '../core/quota-terms.ts';
 import { namesAfter, namesOf, selectNames } from './account-list.ts';
@@ -10,7 +10,7 @@ import { newAccountState } from './leases/account-state.ts';
 import { readAccountState } from './leases/account-tables.ts';
 import { dayOf, endOfDays, readBreakdown, readFirstDay } from './roll-up/usage-days.ts';
 
-/** Flows since ever, levels now. */
+/** Flows count from the beginning; levels are the present ones. */
 export interface UsageRow {
   account: string;
   requests: number;
@@ -27,7 +27,7 @@ export interface CapUsage extends CapReport, Outlook {}
 
 export interface AccountUsage {
   account: string;
-  /** Flows since ever, levels now. */
+  /** Flows count from the beginning; levels are the present ones. */
   used: Sums;
   caps: CapUsage[];
 }
@@ -90,7 +90,7 @@ export async function listUsage(
   return read.all<UsageRow>(selectUsage, ...names, limit);
 }
 
-/** Resolves to what all tenants together keep. */
+/** Gives what all tenants together keep. */
 export async function sumStored(
   read: Reader,
 ): Promise<Pick<UsageRow, 'storedBytes' | 'storedObjects'>> {

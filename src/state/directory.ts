@@ -1,6 +1,6 @@
-// Who there is: reads of tenants, principals, groups and access keys, of which those are kept in
-// memory that act. Invariant: nothing here gives out a secret except `findAccessKey`, and nothing
-// is answered from memory that was read before a change that is applied.
+// Tenants, principals, groups and access keys. Those that act are kept in memory. Invariant:
+// nothing here gives out a secret except `findAccessKey`, and what was read before a change is not
+// answered once the change is applied.
 import type { AccessKey } from '../authz/authenticate.ts';
 import { subjectsOf } from '../authz/grants/subjects.ts';
 import type { Actor, Actors } from '../authz/identity.ts';
@@ -32,7 +32,7 @@ export interface PrincipalEntry {
   /** In the order of their names. */
   groups: string[];
   createdMs: number;
-  /** False: nothing is done in its name, by whatever credential. */
+  /** False: nothing is done in its name, with any credential. */
   active: boolean;
 }
 
@@ -95,7 +95,7 @@ export class Directory implements Actors {
   readonly #unknown = new Set<string>();
   readonly #actors = new Map<string, Actor>();
   readonly #loads: Loads;
-  /** Of access keys. */
+  /** The hits and misses of access keys. */
   readonly cache: { hits: number; misses: number; readonly entries: number };
 
   constructor(options: DirectoryOptions) {
@@ -127,7 +127,7 @@ export class Directory implements Actors {
 
     const { asOf } = this.#loads;
     const key = await this.#loadAccessKey(id);
-    // What was changed while it was read is good for this request only.
+    // What was changed while it was being read is used for this request only.
     if (this.#loads.isCurrent(asOf)) {
       if (key) remember(this.#known, knownKeysMax).set(id, key);
       else remember(this.#unknown, unknownKeysMax).add(id);
@@ -350,7 +350,7 @@ export class Directory implements Actors {
 
 type AccessKeyRowShown = Omit<AccessKeyEntry, 'active'> & { active: number };
 
-/** SQLite has numbers for truth values. */
+/** SQLite has numbers instead of booleans. */
 function withActive<R extends { active: number }>(row: R): Omit<R, 'active'> & { active: boolean } {
   return { ...row, active: row.active !== 0 };
 }

@@ -1,6 +1,6 @@
-// The grants of all tenants, in memory as they are in the database. Invariant: a grant whose change
-// was answered is in the index as the table has it, so it counts from the next request on; while
-// one is being put no other of its tenant is.
+// The grants of all tenants, kept in memory as the database has them. Invariant: once a change of a
+// grant was answered, the index has the grant as the table has it, so it counts from the next
+// request on; while one grant of a tenant is being put, no other of that tenant is.
 import { setImmediate } from 'node:timers/promises';
 import { tenantGrantsBytesMax } from '../authz/grants/bounds.ts';
 import type { Grant } from '../authz/grants/grant.ts';
@@ -35,7 +35,7 @@ export class GrantBook {
   readonly index = new GrantIndex();
   readonly #read: Reader;
   readonly #turns = new Turns();
-  /** Of the rules as they are written, by tenant. */
+  /** The length of the rules as they are written, by tenant. */
   readonly #bytes = new Map<string, number>();
 
   private constructor(read: Reader) {
@@ -43,8 +43,8 @@ export class GrantBook {
   }
 
   /**
-   * Reads all grants: about a second for 100,000. `onUnreadable`: told of what is none, which no
-   * gateway can have stored.
+   * Reads all grants: about a second for 100,000. `onUnreadable` is told of a row that is no grant,
+   * which no gateway can have stored.
    */
   static async load(
     read: Reader,
@@ -99,13 +99,15 @@ export class GrantBook {
   apply(event: LedgerEvent): void | Promise<void> {
     if (event.kind !== 'grants') return;
     const { tenant, removed, added } = event;
-    // Nobody decides meanwhile: nothing here waits.
+    // Nothing is decided in the middle of this, since nothing here waits.
     for (const rule of removed.slice(0, removedAtOnce)) this.#remove(tenant, rule);
     for (const rule of added) this.#add(tenant, rule);
     if (removed.length > removedAtOnce) return this.#removeRest(tenant, removed);
   }
 
-  /** Of a tenant that is gone: nobody needs its grants, and there can be a million. */
+  /**
+   * Removes the grants of a deleted tenant slowly: nobody needs them, and there can be a million.
+   */
   async #removeRest(tenant: string, removed: readonly string[]): Promise<void> {
     for (let i = removedAtOnce; i < removed.length; i++) {
       if (i % removedAtOnce === 0) await setImmediate();
@@ -114,7 +116,8 @@ export class GrantBook {
   }
 
   #hasRoom(tenant: string, before: string | undefined, wanted: Grant): boolean {
-    // Nobody decides meanwhile: nothing here waits. It may have been deleted since it was read.
+    // Nothing is decided in the middle of this, since nothing here waits. The grant may have been
+    // deleted since it was read.
     const isThere = before !== undefined && this.#remove(tenant, before);
     const bytes = (this.#bytes.get(tenant) ?? 0) + JSON.stringify(wanted).length;
     const hasRoom = bytes <= tenantGrantsBytesMax && this.index.hasRoomFor(tenant, wanted);

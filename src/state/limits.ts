@@ -1,4 +1,4 @@
-// The limits of accounts, as those hold requests to them who count what is used.
+// The limits of accounts, passed on to those that enforce them.
 import type { Reader } from '../core/database.ts';
 import type { Limits } from '../core/quota-terms.ts';
 import type { LedgerEvent } from '../ledger/events.ts';
@@ -11,7 +11,7 @@ export interface LimitKeeper {
 
 export class AccountLimits {
   readonly #keepers: LimitKeeper[] = [];
-  /** As they were read, until there is who keeps to them. */
+  /** The limits as they were read, until something enforces them. */
   #read: Awaited<ReturnType<typeof readLimited>>;
 
   private constructor(limited: Awaited<ReturnType<typeof readLimited>>) {
@@ -23,7 +23,8 @@ export class AccountLimits {
   }
 
   /**
-   * Tells them of all limits, and from now on of each that is set. To be called once, at the start.
+   * Tells the keepers of all limits, and from now on of each that is set. To be called once, at the
+   * start.
    */
   begin(...keepers: LimitKeeper[]): void {
     this.#keepers.push(...keepers);

@@ -1,5 +1,5 @@
-// The mounts of all tenants, in memory as they are in the database: one is looked for in every
-// request for a bucket that is not there.
+// The mounts of all tenants, kept in memory as the database has them: every request for a bucket
+// that is not there looks for one.
 import type { Page } from '../authz/paced-page.ts';
 import type { Reader } from '../core/database.ts';
 import type { LedgerEvent } from '../ledger/events.ts';

@@ -1,6 +1,6 @@
-// Whom a token of an outside issuer lets act, and with how much. Invariant: it narrows. What it
-// allows, the principal that its subject is mapped to must be allowed as well, with the groups that
-// its entries are mapped to; and it never makes an operator.
+// Which principal a token of an outside issuer acts as, and what it allows. Invariant: it narrows.
+// What it allows, the principal that its subject is mapped to must be allowed as well, with the
+// groups that its entries are mapped to; and it never makes an operator.
 import type { OutsideVerifier } from '../authz/bearer.ts';
 import type { Actor, Actors, Delegation } from '../authz/identity.ts';
 import type { AddressPolicy } from '../authz/oidc/address-policy.ts';
@@ -19,15 +19,15 @@ export interface OutsideTokensOptions {
   read: Reader;
   directory: Actors;
   followed: Followed;
-  /** Where issuers may be asked for their keys. */
+  /** The addresses at which issuers may be asked for their keys. */
   policy: AddressPolicy;
-  /** How long an issuer has to give them, 5 seconds if absent. */
+  /** How long an issuer may take to answer with its keys, 5 seconds if absent. */
   fetchMsMax?: number;
   /** Told why an issuer gave no keys, for the operator. */
   onProblem?: (reason: string) => void;
 }
 
-/** A token that was verified, with what was made of it for the actor as it was then. */
+/** A verified token, with what was made of it for the actor as it was at that time. */
 interface Kept extends OutsideToken {
   principalId: string;
   delegation: Delegation;
@@ -56,7 +56,7 @@ export class OutsideTokens implements OutsideVerifier {
     return new OutsideTokens(options, book);
   }
 
-  /** Of those that were verified. */
+  /** The hits and misses of verified tokens. */
   get cache(): Pick<RecentTokens<Kept>, 'hits' | 'misses' | 'entries'> {
     return this.#recent;
   }
@@ -82,17 +82,17 @@ export class OutsideTokens implements OutsideVerifier {
     return { actor: token.actor, delegation: token.delegation };
   }
 
-  /** What the token says, verified anew. Throws as `authenticate` does. */
+  /** What the token says, without using what is in memory. Throws as `authenticate` does. */
   verifyOutsideToken(text: string, nowMs: number): Promise<OutsideToken> {
     return verifyOutsideToken(text, this.#book, nowMs);
   }
 
-  /** What there is of the keys of an issuer that the tenant trusts. */
+  /** The state of the keys of an issuer that the tenant trusts. */
   keysState(issuer: { tenant: string; url: string }): KeysState {
     return this.#book.keysOf(issuer)?.state ?? { count: 0, fetchedAt: null, problem: null };
   }
 
-  /** Another one after each change of the issuers by which tokens are verified. */
+  /** A number that is another after each change of the issuers by which tokens are verified. */
   get issuersAsOf(): number {
     return this.#book.asOf;
   }

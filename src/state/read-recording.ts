@@ -1,12 +1,12 @@
-// How reads are recorded, of each tenant and bucket. Invariant: a change counts from the next
-// request on; tenants are kept in memory, buckets are by `BucketCache`.
+// How reads are recorded, by tenant and bucket. Invariant: a change counts from the next request
+// on. The settings of tenants are kept here, those of buckets by `BucketCache`.
 import type { Bucket } from '../catalog/buckets.ts';
 import type { Reader } from '../core/database.ts';
 import { type RecordReads, recordReadsDefault } from '../core/record-reads.ts';
 import type { LedgerEvent } from '../ledger/events.ts';
 
 export class ReadRecording {
-  /** Those that have said something. */
+  /** The tenants that have the setting. */
   readonly #tenants: Map<string, RecordReads>;
 
   private constructor(tenants: Map<string, RecordReads>) {

@@ -1,5 +1,6 @@
-// Which tokens were revoked, in memory as the tables say. Invariant: who revokes an id revokes all
-// below it: whatever was made from it bears its id, or begins with it and a dot.
+// Which tokens were revoked, kept in memory as the tables say. Invariant: revoking an id revokes
+// everything below it: whatever was made from it carries its id, or an id that begins with it and a
+// dot.
 import { nowMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
 import type { LedgerEvent, RevokedToken } from '../ledger/events.ts';
@@ -7,7 +8,7 @@ import type { LedgerEvent, RevokedToken } from '../ledger/events.ts';
 const forgetEachMs = 3_600_000;
 
 export class Revocations {
-  /** By id: when what was revoked ends by itself; null: nobody knows. */
+  /** By id: when the revoked token expires by itself; null: that is not known. */
   readonly #ends = new Map<string, number | null>();
   #forgetAtMs = nowMs() + forgetEachMs;
 
@@ -19,7 +20,10 @@ export class Revocations {
     return revocations;
   }
 
-  /** Was one of a chain's ids revoked, from its first link down, or what those lie below? */
+  /**
+   * Whether one of a chain's ids, from its first link down, or one that these lie below, was
+   * revoked.
+   */
   has(ids: readonly string[]): boolean {
     if (this.#ends.size === 0) return false;
     if (ids.some((id) => this.#ends.has(id))) return true;
@@ -41,7 +45,7 @@ export class Revocations {
       this.#ends.set(id, laterOf(this.#ends.get(id), expiresMs));
   }
 
-  /** What has expired is refused for that. */
+  /** An expired token is refused because it has expired. */
   #forgetExpired(): void {
     const now = nowMs();
     if (now < this.#forgetAtMs) return;
@@ -52,7 +56,7 @@ export class Revocations {
   }
 }
 
-/** What is revoked twice is refused until both have ended. */
+/** What is revoked twice stays refused until the later time. */
 function laterOf(known: number | null | undefined, endMs: number | null): number | null {
   if (known === undefined || endMs === null) return endMs;
   return known === null ? null : Math.max(known, endMs);

@@ -35,7 +35,7 @@ export interface SessionRequest {
   delegation: Delegation;
   /** A session policy's text; null: there is none. */
   policy: string | null;
-  /** `issuersAsOf` before the token was verified. */
+  /** The value of `issuersAsOf` before the token was verified. */
   issuersAsOf: number;
   nowMs: number;
   durationMs: number;
@@ -48,7 +48,7 @@ export interface TemporaryKeys {
   expiresAtMs: number;
 }
 
-/** What a header or a presigned URL can carry beside everything else. */
+/** The longest session token that fits in a header or a presigned URL beside everything else. */
 export const sessionTokenBytesMax = 8 * 1024;
 
 const keptBytesMax = 32 * 1024 * 1024;
@@ -73,12 +73,12 @@ export class Sessions {
     this.#recent = new RecentTokens(followed, keptBytesMax);
   }
 
-  /** Of those that were verified. */
+  /** The hits and misses of verified session tokens. */
   get cache(): Pick<RecentTokens<Kept>, 'hits' | 'misses' | 'entries'> {
     return this.#recent;
   }
 
-  /** Another one after each change of outside issuers. */
+  /** A number that is another after each change of outside issuers. */
   get issuersAsOf(): number {
     return this.#outside.issuersAsOf;
   }
@@ -149,12 +149,12 @@ export class Sessions {
     }
   }
 
-  /** In whose name it acts; undefined if nobody lets it any more. */
+  /** The principal in whose name the key acts; undefined if it may not any more. */
   async #actorOf({ principal, groups, issuer, ids }: Session): Promise<Actor | undefined> {
     const actor = await this.#directory.findActor(principal);
     if (!actor) return undefined;
     if ((await this.#issuerState(ids)) !== issuer) return undefined;
-    // As the issuer's own tokens: they never make an operator.
+    // Like the issuer's own tokens, they never act as an operator.
     if (issuer !== null && actor.principal.role === 'operator') return undefined;
     if (!(await this.#isSignerGood(ids, actor))) return undefined;
     if (groups.length === 0) return actor;
@@ -167,7 +167,7 @@ export class Sessions {
     return { ...actor, subjects: [...new Set([...actor.subjects, ...added])] };
   }
 
-  /** Is the enrolled key still there and active, if one signed link 0? */
+  /** Whether the enrolled key is still there and active, if one signed link 0. */
   async #isSignerGood([first = '']: readonly string[], { principal }: Actor): Promise<boolean> {
     const [thumbprint = '', ...rest] = first.split('.');
     // The gateway's own ids have no dot; those of keys begin with a thumbprint.
@@ -221,7 +221,7 @@ function accessKeyOf(id: string, session: Session, actor: Actor): AccessKey {
   return { id, secret, publicKey: null, ...actor, delegation };
 }
 
-/** At most so many bytes, compiled, for each character. */
+/** Compiled, a policy takes at most so many bytes for each character. */
 const policyFactor = 128;
 const otherFactor = 16;
 
@@ -231,7 +231,7 @@ function weigh({ policy, scope, conditions, accounts, ids }: Session): number {
   return policyFactor * (policy?.length ?? 0) + otherFactor * others;
 }
 
-/** Of `group:cms/shifters`. */
+/** The name of a group in `group:cms/shifters`. */
 function groupOf(subject: string): string {
   return subject.slice(subject.indexOf('/') + 1);
 }

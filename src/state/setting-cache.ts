@@ -1,4 +1,4 @@
-// One setting of buckets, read and parsed once: what answers to requests depend on is kept in
+// One setting of buckets, read and parsed once. Answers to requests depend on it, so it is kept in
 // memory, also that a bucket has none.
 import { readSetting } from '../catalog/bucket-settings.ts';
 import type { Reader } from '../core/database.ts';
@@ -8,7 +8,7 @@ import type { KeptSetting, LedgerEvent } from '../ledger/events.ts';
 
 /** Far more than a gateway's working set; beyond it the cache begins again. */
 const bucketsMax = 10_000;
-/** Of the documents together, which take several times as much when they are parsed. */
+/** The length of the documents together. Parsed, they take several times as much. */
 const documentsLengthMax = 8 * 1024 * 1024;
 
 interface Kept<T> {

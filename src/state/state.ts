@@ -27,18 +27,18 @@ export interface StateOptions<Cors> {
   read: Reader;
   keyring: Keyring;
   sealer: Sealer;
-  /** Where outside issuers may be asked for their keys. */
+  /** The addresses at which outside issuers may be asked for their keys. */
   issuerPolicy: AddressPolicy;
   /** Told why an issuer gave no keys, for the operator. */
   onProblem?: (reason: string) => void;
-  /** Told of a grant that is none, which no gateway can have stored. */
+  /** Told of a row that is no grant, which no gateway can have stored. */
   onUnreadable?: (error: unknown) => void;
   readCors: (document: string) => Cors;
-  /** Absent: that of this thread. */
+  /** Absent: the clock of this thread. */
   clock?: Pick<SteadyClock, 'confirm'>;
 }
 
-/** A part of it. */
+/** A part of the state, which events change. */
 interface Projection {
   /** `index`: log index of the change that has caused the event. */
   apply(event: LedgerEvent, index: number): void | Promise<void>;
@@ -58,7 +58,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
   readonly lifecycle: SettingCache<Lifecycle>;
   readonly grants: GrantBook;
   readonly mounts: MountBook;
-  /** Those who bear tokens of outside issuers. */
+  /** Principals that act with tokens of outside issuers. */
   readonly outside: OutsideTokens;
   readonly revocations: Revocations;
   readonly readRecording: ReadRecording;

@@ -71,7 +71,7 @@ const fairPatienceMs = 100;
 /** How long before they are called back of anybody. */
 const patienceMs = 2000;
 const patrolMs = 100;
-/** Called back of those who have more, in one patrol. */
+/** How many slots one patrol calls back from owners that have more than others. */
 const fairRecallsMax = 32;
 /** The part of the slots that is not used for reading ahead. */
 const reservedPart = 1 / 8;
@@ -261,7 +261,10 @@ export class BufferPool {
     this.#callBackOldest(nowMs);
   }
 
-  /** One slot for each stream of who has fewer, from the oldest loans of who has most. */
+  /**
+   * Calls back one slot for each waiting stream of those that have fewer, from the oldest loans of
+   * the one that has most.
+   */
   #callBackOfRichest(nowMs: number): void {
     for (let count = 0; count < fairRecallsMax; count++) {
       const richest = this.#richest(nowMs);

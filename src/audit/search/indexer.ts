@@ -67,7 +67,7 @@ export class Indexer {
    * Resolves when the thread has ended; what it was at is not begun again before the next start.
    */
   async close(): Promise<void> {
-    // The last to close a database folds its log into it, and only who writes can.
+    // The last connection to close a database folds its log into it, which only a writer can do.
     this.index.close();
     const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
     this.#worker.postMessage({ close: true } satisfies ToIndexWorker);

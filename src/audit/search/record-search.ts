@@ -95,7 +95,7 @@ export class RecordSearch {
     const indexed = Math.min((await this.#index?.end()) ?? 0, to);
     let at = from;
     if (at < indexed) at = await this.#findIndexed(query, { from, to: indexed }, records);
-    // What is behind the index is looked at only by who has come to its end.
+    // What the index lacks is looked at only by a search that has come to the end of the index.
     if (at >= indexed && at < to && records.length < query.limit) {
       at = await this.#findBehind(query, { from: at, to }, records);
     }
@@ -130,7 +130,7 @@ export class RecordSearch {
     }
   }
 
-  /** Marks one where who asks may see it by its row. */
+  /** Marks an altered record that the caller may see by its row. */
   async #mark(index: number, { tenant }: RecordQuery, records: Hit[]): Promise<void> {
     this.#onAltered(index);
     const kept = await this.#store.readRecord(index, nobodys);

@@ -7,7 +7,7 @@ import { promises as dns, type LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 
 export interface AddressPolicy {
-  /** May the host of this URL be in a private network, or on this machine? */
+  /** Whether the host of this URL may be in a private network, or on this machine. */
   allowsPrivate(url: URL): boolean;
 }
 
@@ -74,7 +74,7 @@ function subnets(...texts: string[]): BlockList {
   return list;
 }
 
-/** May the gateway connect to this address? False for what is no address. */
+/** Whether the gateway may connect to this address. False for what is no address. */
 export function allowsAddress(address: string, isPrivateAllowed: boolean): boolean {
   const version = isIP(address);
   if (version === 0) return false;
@@ -87,7 +87,7 @@ export function allowsAddress(address: string, isPrivateAllowed: boolean): boole
   return isPublic || isPrivateAllowed;
 }
 
-/** Does the address, or the name `localhost`, mean this machine and no other? */
+/** Whether the address, or the name `localhost`, means this machine and no other. */
 export function isLoopbackAddress(address: string): boolean {
   const version = isIP(address);
   if (version === 0) return address === 'localhost';

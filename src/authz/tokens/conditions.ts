@@ -77,7 +77,7 @@ export class ChainConditions {
     this.objectBytesMax = Math.min(...sizes);
   }
 
-  /** May a client at this address (as Node gives it) use the token? */
+  /** Whether a client at this address (as Node gives it) may use the token. */
   allowSource(address: string): boolean {
     if (this.#networks.length === 0) return true;
     // A socket for both families shows IPv4 clients as ::ffff:192.0.2.1.

@@ -37,7 +37,7 @@ export interface LinkReport {
 
 export interface TokenReport {
   links: LinkReport[];
-  /** Could it be used now, as far as could be checked? */
+  /** Whether it could be used now, as far as that could be checked. */
   state: 'usable' | 'not-yet-valid' | 'expired' | 'invalid';
 }
 

@@ -63,7 +63,7 @@ export function readJws(
   return { algorithm, header, claims, signingInput, signature };
 }
 
-/** Did the key sign it, and does the header name the key's own algorithm? */
+/** Whether the key signed it, and the header names the key's own algorithm. */
 export function isSignedBy(jws: Jws, key: PublicKey): boolean {
   if (jws.algorithm !== key.algorithm) return false;
   return verifyBytes(key, Buffer.from(jws.signingInput, 'latin1'), jws.signature);

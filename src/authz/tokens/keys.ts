@@ -155,7 +155,9 @@ export function signBytes(key: PrivateKey, bytes: Uint8Array): Buffer {
     : sign('sha256', bytes, { key: key.keyObject, dsaEncoding: 'ieee-p1363' });
 }
 
-/** Is this the key's signature of the bytes? ES256 signatures are r and s, 32 bytes each. */
+/**
+ * Whether this is the key's signature of the bytes. ES256 signatures are r and s, 32 bytes each.
+ */
 export function verifyBytes(key: PublicKey, bytes: Uint8Array, signature: Uint8Array): boolean {
   if (signature.length !== signatureBytes) return false;
   return key.algorithm === 'EdDSA'

@@ -10,7 +10,7 @@ export interface RequestDescription {
   url: string;
   /** Lower-case names, as Node's IncomingMessage.headers. */
   headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** Does it have a body? (A Content-Length that is not 0, or a Transfer-Encoding.) */
+  /** Whether it has a body. (A Content-Length that is not 0, or a Transfer-Encoding.) */
   hasBody: boolean;
 }
 

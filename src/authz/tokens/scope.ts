@@ -39,7 +39,7 @@ const included: Record<Right, readonly Wanted[]> = {
 
 const adminText = 'bursar.admin:/';
 
-/** Does the scope allow `wanted` of this bucket and key, both as they will be used? */
+/** Whether the scope allows `wanted` of this bucket and key, both as they will be used. */
 export function covers(scope: Scope, wanted: Wanted, bucket: string, key: string): boolean {
   for (const entry of scope) {
     if (!included[entry.right].includes(wanted)) continue;
@@ -51,7 +51,7 @@ export function covers(scope: Scope, wanted: Wanted, bucket: string, key: string
   return false;
 }
 
-/** Does the scope let its bearer use the native API, as far as the principal may? */
+/** Whether the scope lets its bearer use the native API, as far as the principal may. */
 export function coversAdministration(scope: Scope): boolean {
   return scope.some(({ right }) => right === 'admin');
 }
@@ -69,7 +69,7 @@ export function writeRight(
   return covers(scope, 'create', bucket, key) ? 'create' : undefined;
 }
 
-/** Does each entry of `child` lie in one of `parent`? */
+/** Whether each entry of `child` lies in one of `parent`. */
 export function isSubset(child: Scope, parent: Scope): boolean {
   return child.every((one) => parent.some((other) => isWithin(one, other)));
 }

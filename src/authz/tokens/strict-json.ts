@@ -31,7 +31,7 @@ export function otherMember(value: JsonObject, names: readonly string[]): string
 
 const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
 
-/** Does an object in this JSON, which is known to be well-formed, have a member twice? */
+/** Whether an object in this JSON, which is known to be well-formed, has a member twice. */
 function repeatsMember(json: string): boolean {
   // The member names of each object that is open; null for an open array.
   const open: (Set<string> | null)[] = [];

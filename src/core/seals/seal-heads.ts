@@ -13,9 +13,9 @@ export class SealHeads {
   readonly #keyring: Keyring;
   readonly #sealer: Sealer;
   readonly #blocks: DigestBlocks;
-  /** null: it does not open. */
+  /** null: the head does not open. */
   readonly #digests = new Map<string, Uint8Array | null>();
-  /** Of all heads. */
+  /** The digest of all heads. */
   readonly digest: Uint8Array = new Uint8Array(digestBytes);
   readonly #settled = new Uint8Array(digestBytes);
 
@@ -71,12 +71,12 @@ export class SealHeads {
     this.#fold(tenant, sealed);
   }
 
-  /** After each commit. */
+  /** To be called after each commit. */
   settle(): void {
     this.#settled.set(this.digest);
   }
 
-  /** After each rollback. */
+  /** To be called after each rollback. */
   discard(): void {
     this.digest.set(this.#settled);
   }

@@ -51,7 +51,7 @@ export class SealTriggers {
     this.#keyring = keyring;
     this.#blocks = new DigestBlocks(keyring);
     this.#define();
-    // A row that another takes the place of is deleted, which is to be seen.
+    // Where a row takes the place of another, the deletion of that must fire its trigger.
     db.exec('PRAGMA recursive_triggers = ON');
     for (const [i, table] of sealedTables.entries()) db.exec(triggersOf(table, i));
   }
@@ -76,7 +76,7 @@ export class SealTriggers {
     return taken;
   }
 
-  /** After a rollback. */
+  /** To be called after a rollback. */
   discard(): void {
     this.#changes.clear();
   }

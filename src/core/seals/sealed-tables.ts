@@ -21,7 +21,7 @@ export interface SealedTable {
   concerns: (tenant: string, row: string) => SealScope | null;
 }
 
-/** Whom a row that is not authentic concerns: who is not to be served before it is put right. */
+/** Whom a row that is not authentic concerns. They are not served until it is put right. */
 export interface SealScope {
   tenant: string;
   principal?: string;
@@ -29,7 +29,7 @@ export interface SealScope {
 }
 
 const ofTenant = (tenant: string): SealScope => ({ tenant });
-/** Of rows whose names begin with a principal's. */
+/** For rows whose names begin with a principal's. */
 const ofPrincipal = (tenant: string, row: string): SealScope => ({
   tenant,
   principal: row.split('/', 1)[0] as string,
@@ -129,7 +129,8 @@ export const sealedTables: readonly SealedTable[] = [
     fields: [...texts('tenant name url audience mapping'), made],
   },
   {
-    // When a token was last used, and how often, decides nothing; how often a link was, does.
+    // The time and the count of a token's last use decide nothing; the count of a link's downloads
+    // does.
     ...{ name: 'tokens', noun: 'token or share link', tenant: '$.tenant' },
     ...{ row: "$.principal || '/' || $.id", concerns: ofPrincipal },
     fields: [
@@ -157,7 +158,7 @@ export const sealedTables: readonly SealedTable[] = [
     ],
   },
   {
-    // Of a bucket that is not there a setting is nobody's.
+    // A setting of a bucket that is not there concerns nobody.
     ...{ name: 'bucket_settings', noun: 'setting of a bucket', concerns: ofBucket },
     tenant: "ifnull((SELECT tenant FROM buckets WHERE id = $.bucket_id), '')",
     row: "ifnull((SELECT name FROM buckets WHERE id = $.bucket_id), $.bucket_id) || '/' || $.name",
@@ -192,7 +193,7 @@ export const sealedTables: readonly SealedTable[] = [
     fields: [...texts('market class'), ['month_ms', 'number'], ...texts('byte_ms')],
   },
   {
-    // How far its journal goes decides nothing.
+    // The position of its journal decides nothing.
     ...{ name: 'stores', noun: 'store', tenant: "''", row: '$.name', concerns: () => null },
     fields: [['number', 'number'], ...texts('name location')],
   },
@@ -203,7 +204,7 @@ export function sqlOf(expression: string, alias: string): string {
   return /^\w+$/.test(expression) ? `${alias}.${expression}` : expression.replaceAll('$', alias);
 }
 
-/** The fields of a row that is called `alias`, one behind the other. */
+/** The fields of a row that is called `alias`, joined by commas. */
 export function fieldsOf({ fields }: SealedTable, alias: string): string {
   return fields.map(([expression]) => sqlOf(expression, alias)).join(', ');
 }

@@ -22,7 +22,7 @@ export interface VerifiedSeals {
   heads: SealHeads;
 }
 
-/** Told of are no more rows than this, unless all are asked for. */
+/** At most so many rows are reported, unless all are asked for. */
 const toldMaxDefault = 1000;
 /** Seals of one tenant that are taken into its digest at once. */
 const foldedAtOnce = 1024;
@@ -142,7 +142,7 @@ class Scan {
     try {
       this.#blocks.fold(digest, epoch, this.#pending.subarray(0, this.#pendingBytes));
     } catch (error) {
-      // Of an epoch that never was: the digest is not that of the head.
+      // The epoch never existed: the digest cannot be that of the head.
       if (!(error instanceof IntegrityError)) throw error;
     }
     this.#pendingBytes = 0;

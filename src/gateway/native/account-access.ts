@@ -42,7 +42,7 @@ export async function findLimitable(call: Call, name: string): Promise<Account> 
   return account;
 }
 
-/** Whose accounts a listing has. */
+/** The accounts that the caller's listing shows. */
 export function visibleTo({ who, reach }: Call): AccountFilter {
   if (reach === 'all') return {};
   return reach === 'tenant' ? { tenant: who.tenant } : { tenant: who.tenant, principal: who.name };
@@ -58,7 +58,7 @@ async function holderOf({ read }: NativeDeps, account: Account): Promise<Holder 
   return owner ? { tenant: owner.tenant, name: owner.principal } : null;
 }
 
-/** Is there one, or was there once? What was used stays counted. */
+/** Whether the account exists, or once existed: what it used stays counted. */
 async function isThere(
   { directory, read }: NativeDeps,
   account: Account,

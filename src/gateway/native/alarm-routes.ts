@@ -95,7 +95,7 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
   ];
 }
 
-/** null: the gateway's is meant. Throws `AccessDenied` to who may not. */
+/** null: the gateway's webhook. Throws `AccessDenied` to callers who may not use it. */
 function tenantOf({ params, reach }: Call): string | null {
   if (params.t !== undefined) return params.t;
   if (reach !== 'all') throw new Refusal('AccessDenied');
@@ -103,7 +103,7 @@ function tenantOf({ params, reach }: Call): string | null {
 }
 
 function putHook(call: Call): Outcome {
-  // It would tell what happens long after the token.
+  // A webhook would go on telling what happens long after the token has expired.
   refuseDelegated(call);
   const tenant = tenantOf(call);
   const { url: wanted } = call.body as { url: string };

@@ -43,11 +43,11 @@ interface CallState {
   reach: Reach;
   /** Another tenant, whose grants let it in; null: none. */
   host: string | null;
-  /** By what rights it was decided. */
+  /** The rights by which it was decided. */
   decision: Decision;
   /** What the decision depends on besides the caller. */
   concerns: readonly Scope[];
-  /** Its record is made, or its making was left to the commit of the change. */
+  /** Whether its record is made, or left to the commit of the change. */
   recorded: boolean;
 }
 
@@ -152,7 +152,7 @@ async function admit(
       const now = deps.rights.epoch;
       const caller = await deps.renew(request, who, facts.timeMs);
       if ((await decideFor(caller)) !== call.reach || !hasSameRights(caller, who)) {
-        // What the call has prepared, it has prepared as it was then.
+        // What the call has prepared is as things were before.
         const message = 'The rights of who asks have changed meanwhile. Try again.';
         throw new Refusal('SlowDown', { message });
       }
@@ -181,7 +181,7 @@ async function authenticate(
   }
 }
 
-/** Whose changes can take away the right to what the path names. */
+/** The scopes whose changes can take away the right to what the path names. */
 function concernsOf({ tenant, principal }: Addressed): Scope[] {
   if (tenant === undefined) return [];
   const scopes = [tenantScope(tenant)];
@@ -201,21 +201,22 @@ function hasSameRights(now: Identity, before: Identity): boolean {
   );
 }
 
-/** What administers must be possible whatever was used up: it waits rather than being refused. */
+/** Administration must be possible whatever was used up, so a call waits and is not refused. */
 async function count(deps: NativeDeps, { raw }: FastifyRequest, who: Identity): Promise<void> {
   const response = exchangeOf(raw)?.response;
   if (response) await countCall(deps.rates, who, { waits: true, response });
 }
 
 /**
- * Of a call that was let in: operators are in all tenants, others in another by its grants only.
+ * The tenant that let the call in: operators are in all tenants, others are in another only by its
+ * grants.
  */
 function hostOf({ principal }: Identity, { tenant }: Addressed): string | null {
   const isOwn = tenant === undefined || tenant === principal.tenant;
   return isOwn || principal.role === 'operator' ? null : tenant;
 }
 
-/** What the conditions of grants can ask for. */
+/** The facts that conditions of grants can ask for. */
 function factsOf(
   { raw }: FastifyRequest,
   { authentication }: Identity,
@@ -289,7 +290,7 @@ async function serve(
     deps,
   };
   enterStage(request, 'store');
-  // Pages are long work, to make and to write as JSON.
+  // A long page takes long, both to make and to write as JSON.
   const pace = new Pace();
   await pace.rest();
   const outcome = await route.run(call);
@@ -321,7 +322,7 @@ async function commit(
     : send());
   tellRecord(request, reply, index);
   if ('findings' in outcome) await deps.commitFindings(entry, outcome.findings);
-  // From here on it counts, whatever becomes of the journals.
+  // From here on the change counts, whatever becomes of the journals.
   const stores = change && (await untold?.());
   if (stores?.length) reply.header('x-bursar-untold', stores.join(','));
   return 'change' in outcome ? outcome.answer() : outcome.answer;
@@ -363,7 +364,7 @@ async function answerError(
     try {
       await recordRefusal(deps, request, state, refusal.code, reply);
     } catch (failure) {
-      // An answer without its record is not given.
+      // No answer is given without its record.
       refusal = explain(deps, failure, request);
     }
   }
@@ -387,12 +388,12 @@ async function recordRefusal(
 /** A bug is told to the operator's log, and to the client only that there was one. */
 function explain(deps: NativeDeps, error: unknown, request: FastifyRequest): Refusal {
   const damage = error instanceof Refusal ? error.cause : error;
-  // Of an altered record whoever found it has told.
+  // Whoever finds an altered record has reported it already.
   const isNew = damage instanceof IntegrityError && !(damage instanceof AlteredRecord);
   if (isNew) deps.onIntegrityFailure(damage, request.id);
   const refusal = refusalOf(error);
   if (refusal) return refusal;
-  // The client left in the midst of its body.
+  // The client left in the middle of its body.
   if (error === request.raw.errored) return new Refusal('RequestTimeout', { cause: error });
   if (error instanceof PackFailure) return refusalOfPack(error);
   if (error instanceof IntegrityError) return new Refusal('BursarIntegrityError', { cause: error });
@@ -403,7 +404,7 @@ function explain(deps: NativeDeps, error: unknown, request: FastifyRequest): Ref
   return new Refusal('InternalError', { cause: error });
 }
 
-/** It names the pack and its store, so that who reads it can say what is to be put back. */
+/** It names the pack and its store, so that the operator learns what has to be put back. */
 function refusalOfPack(failure: PackFailure): Refusal {
   const code = failure.kind === 'missing' ? 'PackMissing' : 'BursarIntegrityError';
   const message = `${failure.message[0]?.toUpperCase()}${failure.message.slice(1)}.`;

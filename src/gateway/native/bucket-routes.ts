@@ -1,4 +1,4 @@
-// Native API: what S3 has no words for of a bucket: how its reads are recorded.
+// Native API: settings of a bucket for which S3 has no request: how its reads are recorded.
 import { findBucket } from '../../catalog/buckets.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';

@@ -36,7 +36,8 @@ export const clockRoutes: NativeRoute[] = [
       change: { kind: 'confirmClock', stepMs: steadyClock.stepMs },
       target: 'clock',
       answer: async () => {
-        // The ledger's thread has its own, and did with the commit.
+        // This is the main thread's clock; the ledger's thread has its own, which the commit has
+        // set.
         return show();
       },
     }),

@@ -10,12 +10,12 @@ export interface DeepRunState {
   isRunning: boolean;
   /** Records that were compared. */
   records: number;
-  /** All that were found, and of these the first. */
+  /** How many were found, and the first of them. */
   found: number;
   differences: { where: string; what: string }[];
   /** What was compared, when it is done; null: it is not. */
   summary: object | null;
-  /** Why it ended before; null: it did not. */
+  /** Why it ended early; null: it did not. */
   failure: string | null;
 }
 
@@ -24,7 +24,7 @@ export interface DeepRuns {
   begin(): void;
   /** Ends the run that is under way; the next one goes on where it was. */
   stop(): Promise<void>;
-  /** Of the run that is under way, or the last one. */
+  /** The state of the run under way, or else of the last one. */
   read(): DeepRunState;
 }
 
@@ -104,7 +104,7 @@ export const deepRoutes: NativeRoute[] = [
   },
 ];
 
-/** It is about all tenants. */
+/** The comparison is about all tenants. */
 function checkOperator({ reach }: Call): void {
   if (reach !== 'all') throw new Refusal('AccessDenied');
 }

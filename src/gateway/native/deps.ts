@@ -71,7 +71,7 @@ export interface NativeEntry {
   refused?: ErrorCode;
 }
 
-/** What its calls ask for: of the gateway's services, and what the gateway makes of them. */
+/** What calls use: services of the gateway, and what is made of them for the native API. */
 export interface NativeDeps
   extends Pick<
     Services,
@@ -105,12 +105,12 @@ export interface NativeDeps
   authenticate(request: FastifyRequest, body: Buffer): Promise<Identity>;
   /**
    * The caller of a request that was authenticated at `atMs`, as things are now. Throws `Refusal`
-   * where the credential is good no more.
+   * where the credential is no longer valid.
    */
   renew(request: FastifyRequest, who: Identity, atMs: number): Promise<Identity>;
-  /** By what calls are decided. */
+  /** The rights that calls are decided by. */
   rights: Pick<KnownRights, 'epoch'>;
-  /** Did it come to the administration's own address? */
+  /** Whether it came to the administration's own address. */
   isAdministration(request: FastifyRequest): boolean;
   /** Where a request came from, as proxies that are trusted tell it. */
   originOf(request: FastifyRequest): Origin;

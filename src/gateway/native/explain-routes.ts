@@ -128,7 +128,10 @@ interface Asker extends Actor {
   isAnonymous: boolean;
 }
 
-/** Who it is about. What is not the caller's to know is taken as it was said. */
+/**
+ * The principal in question. Where the caller may not know the facts, those in the question are
+ * taken.
+ */
 async function findActor(call: Call, question: Question): Promise<Asker | 'inactive'> {
   const { principal: id, groups: inGroups = [] } = question;
   if (id === undefined) return anonymousIn(defaultTenant);
@@ -181,7 +184,7 @@ async function requestFor(
     const name = level === 'object' ? 'no key' : 'a key';
     throw invalid('resource', `The resource of ${action} names ${name}`);
   }
-  // What the names of another tenant's namespace stand for is that tenant's to know.
+  // Only admins of the other tenant may learn what names stand for in its namespace.
   const isNamed = administers(call.who, principal.tenant) || asked.includes(':');
   const found =
     asked === '' || !isNamed ? null : await lookUpBucket(call.deps, principal.tenant, asked);
@@ -201,7 +204,7 @@ async function requestFor(
   return { request, bucket: found?.bucket };
 }
 
-/** Of the native API: the role's rights, and what grants add to them and take from them. */
+/** For the native API: the rights of the role, and what grants add to them and take away. */
 async function explainNative(
   call: Call,
   question: Question,

@@ -1,6 +1,6 @@
-// The native API on the gateway's real rooms: signatures are checked as those of S3 requests are,
-// and commits go to the ledger. Invariant: where an access key signs, the body is trusted only if
-// its digest was signed, because what it says (a role, a group) is the whole point of the request.
+// Binds the native API to the gateway: signatures are checked as those of S3 requests are, and
+// commits go to the ledger. Invariant: where an access key signs, the body is trusted only if its
+// digest was signed, because what it says (a role, a group) is the whole point of the request.
 
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
@@ -33,7 +33,7 @@ export interface NativeParts
   authenticator: Authenticator;
 }
 
-/** What `registerNativeApi` needs, of all services. */
+/** Makes what `registerNativeApi` needs of all services. */
 export function nativeDepsOf(services: Services, parts: NativeParts): NativeDeps {
   const { authenticator, ...given } = parts;
   const { ledger, folding, journals, stores } = services;
@@ -89,14 +89,14 @@ function checkBody(who: Authenticated, body: Buffer): void {
     if (!digest.equals(payload.sha256)) throw new RefusedUse(who, 'XAmzContentSHA256Mismatch');
     return;
   }
-  // Who bears a token signs nothing, or what its proof covers: that was checked with the proof.
+  // A token signs nothing, and what its proof covers was checked with the proof.
   if (body.length === 0 || authentication?.type === bearerType) return;
   throw new RefusedUse(who, 'InvalidRequest', {
     message: 'The body must be signed: x-amz-content-sha256 must be its SHA-256.',
   });
 }
 
-/** Only what was refused changed nothing for sure. */
+/** Only a refused call has changed nothing for sure. */
 function isFolded(folding: RecordFolding, { who, refused }: NativeEntry): boolean {
   const { id, tenant } = who.principal;
   return refused !== undefined && folding.mustFold(id, tenant);
@@ -120,7 +120,10 @@ async function commitEntry(
 
 const noChange: Change = { kind: 'none' };
 
-/** Who enrols a key has signed that with it, whoever asks for it. */
+/**
+ * What was signed for the call. The proof of an enrolled key is a signature by that key, whoever
+ * asks for the enrolment.
+ */
 function signedOf({ who: { signed }, change }: NativeEntry): SignedEvidence | undefined {
   if (change?.kind !== 'createPublicKey') return signed;
   const { jwk, thumbprint, proof } = change;
@@ -151,7 +154,7 @@ function originOf({ requestId: id, source }: NativeEntry): RecordOrigin {
 }
 
 /**
- * Whose auditors are to see it besides: those of the tenant whose grants let the caller in, or
+ * The other tenant whose auditors are to see the record: the one whose grants let the caller in, or
  * whose records an operator erased.
  */
 function otherTenantOf({ change, who, host }: NativeEntry): string | null {
@@ -159,7 +162,7 @@ function otherTenantOf({ change, who, host }: NativeEntry): string | null {
   return change.tenant === who.principal.tenant ? null : change.tenant;
 }
 
-/** What is set by it may be used from then on. */
+/** The limits that the call sets, which may be used from then on. */
 function limitsOf({ change }: NativeEntry): Limits | null {
   if (change?.kind === 'setLimits') return change.limits;
   return (change?.kind === 'addToken' && change.details.limits) || null;

@@ -149,7 +149,10 @@ export function decide(asked: Asked, index: GrantIndex): Reach {
   return reach;
 }
 
-/** By role and grants. `isSeen`: may who asks know of the tenant that the path names? */
+/**
+ * Decides by role and grants. `isSeen`: whether the caller may know of the tenant that the path
+ * names.
+ */
 export function reachOf(
   { who: { principal, subjects }, action, addressed, facts }: Asked,
   index: GrantIndex,
@@ -183,7 +186,10 @@ export function requestOf(
   return { who, subjects, action, tenant, ...nothing, facts };
 }
 
-/** Does the credential leave its principal the native API? Session policies say nothing of it. */
+/**
+ * Whether the credential lets its principal use the native API. Session policies do not matter
+ * here.
+ */
 export function mayAdminister({ scope, policies, shareId }: Delegation): boolean {
   if (policies.length > 0 || shareId !== undefined) return false;
   return scope === null || coversAdministration(scope);
@@ -194,7 +200,9 @@ export function administers(who: Principal, tenant: string): boolean {
   return who.role === 'operator' || (who.role === 'admin' && who.tenant === tenant);
 }
 
-/** Throws `AccessDenied` when who asks would change, or enter as, one whose role is above. */
+/**
+ * Throws `AccessDenied` when the caller would change, or act as, a principal with a higher role.
+ */
 export async function protectOthers(
   who: Principal,
   directory: Directory,

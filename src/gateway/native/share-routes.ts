@@ -189,7 +189,7 @@ async function planShare(call: Call, id: string): Promise<Share> {
   throw new Refusal('AccessDenied');
 }
 
-/** Would who holds the link be allowed to read what it opens? */
+/** Whether the principal of the link may read what it opens. */
 async function isReadable(
   { deps, request }: Call,
   holder: Identity,
@@ -206,7 +206,7 @@ async function isReadable(
   return access.allows({ ...target, action: 's3:ListBucket', key: null, listPrefix: key });
 }
 
-/** Is there an object of this key, or anything in this folder? */
+/** Whether there is an object with this key, or anything in this folder. */
 async function isThere(deps: Catalog, bucket: Bucket, key: string): Promise<boolean> {
   if (!isFolder({ key })) return (await findCurrent(deps, bucket, key)) !== undefined;
   const query = { bucketId: bucket.id, prefix: key, delimiter: '', max: 1, after: null };

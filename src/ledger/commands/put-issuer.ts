@@ -85,7 +85,7 @@ async function refuseAudience(
   return isOthers ? 'InvalidAudience' : undefined;
 }
 
-/** Is one of the names nobody's? */
+/** Whether one of the names is nobody's. */
 async function lacksOne(
   tx: Tx,
   table: 'principals' | 'groups',

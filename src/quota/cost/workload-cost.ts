@@ -6,7 +6,7 @@ import { classPrices, type PriceBook } from '../prices/price-book.ts';
 import { bytesPerGb, priceTotal } from '../prices/tariff.ts';
 import type { Workload, WorkloadPart } from './workload.ts';
 
-/** What is asked: nothing of it changes what is put and kept but the class. */
+/** A hypothesis: of what is put and kept it changes only the class. */
 export interface WhatIf {
   /** All in this class instead of the parts' own. */
   readonly storageClass?: string | undefined;
@@ -17,7 +17,7 @@ export interface WhatIf {
   readonly hitsPerMillion?: number | undefined;
 }
 
-/** Over all months of the workload. */
+/** The cost over all months of the workload. */
 export interface WorkloadCost {
   readonly storage: Picodollars;
   readonly earlyDeletion: Picodollars;
@@ -63,7 +63,7 @@ export function priceWorkload(
   });
 }
 
-/** The same for a year, rounded up. */
+/** The same cost for one year, rounded up. */
 export function costOfYear(cost: Picodollars, months: number): Picodollars {
   return divideUp(cost * 12n, BigInt(months));
 }
@@ -78,7 +78,7 @@ export function picocentsPerBitYear(costPerYear: Picodollars, storedBytes: bigin
   return Number((costPerYear * 100_000n) / (storedBytes * 8n)) / 1000;
 }
 
-/** What of a part's reads is left by a cache that answers so many of a million, rounded up. */
+/** How many of a part's reads remain behind a cache with this hit rate, rounded up. */
 export function behindCache(part: WorkloadPart, hitsPerMillion: number): WorkloadPart {
   const missesPerMillion = BigInt(1_000_000 - hitsPerMillion);
   const left = (count: number) => Number(divideUp(BigInt(count) * missesPerMillion, 1_000_000n));

@@ -63,9 +63,9 @@ interface Entry {
   readonly holders: Set<string>;
   /** The holders that have a lease, as it was written last. */
   readonly leased: Set<string>;
-  /** Not yet in the state, which `#open` brings up to date. */
+  /** Amounts that are not yet in the state, which `#open` brings up to date. */
   readonly posted: Posted;
-  /** Below these counters no alarm is due; null: nobody has looked. */
+  /** While the counters are below these, no alarm is due; null: that was not computed yet. */
   nextAlarms: Sums | null;
 }
 
@@ -73,7 +73,7 @@ interface OpenHeld extends Held {
   readonly entries: readonly Entry[];
 }
 
-/** Accounts kept, at about 3 KiB each. */
+/** How many accounts are kept, at about 3 KiB each. */
 const keptMax = 10_000;
 
 export class AccountBook {
@@ -90,7 +90,9 @@ export class AccountBook {
   readonly #entriesOf = new Map<readonly HeldAccount[], readonly Entry[]>();
   #reached: Reached[] = [];
 
-  /** `holder` names this run of the gateway: leases of other runs are dead. */
+  /**
+   * `holder` names this run of the gateway: leases of other runs belong to runs that have ended.
+   */
   constructor(storage: AccountStorage, holder: string) {
     this.#storage = storage;
     this.#holder = holder;
@@ -134,7 +136,7 @@ export class AccountBook {
     return this.#postLoaded(settlement, used, timeMs);
   }
 
-  /** Takes off this run's lease what the run does not need. */
+  /** Takes from this run's lease what the run does not need. */
   async giveBack(draws: readonly Draw[], timeMs: number): Promise<void> {
     await this.#load(draws);
     for (const { account, amounts } of draws) {
@@ -142,7 +144,7 @@ export class AccountBook {
     }
   }
 
-  /** The same of what an operation held that is charged nothing. */
+  /** Takes what an operation held off the lease, without charging anything. */
   async void({ held }: Settlement, timeMs: number): Promise<void> {
     await this.#loadHeld(held);
     for (const group of held) this.#settleHeld(this.#openHeld(group, timeMs));
@@ -184,7 +186,7 @@ export class AccountBook {
       const entry = await this.#loadOne(account, timeMs).catch(unlessUnsealed);
       if (!entry) continue;
       const others = [...entry.state.leases.keys()].filter((holder) => holder !== this.#holder);
-      // Rows that somebody else has written name leases that there are not.
+      // Rows that somebody else wrote may name leases that do not exist.
       if (others.length > 0) writtenOff += 1;
       for (const holder of others) {
         writeOffLease(entry.state, holder);
@@ -195,7 +197,7 @@ export class AccountBook {
     return writtenOff;
   }
 
-  /** Counts as unspent what crashes lost of an account. */
+  /** Counts what crashes lost of an account as unspent. */
   async forgetLost(account: string, timeMs: number): Promise<void> {
     const entry = await this.#loadOne(account, timeMs);
     forgetLost(entry.state);
@@ -221,7 +223,7 @@ export class AccountBook {
     return (await this.#loadOne(account, timeMs)).state;
   }
 
-  /** What accounts reached of their limits since this was last asked, to be told once. */
+  /** The caps that accounts reached since this was last called. Each is given once. */
   takeReached(): Reached[] {
     for (const entry of this.#changed) this.#watch(entry);
     const reached = this.#reached;
@@ -237,7 +239,7 @@ export class AccountBook {
       for (const holder of entry.holders) {
         const lease = state.leases.get(holder);
         if (lease && isEmpty(lease)) state.leases.delete(holder);
-        // Storage is told of those that begin and end.
+        // The storage must know which accounts have a lease, and which have none any more.
         const isLeased = state.leases.has(holder);
         if (entry.leased.has(holder) === isLeased) entry.holders.delete(holder);
         else if (isLeased) entry.leased.add(holder);
@@ -351,14 +353,14 @@ export class AccountBook {
     return this.#open(account, timeMs);
   }
 
-  /** An account that is kept, in the windows of now. */
+  /** An account in memory, with its windows brought to the present. */
   #open(account: string, timeMs: number): Entry {
     const entry = this.#openBehind(account, timeMs);
     entry.posted.bringIn();
     return entry;
   }
 
-  /** The same, to post to it: what was posted before need not be in its state. */
+  /** The same for posting to it: what was posted before need not be in its state yet. */
   #openBehind(account: string, timeMs: number): Entry {
     const entry = this.#entryOf(account);
     this.#beginWindows(entry, timeMs);
@@ -375,7 +377,8 @@ export class AccountBook {
     const timeMs = recordMs - this.aheadMs;
     if (!isWindowOver(entry.state, timeMs)) return;
     entry.posted.bringIn();
-    // A percentage that was reached in a window must be told of that window.
+    // A percentage that was reached in a window must be reported for that window, before the next
+    // one begins.
     if (entry.isChanged) this.#watch(entry);
     for (const window of beginWindows(entry.state, timeMs)) entry.windows.add(window);
     entry.nextAlarms = null;

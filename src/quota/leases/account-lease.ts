@@ -1,6 +1,6 @@
-// What one account has leased to this run of the gateway and nobody holds yet, by limited meter.
-// Invariant: free amounts are safe integers and never less than 0; of a meter without limit there
-// is no end.
+// What this run of the gateway has leased of one account and no request holds, by limited meter.
+// Invariant: free amounts are safe integers and never negative; a meter without a limit never runs
+// out.
 import { type Meter, meters } from '../../core/quota-terms.ts';
 import { amountMax, type Counts, emptyCounts, type MeterAmounts } from '../amounts.ts';
 import type { Headroom, HeldAccount, LimitedToken } from './requests.ts';
@@ -8,29 +8,29 @@ import type { Hold } from './reservation.ts';
 
 /** A lease should last about this long, so that the ledger is asked this often. */
 const lastsMs = 1000;
-/** As many times what an operation needs are wanted beside it, before any rate is known. */
+/** Before any rate is known, so many times the need of an operation is leased in addition. */
 const ahead = 16;
-/**
- * With so many different companies of accounts it is held together before the lists are made anew.
- */
+/** How many lists of accounts that are held together are kept before they are made anew. */
 const listsMax = 8;
 
 export class AccountLease {
   readonly account: string;
   /** The token, which the ledger may not know yet. */
   token: LimitedToken | undefined;
-  /** Itself and what of it is limited, as those who hold some of it tell the ledger. */
+  /** The account and its limited meters, as reservations tell the ledger. */
   held: HeldAccount;
-  /** Reservations and requests under way that come back to it. */
+  /** How many reservations and requests under way will come back to it. */
   holds = 0;
   /** The round of the desk in which it was last drawn on. */
   round = 0;
-  /** How often something came free: who was refused before may find it. */
+  /** How often something came free, which a request that was refused before may now get. */
   gains = 0;
   isAsking = false;
   /** Whether so much was taken that the ledger is to be asked for more. */
   isLow = false;
-  /** What the ledger had left beside this when it last granted some; for those who ask. */
+  /**
+   * What the ledger had left besides this lease when it last granted some, to be told to clients.
+   */
   #headroom: readonly Headroom[] = [];
   readonly #tightest: { [M in Meter]?: Headroom | undefined } = {};
   /** When the first of the windows of its limits ends. */
@@ -99,8 +99,8 @@ export class AccountLease {
   }
 
   /**
-   * Of what is needed or runs low, as much as lasts a while at the rate since this was last asked;
-   * `need` is on top of it.
+   * How much to lease of what is needed or runs low: as much as lasts a while at the present rate,
+   * with `need` in addition.
    */
   want(need: MeterAmounts, nowMs: number): MeterAmounts {
     const want: { [M in Meter]?: number } = {};
@@ -192,7 +192,7 @@ export class AccountLease {
 // Meter by meter, since these are on the way of each request: a loop over names takes ten times as
 // long.
 
-/** Neither less than nothing nor what is no number can be had: both compare as false. */
+/** A negative amount, and one that is no number, cannot be had: both compare as false. */
 function holdsAll(free: Counts, amounts: MeterAmounts): boolean {
   const { spend = 0, storedBytes = 0, storedObjects = 0 } = amounts;
   const { ingressBytes = 0, egressBytes = 0, requests = 0 } = amounts;

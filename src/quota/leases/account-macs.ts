@@ -11,7 +11,7 @@ import { accountScope, type SealScope, tenantOfAccount } from '../../core/seals/
 export interface AccountMac {
   epoch: number;
   mac: Uint8Array;
-  /** The tenant in whose digest the account is. */
+  /** The tenant whose digest includes the account. */
   tenant: string;
 }
 
@@ -24,14 +24,14 @@ type StoredMac = { epoch?: unknown; mac?: unknown };
  */
 export type AccountContent = readonly SqlValue[];
 
-/** Rows of which MACs are made. */
+/** The kind of rows that a MAC is made of. */
 export interface MacForm {
-  /** With which the message begins. */
+  /** The text that the message begins with. */
   purpose: string;
   table: string;
-  /** In whose digest the MAC of a row is. */
+  /** The tenant whose digest includes the MAC of a row. */
   tenantOf: (name: string, content: AccountContent) => string;
-  /** Whom it concerns that a row is not authentic. */
+  /** Whom it concerns when a row is not authentic. */
   scopeOf: (name: string) => SealScope | null;
   /** What a row is, for people. */
   describe: (name: string) => string;
@@ -130,13 +130,13 @@ export class AccountMacs {
     throw new UnsealedRow({ ...place, fault: 'altered', scope, what });
   }
 
-  /** After each commit. */
+  /** To be called after each commit. */
   settle(): void {
     this.#foldPending();
     this.#before.clear();
   }
 
-  /** After each rollback. */
+  /** To be called after each rollback. */
   discard(): void {
     this.#pendingBytes = 0;
     for (const [tenant, digest] of this.#before) this.#digests.set(tenant, digest);

@@ -31,7 +31,7 @@ export interface Mark {
 
 /** What a cap told last (`alarm-watch.ts`). Plain data, kept as JSON. */
 export interface Told {
-  /** The cap's. */
+  /** The amount of the cap. */
   amount: string;
   /** When its window began, or the day for a level. */
   periodMs: number;
@@ -43,11 +43,14 @@ export interface Told {
 
 export interface AccountState {
   limits: LimitSet | null;
-  /** null: it is no token's. */
+  /** The token whose account it is; null: it is not a token's. */
   token: TokenFacts | null;
-  /** By meter and window, `spend/month`; of a token by nothing. */
+  /**
+   * By meter and window, `spend/month`; of a token, which is told of fewer times, by the empty
+   * name.
+   */
   told: Map<string, Told>;
-  /** Flows: since ever. Levels: now. */
+  /** Flows count from the beginning; levels are the present ones. */
   used: Sums;
   /** Leased by a gateway that died; perhaps spent, never recorded. Flows only. */
   lost: Sums;
@@ -104,7 +107,7 @@ export function beginWindows(state: AccountState, timeMs: number): MarkedWindow[
   return begun;
 }
 
-/** Used in the window that `beginWindows` began last; of a level, now. */
+/** The amount used in the window that `beginWindows` began last; of a level, the present one. */
 export function usedIn(state: AccountState, meter: Meter, window: Window): bigint {
   if (window === 'total' || isLevel(meter)) return state.used[meter];
   return state.used[meter] - state.marks[window].used[meter];
@@ -226,7 +229,7 @@ export function writeOffLease(state: AccountState, holder: string): void {
   state.leases.delete(holder);
 }
 
-/** Counts as unspent what was lost: the operator knows better. */
+/** Counts what was lost as unspent, because the operator knows that it was not spent. */
 export function forgetLost(state: AccountState): void {
   state.lost = emptySums();
   for (const window of markedWindows) state.marks[window].lost = emptySums();

@@ -71,7 +71,7 @@ const asText = (table: string, columns: readonly string[], prefix = ''): string 
   columns.map((name) => `CAST(${table}.${name} AS TEXT) AS ${prefix}${name}`).join(', ');
 const places = (count: number): string => Array(count).fill('?').join(', ');
 
-/** One statement, so that all is of one moment: a row for each window. */
+/** One statement, so that everything is of one moment: it gives a row for each window. */
 const readAccount = `SELECT a.limits, a.told, a.token_tenant, a.token_principal, a.token_expires_ms,
     a.leases, a.epoch, a.mac, ${asText('a', accountColumns)},
     w.window, w.begin_ms, ${asText('w', windowColumns, 'w_')}
@@ -85,15 +85,15 @@ const writeAccount = upsert(
   ['limits', 'told', ...tokenColumns, ...accountColumns, 'leases', 'epoch', 'mac'],
 );
 /**
- * Of most writes: none of the columns that have a seal (core/seals/sealed-tables.ts), so no
- * trigger.
+ * The columns of most writes: none of them has a seal (core/seals/sealed-tables.ts), so no trigger
+ * runs.
  */
 const useColumns = ['told', ...accountColumns, 'leases', 'epoch', 'mac'];
 const writeUse = `UPDATE quota_accounts SET ${useColumns.map((name) => `${name} = ?`).join(', ')}
   WHERE account = ?`;
 const writeWindow = upsert('quota_windows', ['account', 'window'], ['begin_ms', ...windowColumns]);
 
-/** Writes a row in its place: to replace it would delete and insert. */
+/** Updates a row where it is there: replacing it would delete and insert. */
 function upsert(table: string, keys: readonly string[], columns: readonly string[]): string {
   const all = [...keys, ...columns];
   const set = columns.map((column) => `${column} = excluded.${column}`);
@@ -114,7 +114,7 @@ export class AccountTables implements AccountStorage {
   /** The columns that have a seal, as they were written last. */
   readonly #sealed = new WeakMap<AccountState, SealedColumns>();
 
-  /** `macs`: who keeps them; null: what is written has none, and what is read is believed. */
+  /** Without `macs`, rows are written without a MAC, and trusted as they are read. */
   constructor(tx: Tx, macs: AccountMacs | null = null) {
     this.#tx = tx;
     this.#macs = macs;
@@ -353,13 +353,13 @@ export async function readLimits(read: Reader, account: string): Promise<Limits 
   return text === null ? null : (readStoredLimits(text, account)?.limits ?? null);
 }
 
-/** All accounts that have limits but tokens, whose links say them. */
+/** All accounts that have limits, except for tokens, whose links say them. */
 export async function readLimited(read: Reader): Promise<{ account: string; limits: Limits }[]> {
   const rows = await read.all<{ account: string; limits: string }>(
     `SELECT account, limits FROM quota_accounts WHERE limits IS NOT NULL
        AND (account < 'token:' OR account > 'token;')`,
   );
-  // Many have the same, which is read once and kept once.
+  // Many accounts have equal limits, which are parsed once and kept once.
   const byText = new Map<string, Limits>();
   return rows.map(({ account, limits: text }) => {
     const limits = byText.get(text) ?? readStoredLimits(text, account)?.limits;
@@ -369,7 +369,7 @@ export async function readLimited(read: Reader): Promise<{ account: string; limi
   });
 }
 
-/** Limits are written with each charge, and seldom others. */
+/** Limits are written with each charge, though they seldom change: their text is made once. */
 const texts = new WeakMap<LimitSet, string>();
 function textOf(set: LimitSet): string {
   let text = texts.get(set);
@@ -382,7 +382,7 @@ function textOf(set: LimitSet): string {
 
 function readStoredLimits(text: string, account: string): AccountState['limits'] {
   const limits = parseLimitSet(text);
-  // To go on without limits that cannot be read would be to spend without limit.
+  // Without limits, spending would be unlimited: limits that cannot be read are a failure.
   if (!limits) throw new Error(`the stored limits of ${account} cannot be read`);
   return limits;
 }

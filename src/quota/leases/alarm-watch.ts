@@ -10,7 +10,7 @@ import { type AlarmPercent, alarmPercents, type Reached } from '../limits/alarms
 import type { Cap } from '../limits/limit-set.ts';
 import { type AccountState, lostIn, usedIn } from './account-state.ts';
 
-/** What all caps of an account reached and had not told; it is noted as told. */
+/** Gives what the caps of an account reached and had not told yet, and notes it as told. */
 export function watchCaps(account: string, state: AccountState): Reached[] {
   const all: Reached[] = [];
   for (const cap of state.limits?.caps ?? []) {
@@ -42,7 +42,7 @@ export function hasReached(state: AccountState, next: Sums): boolean {
   return false;
 }
 
-/** Beyond all limits. */
+/** More than any counter reaches. */
 const never = 2n ** 128n;
 const nothingNext = Object.fromEntries(meters.map((meter) => [meter, never])) as Sums;
 
@@ -95,7 +95,7 @@ function reachedOf(account: string, state: AccountState, cap: Cap, percent: Alar
   return { account, meter, window, beginMs, percent, limit, used: usedOf(state, cap), token };
 }
 
-/** What `told` has it under. */
+/** The key in `told`. */
 function nameOf({ token }: AccountState, { meter, window }: Cap): string {
   return token ? '' : `${meter}/${window}`;
 }
@@ -127,7 +127,7 @@ function usedOf(state: AccountState, { meter, window }: Cap): bigint {
   return usedIn(state, meter, window) + lostIn(state, meter, window);
 }
 
-/** The highest that was reached. Of a cap of 0 nothing can be used up. */
+/** The highest percentage that was reached. A cap of 0 cannot be used up. */
 function percentOf(used: bigint, amount: bigint): AlarmPercent | 0 {
   if (amount === 0n) return 0;
   const share = (used * 100n) / amount;

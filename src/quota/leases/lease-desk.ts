@@ -30,7 +30,7 @@ export type ReserveOutcome =
   | { ok: true; reservation: Reservation }
   | { ok: false; shortage: Shortage };
 
-/** How often a refusal is asked for again since amounts came free meanwhile. */
+/** How often a refused request is asked for again because amounts came free meanwhile. */
 const triesMax = 5;
 
 type Acquired = { ok: true; holds: Hold[] } | { ok: false; shortage: Shortage };
@@ -61,7 +61,7 @@ export class LeaseDesk {
     this.#nowMs = nowMs;
   }
 
-  /** Whether any account has limits. If none has, the desk need not be asked. */
+  /** Whether any account has limits. If none has, nothing needs to be reserved. */
   get hasLimits(): boolean {
     return this.#limited.size > 0 || this.#leases.size > 0;
   }
@@ -175,13 +175,13 @@ export class LeaseDesk {
     }
   }
 
-  /** Of `Reservation` only: ends it, and what it holds is free again unless it was posted. */
+  /** For `Reservation` only: ends it, and frees what it holds unless that was posted. */
   resolve(reservation: Reservation, isPosted: boolean): void {
     this.#open.delete(reservation);
     if (reservation.holds.length > 0) this.#release(reservation.holds, isPosted);
   }
 
-  /** Of `Reservation` only: what was posted was not charged after all. */
+  /** For `Reservation` only: what was posted was not charged after all. */
   free(holds: readonly Hold[]): void {
     for (const { lease, held, amounts } of holds) {
       for (const meter of held.limited) this.#credit(lease, meter, amounts[meter] ?? 0);
@@ -242,7 +242,7 @@ export class LeaseDesk {
     }
   }
 
-  /** What all accounts need, together where one comes twice; takes what memory holds of it. */
+  /** Adds up what all accounts need, where one appears twice, and takes what memory holds of it. */
   #claim(draws: readonly Draw[]): Claim[] {
     const claims = new Map<AccountLease, Claim>();
     for (const { account, amounts } of draws) {
@@ -267,7 +267,7 @@ export class LeaseDesk {
   async #ask(claims: readonly Claim[]): Promise<DrawAnswer> {
     const nowMs = this.#nowMs();
     const lacking = claims.filter(isLacking);
-    // Of those who ask for a lease at a time one asks for more than it needs: together they would
+    // Of several requests for one lease, only one asks for more than it needs: together they would
     // set aside most of what is left, which a crash would lose.
     const first = lacking.filter(({ lease }) => !lease.isAsking).map(({ lease }) => lease);
     const draws = lacking.map((claim): AccountDraw => {
@@ -324,7 +324,7 @@ export class LeaseDesk {
       const want = lease.want({}, nowMs);
       return { account: lease.account, need: {}, want, token: lease.token };
     });
-    // Nobody waits for it: who then finds too little asks again and is told.
+    // Nobody waits for this. A request that then finds too little asks again, and gets the answer.
     const answer = await this.#source.draw({ draws }).catch(() => undefined);
     for (const [i, lease] of leases.entries()) {
       lease.holds -= 1;
@@ -355,7 +355,7 @@ export class LeaseDesk {
     try {
       await this.#source.giveBack(returns);
     } catch {
-      // The disk is full: it stays set aside, and is given back with what comes next.
+      // The disk is full: the amounts stay set aside, and are given back with the next ones.
       this.#returns.push(...returns);
     }
   }
@@ -380,7 +380,10 @@ function shared(limited: readonly Meter[]): readonly Meter[] {
   return list;
 }
 
-/** What memory does not give comes by here: less than nothing, and what is no number, is a bug. */
+/**
+ * All amounts that memory cannot give come through here: a negative one, or one that is no number,
+ * is a bug.
+ */
 function checkAmounts(amounts: MeterAmounts): void {
   for (const meter of meters) {
     const amount = amounts[meter] ?? 0;
@@ -404,7 +407,10 @@ function gainsOf(claims: readonly Claim[]): number {
   return claims.reduce((sum, { lease }) => sum + lease.gains, 0);
 }
 
-/** As the client sees it: all that was asked for, and reserved only what others reserved. */
+/**
+ * The shortage as the client sees it: everything it asked for, and as reserved only what others
+ * reserved.
+ */
 function explain(shortage: Shortage, claims: readonly Claim[]): Shortage {
   const claim = claims.find(({ lease }) => lease.account === shortage.account);
   const taken = BigInt(claim?.taken[shortage.meter] ?? 0);

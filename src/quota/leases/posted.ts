@@ -4,7 +4,7 @@ import { type Meter, meters } from '../../core/quota-terms.ts';
 import { addAmounts, type Counts, emptyCounts, type MeterAmounts } from '../amounts.ts';
 import { type AccountState, settleLease } from './account-state.ts';
 
-/** More is not counted here, but brought in at once. */
+/** Larger amounts are not counted here but added to the sums at once. */
 const countMax = 2 ** 52;
 
 export class Posted {
@@ -15,7 +15,7 @@ export class Posted {
   #hasUsed = false;
   #hasSettled = false;
 
-  /** `holder`: whose lease is settled. */
+  /** `holder` is the run whose lease is settled. */
   constructor(state: AccountState, holder: string) {
     this.#state = state;
     this.#holder = holder;

@@ -15,11 +15,11 @@ export interface LimitedToken extends TokenFacts {
 
 export interface AccountDraw {
   account: string;
-  /** Refused if there is not so much. */
+  /** The request is refused if there is less than this. */
   need: MeterAmounts;
   /** As much of it beyond the need as the limit's nearness allows; possibly nothing. */
   want: MeterAmounts;
-  /** Its limits become the account's: of those it has, the tighter. */
+  /** Its limits become the account's; where the account has some already, the tighter ones hold. */
   token?: LimitedToken;
 }
 
@@ -40,7 +40,7 @@ export interface Headroom {
   readonly resetMs: number;
 }
 
-/** An account in which something is held, of the meters that were limited then. */
+/** An account in which something is held, with the meters that were limited at that time. */
 export interface HeldAccount {
   readonly account: string;
   readonly limited: readonly Meter[];
@@ -65,7 +65,7 @@ export interface Settlement {
   isMixed: boolean;
 }
 
-/** Of what had nothing reserved. */
+/** The settlement of an operation that had reserved nothing. */
 export const noSettlement: Settlement = { held: [], isMixed: false };
 
 /** Why an operation is refused: `used + reserved + asked` would be more than `limit`. */

@@ -4,7 +4,7 @@ import type { AccountLease } from './account-lease.ts';
 import type { LeaseDesk } from './lease-desk.ts';
 import type { Held, HeldAccount, Settlement } from './requests.ts';
 
-/** Set aside in one account, of the meters that were limited then. */
+/** What is set aside in one account, with the meters that were limited at that time. */
 export interface Hold {
   readonly lease: AccountLease;
   readonly held: HeldAccount;
@@ -12,7 +12,7 @@ export interface Hold {
 }
 
 export class Reservation {
-  /** For the desk only. */
+  /** For `LeaseDesk` only. */
   readonly holds: Hold[];
   /** Whether limits changed between the steps of the reservation. */
   isMixed = false;

@@ -9,20 +9,20 @@ import type { TokenFacts } from '../amounts.ts';
 export const alarmPercents = [50, 80, 100] as const;
 export type AlarmPercent = (typeof alarmPercents)[number];
 
-/** What an account reached. */
+/** A percentage of a cap that an account reached. */
 export interface Reached {
   account: string;
   meter: Meter;
   window: Window;
-  /** When the window began, milliseconds since 1970; of what has none, 0. */
+  /** When the window began, milliseconds since 1970; 0 for what has no window. */
   beginMs: number;
-  /** 100: it is used up, or something was refused for want of it. */
+  /** 100: the cap is used up, or something was refused because it would have been exceeded. */
   percent: AlarmPercent;
   /** Picodollars where the meter is `spend`. */
   limit: bigint;
-  /** In the window, with what crashes lost. */
+  /** What was used in the window, including what crashes lost. */
   used: bigint;
-  /** null: it is no token's account. */
+  /** The token whose account it is; null: it is not a token's. */
   token: TokenFacts | null;
 }
 
@@ -90,7 +90,7 @@ export async function listUntoldAlarms(read: Reader, max: number): Promise<Alarm
   });
 }
 
-/** Gives how many there were. */
+/** Removes them, and gives how many there were. */
 export async function forgetAlarms(tx: Tx, ids: readonly number[]): Promise<number> {
   let forgotten = 0;
   for (const id of ids) {

@@ -40,7 +40,7 @@ export function parseLimitSet(text: string): LimitSet | undefined {
   return limits && limitSetOf(limits);
 }
 
-/** Of limits that `readLimits` read. */
+/** Makes a set of limits that `readLimits` has read. */
 export function limitSetOf(limits: Limits): LimitSet {
   const caps: Cap[] = [];
   for (const meter of meters) {
@@ -54,8 +54,8 @@ export function limitSetOf(limits: Limits): LimitSet {
 }
 
 /**
- * The limits of two links with one `jti`, which are one account: of all that either has the
- * tighter. `known` itself where the other adds nothing.
+ * The limits of two links with one `jti`, which are one account: of each limit the tighter. Gives
+ * `known` itself where the other adds nothing.
  */
 export function tightest(known: Limits, other: Limits): Limits {
   const all: Record<string, Record<string, string | number>> = {};

@@ -1,10 +1,10 @@
-// Of two sets of limits what both allow. Pure.
+// The limits that allow only what both of two sets of limits allow. Pure.
 import { parseUsd } from '../../core/money.ts';
 import { type Limits, meters, windows } from '../../core/quota-terms.ts';
 
 type Amounts = Record<string, number | string>;
 
-/** Each amount that either has; of those that both have the lower. */
+/** Every amount that one of them has; where both have one, the lower. */
 export function stricterLimits(one: Limits, other: Limits): Limits {
   const both: Record<string, Amounts> = {};
   for (const name of [...meters, 'rate'] as const) {

@@ -24,7 +24,7 @@ export function windowBeginMs(window: Window, timeMs: number): number {
   }
 }
 
-/** When it is reset; Infinity: never. */
+/** When the window ends; Infinity: never. */
 export function windowEndMs(window: Window, timeMs: number): number {
   const beginMs = windowBeginMs(window, timeMs);
   switch (window) {

@@ -6,7 +6,7 @@ import { divideUp, type Picodollars } from '../../core/money.ts';
 import { type ClassPrices, classPrices, type PriceBook, type UsePrices } from './price-book.ts';
 import { bytesPerGb, chargeAdded, chargeAtMost, type Tariff } from './tariff.ts';
 
-/** What an operation did that costs money. Storage accrues by itself (`storage-accrual.ts`). */
+/** The parts of an operation that cost money. Storage accrues separately (`storage-accrual.ts`). */
 export interface PricedOperation {
   /** The class written to, or read from; STANDARD where no object is concerned. */
   readonly storageClass: string;
@@ -19,7 +19,9 @@ export interface PricedOperation {
   readonly sourceClass?: string | null;
 }
 
-/** What the tariffs' tiers go by: transfers of the month before the operation, in bytes. */
+/**
+ * The transfers of the month before the operation, in bytes, which decide the tiers of the tariffs.
+ */
 export interface MonthTransfers {
   readonly ingressBytes: number;
   readonly egressBytes: number;
@@ -71,7 +73,7 @@ export function chargeOperationAtMost(
   );
 }
 
-/** What the object counts for where storage is charged, in bytes. */
+/** The size that storage is charged for, in bytes. */
 export function billableBytes(prices: ClassPrices, sizeBytes: number): number {
   return Math.max(sizeBytes, prices.minimumBytes);
 }

@@ -27,7 +27,7 @@ const nameForm = /^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/;
 // Begins with a letter, as JavaScript puts members that are numbers before others.
 const sourceForm = /^[a-z][a-z0-9-]{0,62}$/;
 export const classForm = /^[A-Z][A-Z0-9_]{0,31}$/;
-/** What objects are in that name no other class: every book by which is charged has it. */
+/** The class of objects that name no other: every book that charges are made by has it. */
 export const usualClass = 'STANDARD';
 const dateForm = /^\d{4}-\d{2}-\d{2}$/;
 const sourceDateForm = /^\d{4}(?:-\d{2}){0,2}$/;
@@ -43,11 +43,11 @@ export interface PriceBook {
   readonly ingress: Tariff;
   readonly egress: Tariff;
   readonly classes: ReadonlyMap<string, ClassPrices>;
-  /** Of each price the highest that any class has. */
+  /** The highest of each price that any class has. */
   readonly dearest: UsePrices;
 }
 
-/** What it costs to use what is in a class. */
+/** The prices for the use of what is in a class. */
 export interface UsePrices {
   readonly picodollarsPerPut: Picodollars;
   readonly picodollarsPerGet: Picodollars;

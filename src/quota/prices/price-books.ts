@@ -9,7 +9,7 @@ import { type PriceBook, parsePriceBook } from './price-book.ts';
 /** The folder of the books that come with Bursar. */
 export const shippedFolder = fileURLToPath(new URL('../../../price-books/', import.meta.url));
 
-/** Where nothing has a price. */
+/** The market in which nothing has a price. */
 export const freeMarket = 'none/none';
 
 /** A provider's region, `aws/us-east-1`. Names have no slash, so no two have one text. */
@@ -59,7 +59,7 @@ export class PriceBooks {
   }
 }
 
-/** A market's prices as time goes on. To ask costs next to nothing while a book stays in force. */
+/** The prices of a market over time. Asking costs next to nothing while a book stays in force. */
 export class MarketPrices {
   /** The latest first. */
   readonly #books: readonly PriceBook[];

@@ -35,11 +35,14 @@ interface Total extends TransferTotal {
   endMs: number;
 }
 
-/** Who knows which totals are what was written (ledger/seal-roots.ts). */
+/** What knows which totals are what was written (ledger/seal-roots.ts). */
 export interface TransferSeals {
-  /** Throws UnsealedRow for one that is not; `total`: as it is stored, undefined: it is not. */
+  /**
+   * Throws UnsealedRow for a total that is not what was written. `total`: as it is stored;
+   * undefined: it is not.
+   */
   verifyTransfer(name: string, total: TransferTotal | undefined): void;
-  /** This one is about to be written, as it is when the transaction ends. */
+  /** This total is about to be written, with the value that it has when the transaction ends. */
   noteTransfer(name: string, total: TransferTotal): void;
 }
 
@@ -62,7 +65,7 @@ export class TransferTotals {
   readonly #totals = new Map<string, Total>();
   readonly #changed = new Set<Total>();
 
-  /** `seals`: null: what is read is believed. */
+  /** `seals`: null: totals are trusted as they are read. */
   constructor(tx: Tx, side: 'users' | 'backend', seals: TransferSeals | null) {
     this.#tx = tx;
     this.#side = side;

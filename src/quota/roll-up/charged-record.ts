@@ -5,7 +5,7 @@ import { parseUsd } from '../../core/money.ts';
 import type { MeterAmounts } from '../amounts.ts';
 import { type Charged, drawsOf, drawsOfOwner } from '../charge.ts';
 
-/** Of a record, who asked and whose bucket it was. */
+/** The members of a record that say who asked, and whose bucket it was. */
 export interface Parties {
   readonly tenant: string;
   readonly principal: string;
@@ -15,18 +15,18 @@ export interface Parties {
   readonly bucketOwner?: string;
 }
 
-/** Of a record, what says about charges. */
+/** The members of a record that say what was charged. */
 export interface ChargedRecord extends Parties {
   time: string;
   action: string;
   class?: string;
   /** Decimal USD; absent: nobody was charged. */
   cost?: string;
-  /** The same of what the bucket, its owner and the owner's tenant were charged besides. */
+  /** Decimal USD that the bucket, its owner and the owner's tenant were charged in addition. */
   storageCost?: string;
-  /** Absent: it was not charged as a request. */
+  /** The class of its request's price. Absent: it was not charged as a request. */
   price?: string;
-  /** Of reads that are one record: how many, and when the last was. */
+  /** Where several reads are one record: how many, and when the last one was. */
   reads?: number;
   lastRead?: string;
   bytesIn: number;
@@ -35,7 +35,7 @@ export interface ChargedRecord extends Parties {
   storedObjects: number;
 }
 
-/** Where no object was concerned. */
+/** The class of what concerns no object. */
 export const noClass = '-';
 
 /** What is counted of a day, by account, action and class. */
@@ -49,7 +49,7 @@ export interface Tally {
   spend: bigint;
 }
 
-/** What sums are kept apart by, besides the account. */
+/** What sums are kept for separately, besides the account. */
 interface Kind {
   /** `2026-11-21`, UTC. */
   readonly day: string;

@@ -82,7 +82,7 @@ export function dayOf(timeMs: number): string {
   return lastDay.name;
 }
 
-/** Behind all days that there are. */
+/** After all days. */
 export const endOfDays = '9999';
 
 export const breakdowns = ['day', 'action', 'class'] as const;
@@ -94,7 +94,7 @@ export interface BreakdownQuery {
   /** Days, inclusive and exclusive. */
   from: string;
   to: string;
-  /** Rows behind this name. */
+  /** Only rows after this name. */
   after: string;
   limit: number;
 }
@@ -115,7 +115,7 @@ const sumsOfDays = `sum(requests) AS requests, sum(ingress_bytes) AS ingressByte
   sum(stored_objects) AS storedObjects, sum(usd) AS usd,
   CAST(sum(picodollars) AS TEXT) AS picodollars`;
 
-/** One text for each, so that statements can be kept. */
+/** One SQL text for each breakdown, so that its statement can be reused. */
 const selects: Record<Breakdown, string> = { day: '', action: '', class: '' };
 for (const by of breakdowns) {
   selects[by] = `SELECT ${by} AS name, ${sumsOfDays} FROM usage_days

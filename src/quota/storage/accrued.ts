@@ -1,4 +1,4 @@
-// What has accrued for storage and was not charged yet, for who looks at its usage. It changes
+// What has accrued for storage and was not charged yet, to be shown with the usage. It changes
 // nothing. With tiers it is an estimate: what others are charged meanwhile counts before it.
 import type { Reader } from '../../core/database.ts';
 import type { Picodollars } from '../../core/money.ts';

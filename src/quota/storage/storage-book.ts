@@ -42,10 +42,10 @@ export class StorageBook {
   readonly #totals = new Map<string, Entry<Total, bigint>>();
   readonly #changedLevels = new Set<Entry<Place, KeptLevel>>();
   readonly #changedTotals = new Set<Entry<Total, bigint>>();
-  /** What was passed over of what was listed last. */
+  /** The places that are passed over in the present listing. */
   #listed = { beforeMs: 0, passed: new Set<string>() };
 
-  /** `macs`: null: what is written has none, and what is read is believed. */
+  /** `macs`: null: rows are written without a MAC, and trusted as they are read. */
   constructor(
     tx: Tx,
     order: BookOrder & { marketOf(book: string): string | undefined },
@@ -115,7 +115,7 @@ export class StorageBook {
     return rows.filter((place) => !this.#listed.passed.has(nameOf(place))).slice(0, max);
   }
 
-  /** It is not listed any more before another time is asked for. */
+  /** The place is not listed any more until another time is asked for. */
   passOver(place: Place): void {
     this.#listed.passed.add(nameOf(place));
   }
@@ -160,7 +160,7 @@ export class StorageBook {
   }
 }
 
-/** No name has a space. */
+/** The separator is unambiguous, since no name has a space. */
 function nameOf({ tenant, bucket, class: of }: Place): string {
   return `${tenant} ${bucket} ${of}`;
 }

@@ -46,7 +46,7 @@ export class StorageCharges {
   readonly #prices: StoragePrices;
   readonly #book: StorageBook;
 
-  /** `macs`: null: what is read is believed. */
+  /** `macs`: null: rows are trusted as they are read. */
   constructor(
     tx: Tx,
     {
@@ -60,7 +60,7 @@ export class StorageCharges {
     this.#book = new StorageBook(tx, this.#prices, macs);
   }
 
-  /** What an object counts for where storage is charged, bytes. */
+  /** The size that storage of an object is charged for, in bytes. */
   billedBytes(book: string, storageClass: string, sizeBytes: number): number {
     const named = this.#prices.named(book);
     return named ? billableBytes(this.#prices.classOf(named, storageClass), sizeBytes) : sizeBytes;
@@ -77,7 +77,7 @@ export class StorageCharges {
     return this.#accounts.findShortage(drawsOfOwner(who.bucket, owed), timeMs);
   }
 
-  /** Takes down what an operation changed; gives what it is charged for an object that it ended. */
+  /** Notes what an operation changed, and gives the charge for an object that it ended. */
   async change(
     { who, pricing: { book } }: Charge,
     { billed, ended }: StorageChange,
@@ -166,7 +166,7 @@ export class StorageCharges {
     return charges;
   }
 
-  /** By the book that is in force when it ends. */
+  /** By the book that is in force when the object ends. */
   #owedFor(
     book: string,
     { class: of, billedBytes, createdMs }: Ended,

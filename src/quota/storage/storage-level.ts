@@ -12,21 +12,23 @@ export interface Due {
 }
 
 export interface StorageLevel {
-  /** Now: objects as large as they are billed, and parts of uploads. */
+  /**
+   * The bytes that are kept now: objects with the size they are billed for, and parts of uploads.
+   */
   billedBytes: bigint;
-  /** Until when it has accrued. */
+  /** The time up to which it has accrued. */
   atMs: number;
   /** In order of time, and never empty: the last one goes on. */
   due: Due[];
-  /** When the last one ends. */
+  /** When the last of them ends. */
   dueEndMs: number;
 }
 
 /** How the price books of one market follow each other. */
 export interface BookOrder {
-  /** When a book that is in force is followed by another; Infinity: nobody knows of one. */
+  /** When a book in force is followed by another; Infinity: no later one is known. */
   endMs(book: string, sinceMs: number): number;
-  /** The one in force from then on. */
+  /** The book that is in force from then on. */
   nextOf(book: string, timeMs: number): string;
 }
 
@@ -64,7 +66,7 @@ export function accrue(level: StorageLevel, timeMs: number, order: BookOrder): v
   }
 }
 
-/** Adds to what is kept, or removes; less than nothing is kept of what damaged rows say. */
+/** Adds to what is kept, or removes some. It may become negative where rows are damaged. */
 export function changeLevel(level: StorageLevel, bytes: number): void {
   const billedBytes = level.billedBytes + BigInt(bytes);
   level.billedBytes = billedBytes < 0n ? 0n : billedBytes;

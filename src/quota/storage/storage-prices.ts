@@ -1,5 +1,5 @@
-// What the price books say of storage, for books and classes that there may be no more: who takes a
-// book away does not make storage free, and what was stored can always be charged.
+// The prices of storage by books and classes that may be gone: removing a book does not make
+// storage free, and what was stored can always be charged.
 import { type ClassPrices, type PriceBook, usualClass } from '../prices/price-book.ts';
 import { marketOf, type PriceBooks } from '../prices/price-books.ts';
 import type { BookOrder } from './storage-level.ts';
@@ -15,7 +15,7 @@ export class StoragePrices implements BookOrder {
     return this.#books.named(book);
   }
 
-  /** A class that a book does not have is charged as the usual one, which each has that is used. */
+  /** A class that a book does not have is charged as the usual one, which every used book has. */
   classOf(book: PriceBook, storageClass: string): ClassPrices {
     const prices = book.classes.get(storageClass) ?? book.classes.get(usualClass);
     if (!prices) throw new Error(`the price book ${book.name} has no class ${usualClass}`);

@@ -35,7 +35,7 @@ export interface Place {
   readonly class: string;
 }
 
-/** With whose it is, and where its bytes lie. */
+/** A place with its owner and the store of its bytes. */
 export interface OwnedPlace extends Place {
   readonly owner: string;
   readonly store: number;
@@ -54,16 +54,16 @@ type Content = Pick<Row, 'atMs' | 'chargedMs' | 'due'> & { billedBytes: string |
 
 export interface KeptLevel extends StorageLevel {
   chargedMs: number;
-  /** The same as it is in its row; null: there is none. */
+  /** The time that its row has; null: there is no row. */
   writtenMs: number | null;
-  /** Of the row; undefined: it has none. */
+  /** The MAC that its row has; undefined: it has none. */
   mac?: AccountMac | undefined;
 }
 
 const columns = `CAST(billed_bytes AS TEXT) AS billedBytes, at_ms AS atMs, charged_ms AS chargedMs,
   due, epoch, mac`;
 
-/** Of levels, which are named `TENANT/BUCKET/CLASS`: no name has a slash. */
+/** MACs of levels, which are named `TENANT/BUCKET/CLASS`: no name has a slash. */
 export const levelForm: MacForm = {
   purpose: 'bursar/level/v1',
   table: 'quota_storage',
@@ -78,7 +78,7 @@ export const levelForm: MacForm = {
   },
 };
 
-/** Throws UnsealedRow for a level that is not what was written. `macs`: null: it is believed. */
+/** Throws UnsealedRow for a level that is not what was written. `macs`: null: it is trusted. */
 export async function readLevel(
   read: Reader,
   place: Place,
@@ -92,7 +92,7 @@ export async function readLevel(
   return { ...levelOf(row, order), mac };
 }
 
-/** Writes a level; one in which nothing is kept and nothing due is gone. */
+/** Writes a level, or removes it where nothing is kept and nothing is due. */
 export async function writeLevel(
   tx: Tx,
   place: Place,
@@ -114,7 +114,7 @@ export async function writeLevel(
   level.mac = macs?.seal(nameOf(place), content, level.mac, levelForm);
   const { epoch = null, mac = null } = level.mac ?? {};
   if (level.writtenMs === chargedMs) {
-    // Of most writes: the index has no part in it.
+    // Most writes change only these columns, which are not in the index.
     const set = 'billed_bytes = ?, at_ms = ?, due = ?, epoch = ?, mac = ?';
     const sql = `UPDATE quota_storage SET ${set} WHERE ${at}`;
     await tx.run(sql, billedBytes, atMs, text, epoch, mac, tenant, bucket, of);
@@ -171,7 +171,7 @@ function nameOf({ tenant, bucket, class: of }: Place): string {
   return `${tenant}/${bucket}/${of}`;
 }
 
-/** What the MAC of a level is over, but for its name: one text, since it is made with each PUT. */
+/** The message of a level's MAC without its name: one text, since it is made with each PUT. */
 function contentOf({ billedBytes, atMs, chargedMs, due }: Content): SqlValue[] {
   return [`${billedBytes} ${atMs} ${chargedMs} ${due}`];
 }
