@@ -59,10 +59,13 @@ export function describeBackup({ databaseBytes, turns, made }) {
   const p99 = (name) => median(turns[name].map((turn) => turn.p99Ms));
   const ratio = (name) => number(p99(name) / p99('without'));
   return [
-    `PUTs of 4 KiB over ${connections} connections to a gateway with a database of ${Math.round(databaseBytes / 1e6)} MB,`,
-    `medians of ${turns.with.length} turns each, without a backup, with one after another (${made} were made), and while`,
+    `PUTs of 4 KiB over ${connections} connections to a gateway with a database of ` +
+      `${Math.round(databaseBytes / 1e6)} MB,`,
+    `medians of ${turns.with.length} turns each, without a backup, with one after another ` +
+      `(${made} were made), and while`,
     'changes are shipped each second to a folder.',
-    `p99 with backups is ${ratio('with')} times that without, with shipping ${ratio('shipping')} times; the goal is`,
+    `p99 with backups is ${ratio('with')} times that without, with shipping ` +
+      `${ratio('shipping')} times; the goal is`,
     `at most ${goal}.`,
     '',
     ...table({

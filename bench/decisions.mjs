@@ -220,7 +220,8 @@ export function describeDecisions({ steps, withPolicy, bytesPerGrant }) {
     `**${number(medianUs)}** (${number(p99Us)}), ${times(medianUs / firstUs)}`;
   return [
     `The engine alone, without a server: what ${count(principalCount)} principals may do in`,
-    `${bucketCount} buckets, by grants to them, to ${groupCount} groups and to everybody. Microseconds:`,
+    `${bucketCount} buckets, by grants to them, to ${groupCount} groups and to everybody. ` +
+      'Microseconds:',
     'median, 99th percentile in brackets, and the median divided by that among the fewest grants.',
     '',
     ...table({

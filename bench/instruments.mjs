@@ -159,17 +159,23 @@ export function describeInstruments(run) {
   const isAgainst = compared.some((one) => verdict(one, sides).endsWith(missed));
   const [[parts]] = Object.values(profiled);
   return [
-    'Each request is timed in stages and counted; by default it has a line in the log, and who may see',
-    `it is told \`Server-Timing\`. The goal: stages and metrics take less than ${percent(shareMax)} of`,
+    'Each request is timed in stages and counted; by default it has a line in the log, and ' +
+      'who may see',
+    `it is told \`Server-Timing\`. The goal: stages and metrics take less than ` +
+      `${percent(shareMax)} of`,
     'the throughput of 4 KiB objects.',
     '',
     `Of the time of the main thread, which all requests pass, they take ${told.join(' and ')}:`,
-    `**the goal is ${verdictOf(shares, isAgainst)}.** Throughput with them, divided by that without:`,
+    `**the goal is ${verdictOf(shares, isAgainst)}.** Throughput with them, divided by that ` +
+      'without:',
     `${ratios.join('; ')}, which ${isAgainst ? 'is AGAINST it' : 'is not against it'}.`,
     '',
-    'A gateway with its defaults, asked by the operator, under V8’s CPU profiler, which looks every',
-    `${profileMicros} µs for ${profileSeconds} s; each moment at which a function of the instruments is on`,
-    'the stack is theirs, whatever it calls, and so is the collecting of garbage that comes upon it; the',
+    'A gateway with its defaults, asked by the operator, under V8’s CPU profiler, which ' +
+      'looks every',
+    `${profileMicros} µs for ${profileSeconds} s; each moment at which a function of the ` +
+      'instruments is on',
+    'the stack is theirs, whatever it calls, and so is the collecting of garbage that comes ' +
+      'upon it; the',
     'exchange, which all answers go through, has its own functions alone:',
     '',
     ...table({
@@ -182,14 +188,18 @@ export function describeInstruments(run) {
         ['**stages and metrics**', ...shares.map(percentInterval)],
       ],
     }),
-    `One gateway changes by itself, every ${periodMs + settleMs} ms, how far it measures its requests`,
-    '(`bench/switched-instruments/`), since two processes of one code differ by some percent for as long',
+    `One gateway changes by itself, every ${periodMs + settleMs} ms, how far it measures its ` +
+      'requests',
+    '(`bench/switched-instruments/`), since two processes of one code differ by some percent ' +
+      'for as long',
     'as they run: by its settings (`all`), by stages and metrics alone (`measured`), or not at all',
-    `(\`none\`). Periods of each: ${count(rounds * instances)}, of a gateway started anew ${instances}×; ratios are medians of the ratios`,
+    `(\`none\`). Periods of each: ${count(rounds * instances)}, of a gateway started anew ` +
+      `${instances}×; ratios are medians of the ratios`,
     'of neighbours, with their interval of 95% in brackets.',
     '',
     ...describeRatios(compared, sides),
-    'By its default settings, asked by the operator, beside one that writes no lines in the log, no',
+    'By its default settings, asked by the operator, beside one that writes no lines in the ' +
+      'log, no',
     '`Server-Timing` and no samples; there is no goal for that:',
     '',
     ...describeRatios(compared, { ours: 'all', other: 'measured' }),

@@ -79,8 +79,10 @@ async function call({ host, port, accessKeyId, secretAccessKey: secret }, method
 
 export function describeLimits({ rounds, compared }) {
   return [
-    'A gateway with limits on all meters in all windows of the four accounts that a request is charged',
-    'to (requester, tenant, bucket, owner), wide enough never to refuse, beside one without limits.',
+    'A gateway with limits on all meters in all windows of the four accounts that a request ' +
+      'is charged',
+    'to (requester, tenant, bucket, owner), wide enough never to refuse, beside one without ' +
+      'limits.',
     explainTurns(rounds),
     '',
     ...describeRatios(compared, { ours: 'limited', other: 'free', goal }),

@@ -87,7 +87,8 @@ const tree = (one) => one.log_tiles ?? 0;
 const records = (one) => one.records ?? 0;
 const kept = (one) => (one.archived_tiles ?? 0) + (one.record_packs ?? 0);
 const lines = [
-  `${count} records of ${Math.round(text.bytes)} bytes on average; archived in ${Math.round(tookMs)} ms`,
+  `${count} records of ${Math.round(text.bytes)} bytes on average; archived in ` +
+    `${Math.round(tookMs)} ms`,
   `${'a record'.padEnd(40)}    hot  archived`,
   line('its row in the database', records(hot), records(archived)),
   line('its leaf and salt in the database', kept(hot), kept(archived)),

@@ -47,7 +47,8 @@ async function signedSize({ host, port }) {
 
 export function describeLog({ rounds, compared }) {
   return [
-    'The gateway as it is beside one whose records have no tree above them: no salt, commitment, leaf,',
+    'The gateway as it is beside one whose records have no tree above them: no salt, ' +
+      'commitment, leaf,',
     'tile or signature. The second is made by replacing two modules as it loads',
     `(\`bench/without-tree/\`). ${explainTurns(rounds)}`,
     '',

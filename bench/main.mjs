@@ -29,8 +29,8 @@ by itself. Without options it writes docs/performance.md, in some ${minutes} min
                    instruments ${efforts.whole.instrumentPairs})
   --only NAMES     workloads to run beside peers, separated by commas:
                    ${workloadNames.join(', ')}
-  --beside DIR     for the path "release": the tree of another release, built (npm run build), beside
-                   which this one is measured
+  --beside DIR     for the path "release": the tree of another release, built (npm run build),
+                   beside which this one is measured
   --list-keys N    keys in the bucket that is listed (${efforts.whole.listKeys})
   --dir DIR        data folders are made in here; use a real disk (TMPDIR, or /var/tmp)
   --out FILE       where the page goes; "-" writes none. Without it, a run of everything writes

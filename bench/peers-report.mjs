@@ -96,7 +96,8 @@ function explainRounds(name, { rounds, seconds, listKeys }) {
     `(${rounds} ${rounds === 1 ? 'round' : 'rounds'} of ${seconds} s each); the others are paused`,
     'meanwhile, and the disk is synced before each turn; each was warmed up first. Numbers are',
     'medians of the rounds; ratios are medians of the ratios within a round, with the lowest and',
-    'highest in brackets. Each GET is checked for its status and length, a sample of them by digest.',
+    'highest in brackets. Each GET is checked for its status and length, a sample of them by ' +
+      'digest.',
     ...(name === 'embedded' ? [`Listings ask for 1,000 of ${count(listKeys)} keys.`] : []),
   ];
 }

@@ -34,7 +34,8 @@ export function formatPage({ machine, isQuick, tookMinutes, outcomes, notesDir }
     ...(isQuick
       ? ['**A quick run: it shows that all is measured. Its numbers mean nothing.**', '']
       : []),
-    'The load tool shares the machine with the servers. Each section says how it was measured; numbers',
+    'The load tool shares the machine with the servers. Each section says how it was ' +
+      'measured; numbers',
     'of one section compare with each other, and with the limits of the machine, which are of the',
     'same run.',
     '',

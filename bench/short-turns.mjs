@@ -142,8 +142,8 @@ function middle(turns, of) {
 /** What tables of ratios are to be read with. */
 export function explainTurns(rounds) {
   return (
-    `${rounds} short ${rounds === 1 ? 'turn' : 'turns'} of each (${turnSeconds} s), the others paused ` +
-    'meanwhile; ratios are ' +
+    `${rounds} short ${rounds === 1 ? 'turn' : 'turns'} of each (${turnSeconds} s), the others ` +
+    'paused meanwhile; ratios are ' +
     'medians of the ratios of neighbours, with their interval of 95% in brackets.'
   );
 }

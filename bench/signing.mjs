@@ -27,7 +27,8 @@ export function makeSigner({ host, port, accessKeyId, secretAccessKey }) {
   const signedHeaders = 'host;x-amz-content-sha256;x-amz-date';
 
   return ({ method, path, query = '', sizeBytes, sha256 = emptySha256 }) => {
-    const canonicalHeaders = `host:${host}:${port}\nx-amz-content-sha256:${sha256}\nx-amz-date:${time}\n`;
+    const amz = `x-amz-content-sha256:${sha256}\nx-amz-date:${time}`;
+    const canonicalHeaders = `host:${host}:${port}\n${amz}\n`;
     const canonical = [method, path, query, canonicalHeaders, signedHeaders, sha256].join('\n');
     const signed = `AWS4-HMAC-SHA256\n${time}\n${scope}\n${hash('sha256', canonical, 'hex')}`;
     const signature = hmac(key, signed).toString('hex');

@@ -52,10 +52,14 @@ export function describeStalls({ seconds, measured }) {
     longest ? ownCell(longest) : '–',
   ]);
   return [
-    `Each operation at the largest input that it takes, for ${seconds} s over ${connections} connections (completions`,
-    'once for each upload). Beside it another principal sends a small GET every 4 ms and a small PUT every',
-    '20 ms; of these, what 99% waited at most, and the longest, in milliseconds. A wait is the turns of all',
-    'who came before; a stall is time in which nobody has a turn, as the gateway tells it where it is',
+    `Each operation at the largest input that it takes, for ${seconds} s over ${connections} ` +
+      'connections (completions',
+    'once for each upload). Beside it another principal sends a small GET every 4 ms and a ' +
+      'small PUT every',
+    '20 ms; of these, what 99% waited at most, and the longest, in milliseconds. A wait is ' +
+      'the turns of all',
+    'who came before; a stall is time in which nobody has a turn, as the gateway tells it ' +
+      'where it is',
     `${goalMs} ms or more (\`bursar_event_loop_stall_seconds\`). Its own is what is left of it`,
     'without the time in which the thread was ready and others had the processors of this machine',
     '(`bursar_event_loop_stall_own_seconds`); computed is the time in which it had one. The goal',

@@ -122,9 +122,12 @@ function totalOf(seconds) {
 export function describeStandby({ keyCount, rounds }) {
   const middle = (of) => number(median(rounds.map(of)));
   return [
-    `A gateway with ${keyCount} objects of 4 KiB in an S3 store is killed by SIGKILL under load, while a`,
-    '[standby](admin/standby.md) on the same machine follows what it ships each second. Seconds from then until',
-    `the standby has acknowledged a write, medians of ${rounds.length}, the longest in brackets. Three of`,
+    `A gateway with ${keyCount} objects of 4 KiB in an S3 store is killed by SIGKILL under ` +
+      'load, while a',
+    '[standby](admin/standby.md) on the same machine follows what it ships each second. ' +
+      'Seconds from then until',
+    `the standby has acknowledged a write, medians of ${rounds.length}, the longest in ` +
+      'brackets. Three of',
     'them are what a promotion waits for.',
     '',
     ...table({

@@ -73,7 +73,8 @@ export function describeTokens({ rounds, compared: [compared] }) {
   const ratio = (ours, other, of) => interval(ratioBetween(compared, { ours, other, of }));
   const middle = (way, of) => number(median(compared.turns[way].map((turn) => turn[of])));
   return [
-    `${compared.title}, of one gateway: with Signature V4, with bearer tokens of one and of ${linksMany}`,
+    `${compared.title}, of one gateway: with Signature V4, with bearer tokens of one and of ` +
+      `${linksMany}`,
     'links, and with a token that is bound to a key, whose holder signs each request (RFC 9421).',
     explainTurns(rounds),
     '',

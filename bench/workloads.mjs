@@ -53,7 +53,9 @@ export const workloadsOf = {
 function small(kind, connections, goal) {
   return {
     name: `${kind}-4k-c${connections}`,
-    title: `${kind.toUpperCase()} 4 KiB, ${connections} ${connections === 1 ? 'connection' : 'connections'}`,
+    title:
+      `${kind.toUpperCase()} 4 KiB, ${connections} ` +
+      `${connections === 1 ? 'connection' : 'connections'}`,
     kind,
     bucket: 'bench-small',
     keyPrefix: `${kind}-c${connections}`,

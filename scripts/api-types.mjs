@@ -17,9 +17,14 @@ async function makeApiTypes() {
   }
   const members = answers.map(({ operation, call, schema }) => {
     const own = known.get(typeOf(schema, new Map())) === operation;
-    return `/** \`${call}\` */\n${operation}: ${own ? bodyOf(schema, known) : typeOf(schema, known)};`;
+    return (
+      `/** \`${call}\` */\n${operation}: ` +
+      `${own ? bodyOf(schema, known) : typeOf(schema, known)};`
+    );
   });
-  const text = `// What the native API answers, by operation. Made by \`npm run api-types\`: not to be edited.
+  const head =
+    '// What the native API answers, by operation. Made by `npm run api-types`: not to be edited.';
+  const text = `${head}
 export interface Answers { ${members.join('\n')} }`;
   return execFileSync(biome, ['format', `--stdin-file-path=${file}`], { input: text }).toString();
 }

@@ -36,7 +36,8 @@ export function describeClients({ rounds, compared }) {
     return [title, String(connections), middle('perSecond'), ratio, ...latencies];
   };
   return [
-    `One gateway and so many connections, each with one request at a time, in ${rounds} short turns of`,
+    `One gateway and so many connections, each with one request at a time, in ${rounds} ` +
+      'short turns of',
     'each; throughput is divided by that of one connection.',
     '',
     ...table({

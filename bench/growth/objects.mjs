@@ -123,7 +123,8 @@ export function describeObjects({ rounds, states, compared }) {
       return `${number(p50Ms)} ms, ${ratio('p50Ms')}; CPU ${number(cpuMs)} ms, ${ratio('cpuMs')}`;
     });
   return [
-    `Gateways on folders with so many objects in one bucket and as many records, over ${connections}`,
+    'Gateways on folders with so many objects in one bucket and as many records, over ' +
+      `${connections}`,
     'connections: median latency and the CPU of a request, each with its ratio to the smallest',
     `folder’s, median of the ratios of neighbours in ${rounds} short turns. What is stored above`,
     `${count(fewest)} objects are copies, which share extents.`,

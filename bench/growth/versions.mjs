@@ -103,8 +103,10 @@ export function describeVersions({ rounds, states, compared }) {
   const stateCells = (of) =>
     states.map((state) => `${number(state[of])} µs, ${times(state[of] / least[of])}`);
   return [
-    'Buckets with versioning, each with a key of so many versions: median latency over 4 connections,',
-    `with the median of the ratios to the fewest versions in ${rounds} short turns. Changes are timed`,
+    'Buckets with versioning, each with a key of so many versions: median latency over 4 ' +
+      'connections,',
+    `with the median of the ratios to the fewest versions in ${rounds} short turns. Changes ` +
+      'are timed',
     'in the ledger’s code alone, without HTTP and fsync.',
     '',
     ...table({

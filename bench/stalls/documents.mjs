@@ -114,7 +114,8 @@ export function postForm({ accessKeyId, secretAccessKey }, key) {
     ([name, value]) =>
       `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
   );
-  const file = `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\nx`;
+  const disposition = 'Content-Disposition: form-data; name="file"; filename="f"';
+  const file = `--${boundary}\r\n${disposition}\r\n\r\nx`;
   return {
     headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
     body: `${fields.join('')}${file}\r\n--${boundary}--\r\n`,

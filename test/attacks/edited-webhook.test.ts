@@ -77,7 +77,7 @@ async function untilHeld(): Promise<void> {
   await expect.poll(() => gateway?.output(), soon).toContain(said);
 }
 
-it('has its alarms wait while the gateway serves, which says so, until the address was put back', async () => {
+it('has alarms wait while the gateway serves, which says so, until it is put back', async () => {
   await leadTo(thief);
   await limit(10);
   await untilHeld();

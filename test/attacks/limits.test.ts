@@ -306,7 +306,7 @@ describe('a limit stays', () => {
     expect(await served(4, (i) => put(String(i)))).toBe(1);
   });
 
-  it('when it is lowered below what is used: the next request is refused, and told why', async () => {
+  it('when it is below what is used: the next request is refused, and told why', async () => {
     const account = 'bucket:cms/lowered';
     await send(rig.alice, { method: 'PUT', path: '/lowered' });
     const list = () => send(rig.alice, { method: 'GET', path: '/lowered' });

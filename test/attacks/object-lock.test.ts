@@ -400,7 +400,9 @@ describe('who sets the clock back', () => {
       const headers = { 'x-amz-bucket-object-lock-enabled': 'true' };
       await send(early, { method: 'PUT', path: '/clock', headers });
       const rule = '<Mode>COMPLIANCE</Mode><Days>1</Days>';
-      const body = `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention>${rule}</DefaultRetention></Rule></ObjectLockConfiguration>`;
+      const body =
+        '<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>' +
+        `<Rule><DefaultRetention>${rule}</DefaultRetention></Rule></ObjectLockConfiguration>`;
       const query = [['object-lock', '']] as const;
       expect((await send(early, { method: 'PUT', path: '/clock', query, body })).status).toBe(200);
       const untilOf = async (target: Target, key: string) => {

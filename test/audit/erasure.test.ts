@@ -34,7 +34,7 @@ async function erase(indexes: number[], tenant?: string) {
 }
 
 describe('an erasure', () => {
-  it('is of records wherever they are, and leaves all others and the tree as they were', async () => {
+  it('is of records wherever they are, and leaves others and the tree as they were', async () => {
     const { read } = rig.fixture;
     const root = await rootOf(storedTiles(read), size);
     const entries = await readEntries(read, 0, 256);

@@ -95,7 +95,7 @@ describe('evidence says what was signed, and with whose key', () => {
     });
   });
 
-  test('of each link of a chain, and of a key that a link names and its holder has enrolled', async () => {
+  test('of each link of a chain, and of a key that a link names and is enrolled', async () => {
     await enrol(jobKey.publicKey, jobEnrolledAt);
     const child = shrink(tokenOfGateway(), { holder: subJobKey.publicKey });
     const { links, enrolledAt } = await verified(bearing(child, { key: subJobKey }));

@@ -135,7 +135,7 @@ describe('the URL that a proof is for', () => {
 });
 
 describe('a token', () => {
-  test('is a chain of links or the affair of an outside issuer, by its own first header', async () => {
+  test('is a chain of links or of an outside issuer, by its own first header', async () => {
     const known = bearerOfAlice();
     const links = await tokens.authenticate(get(), 'Bearer', known);
     expect(links.delegation?.ids[0]).toMatch(`${aliceKey.publicKey.thumbprint}.`);
@@ -155,7 +155,7 @@ describe('a token', () => {
     expect(await refusalOf(dpop)).toBe('InvalidProof Key');
   });
 
-  test("of the gateway is signed by one of its epochs' keys, and names it as its issuer", async () => {
+  test('of the gateway is signed by a key of its epochs, and names it as its issuer', async () => {
     const own = { key: keys.current, holder: undefined };
     await expect(tokens.authenticate(get(), 'Bearer', issue(own))).resolves.toBeDefined();
     const elsewhere = issue({ ...own, gateway: 'https://other.example.org' });
@@ -165,7 +165,7 @@ describe('a token', () => {
     expect(await refusalOf(strange)).toBe('InvalidBearerToken Signature 0');
   });
 
-  test('ends with its principal, and with the key that signed it, though it was verified', async () => {
+  test('ends with its principal, and with the key that signed it, though verified', async () => {
     const text = bearerOfAlice();
     const ask = () => tokens.authenticate(get(), 'Bearer', text);
     await ask();

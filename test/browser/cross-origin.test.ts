@@ -66,14 +66,17 @@ describeWithTool(chromium, 'a page of another origin, in Chromium', (path) => {
     return presignUrl({ ...asked, ...signed });
   }
 
-  it('uploads by a presigned URL after its preflight, and reads what the rule exposes', async () => {
+  it('uploads by a presigned URL after its preflight, and reads what is exposed', async () => {
     const headers = { 'x-amz-meta-colour': 'green' };
     const told = await page.run(
       `const put = await fetch(given.put, {
-         method: 'PUT', body: 'from a page', headers: { ...given.headers, 'content-type': 'text/x' },
+         method: 'PUT',
+         body: 'from a page',
+         headers: { ...given.headers, 'content-type': 'text/x' },
        });
        const get = await fetch(given.get);
-       const seen = (one) => [one.status, one.headers.get('etag'), one.headers.get('x-amz-request-id')];
+       const seen = ({ status, headers }) =>
+         [status, headers.get('etag'), headers.get('x-amz-request-id')];
        return { put: seen(put), get: seen(get), text: await get.text() };`,
       { headers, put: presign('PUT', 'k', headers), get: presign('GET', 'k') },
     );
@@ -96,7 +99,8 @@ describeWithTool(chromium, 'a page of another origin, in Chromium', (path) => {
     await client.send(new PutObjectCommand({ Bucket, Key: 'kept', Body: 'kept' }));
     const script = `const outcomes = {};
       for (const [name, url, init] of given.asks) {
-        outcomes[name] = await fetch(url, init).then((answer) => answer.status, (error) => error.name);
+        outcomes[name] = await fetch(url, init)
+          .then((answer) => answer.status, (error) => error.name);
       }
       return outcomes;`;
     const put = { method: 'PUT', body: 'x' };

@@ -42,7 +42,8 @@ const hostile = `<!doctype html><title>hostile</title><body><script type="text/j
       return seen.ran === true ? 'it ran' : 'it did not run';
     }),
   });
-  run().then((told) => parent.postMessage(told, '*'), (error) => parent.postMessage(String(error), '*'));
+  const tell = (told) => parent.postMessage(told, '*');
+  run().then(tell, (error) => tell(String(error)));
 </script>`;
 
 interface Served {

@@ -15,7 +15,7 @@ async function addExtent(store: number, state: number, changedMs: number): Promi
   await db.tx.run(sql, store, state, changedMs);
 }
 
-test('extents that wait are counted by store and state, and the oldest tells since when', async () => {
+test('extents that wait are counted by store and state, and the oldest tells when', async () => {
   for (const [store, state, at] of [
     ...[
       [1, 2, 30],

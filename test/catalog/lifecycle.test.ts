@@ -188,7 +188,7 @@ describe('a thousand rules', () => {
     expect(reads).toBe(1);
   });
 
-  it('count the newer versions of a noncurrent one once, by the rule that keeps fewest', async () => {
+  it('count the newer versions of a noncurrent one once, by the strictest rule', async () => {
     const many = Array.from({ length: 1000 }, (_, i) => ({
       noncurrent: { days: 1, newerVersions: i === 700 ? 3 : 50 },
     }));

@@ -127,7 +127,7 @@ describe('a bucket with versioning', () => {
     expect(await refusal({ kind: 'deleteBucket', bucketId: 1 })).toBe('BucketNotEmpty');
   });
 
-  it('makes the newest of those that are left current when the current one is deleted', async () => {
+  it('makes the newest of those that are left current when that is deleted', async () => {
     await setVersioning('Enabled');
     const [first, second, third] = [await put(), await put(), await put()];
     await commit(deletion(second));
@@ -287,7 +287,7 @@ describe('a locked version', () => {
     expect(await refusal(deletion())).toBe('it went through');
   });
 
-  it('has its retention lengthened, and shortened only where it is governance and bypassed', async () => {
+  it('has its retention lengthened, and shortened only where governance is bypassed', async () => {
     const [governed, complied] = [await put(), await put()];
     const until = (untilMs: number, mode: 'GOVERNANCE' | 'COMPLIANCE') => ({
       retention: { mode, untilMs },
@@ -394,7 +394,8 @@ describe('a row that was moved behind the ledger’s back', () => {
   const find = (versionId?: string) => findNamed(catalog(), bucket, { key: 'k', versionId });
 
   it('is refused as the current one when it was noncurrent', async () => {
-    fixture.edit(`DELETE FROM versions; INSERT INTO versions SELECT ${shared} FROM noncurrent_versions;
+    fixture.edit(`DELETE FROM versions;
+      INSERT INTO versions SELECT ${shared} FROM noncurrent_versions;
       DELETE FROM noncurrent_versions`);
     await expect(find()).rejects.toThrow(IntegrityError);
   });

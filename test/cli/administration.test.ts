@@ -108,7 +108,7 @@ test("an admin works in its tenant and finds nothing of others'", async () => {
   }
 });
 
-test('calls are charged to nobody, and records tell of them, made by whom and refused or not', async () => {
+test('calls are charged to nobody, and recorded with who made them, refused or not', async () => {
   await json(['tenant', 'create', 'dune']);
   const member = await enroll('dune/member');
   expect((await place.run(['tenant', 'list'], member)).stderr).toContain('AccessDenied');

@@ -223,7 +223,7 @@ describe('bursar backup', () => {
 });
 
 describe('bursar restore', () => {
-  it('puts local objects, who there is and the log back, with keys that a passphrase seals', async () => {
+  it('puts local objects, identities and the log back, with keys under a passphrase', async () => {
     const sealed = at('sealed');
     writeFileSync(at('passphrase'), 'correct horse battery\n');
     writeFileSync(at('wrong'), 'incorrect horse battery\n');

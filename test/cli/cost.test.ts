@@ -80,7 +80,7 @@ beforeAll(async () => {
 afterAll(() => place.remove());
 
 describe('what was paid', () => {
-  test("is the sum of the records' costs, and what accounts have spent, to the picodollar", async () => {
+  test("is the sum of the records' costs and what accounts spent, to the picodollar", async () => {
     // Reads are recorded soon after them, and storage is charged each hour, maybe in the midst of
     // this.
     const before = new Date(Date.now() + 100).toISOString();
@@ -123,7 +123,7 @@ describe('what was paid', () => {
     expect(firstOf(await costs('--from', today)).total).toBe(firstOf(await costs()).total);
   });
 
-  test('is beside what it would cost by each book, class and cache, with what was assumed', async () => {
+  test('is beside what it is by each book, class and cache, with what is assumed', async () => {
     const { cases, notes } = await costs('--book', 's3-2007', 'free', '--cache-hits', '0', '80%');
     expect(cases.map(({ name }) => name)).toEqual([
       'as charged',
@@ -220,7 +220,7 @@ describe('what a workload costs', () => {
 });
 
 describe("the studies' examples", () => {
-  test("have the papers' figures beside ours, and all that is assumed, without a gateway", async () => {
+  test("have the papers' figures beside ours, and what is assumed, without a gateway", async () => {
     const dzero = await place.run(['cost', 'example', 'dzero']);
     expect(dzero.code).toBe(0);
     expect(dzero.stdout).toMatch(/^storage +691,200\.00 +691,200\.00 +0\.00 +0\.00%$/m);

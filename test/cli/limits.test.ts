@@ -70,8 +70,9 @@ async function limitsOf(name = account): Promise<Record<string, unknown> | null>
 describe('bursar limit', () => {
   test('set says what is left of all limits, in the words of people', async () => {
     const text = await run(
-      `limit set ${account} --spend month=12.50 --egress day=50GiB,month=1TiB --requests hour=1000 ` +
-        '--ingress 2GB --stored-bytes 1TiB --stored-objects 10 --rate requests=500,bytes=10MiB',
+      `limit set ${account} --spend month=12.50 --egress day=50GiB,month=1TiB --requests ` +
+        'hour=1000 --ingress 2GB --stored-bytes 1TiB --stored-objects 10 --rate ' +
+        'requests=500,bytes=10MiB',
     );
     const lines = text.trimEnd().split('\n');
     expect(lines[0]).toMatch(/^ACCOUNT +METER +WINDOW +LIMIT +USED +LOST +RESERVED +LEFT +RESETS$/);
@@ -92,7 +93,7 @@ describe('bursar limit', () => {
     });
   });
 
-  test('set leaves what it does not name, --only leaves nothing else, none takes away', async () => {
+  test('set leaves what it does not name, --only nothing else, and none takes away', async () => {
     await run(`limit set ${account} --only --requests hour=900,day=9000 --spend 5`);
     await run(`limit set ${account} --requests hour=800 --egress 1MiB`);
     expect(await limitsOf()).toEqual({
@@ -153,7 +154,7 @@ describe('bursar limit', () => {
 });
 
 describe('a limit', () => {
-  test('holds from the next request on, and says when it was lowered below what is used', async () => {
+  test('holds from the next request on, and says when it is below what is used', async () => {
     await run(`limit set ${account} --only --egress 1GiB`);
     expect(await read(3)).toEqual([200, 200, 200]);
     await sleep(100);
@@ -180,7 +181,8 @@ describe('a limit', () => {
   test('of a token is set when it is made, shown in the list, and survives a restart', async () => {
     await run(`limit remove ${account}`);
     const line =
-      'token create --bearer --scope storage.read:/raw --requests 3 --spend 1 --rate requests=9 --json';
+      'token create --bearer --scope storage.read:/raw --requests 3 --spend 1 --rate ' +
+      'requests=9 --json';
     const { token, jti } = JSON.parse(await run(line, asAlice()));
     const bear = async () =>
       (await fetch(`${served.endpoint}/raw/a`, { headers: { authorization: `Bearer ${token}` } }))
@@ -201,7 +203,7 @@ describe('a limit', () => {
     expect(await run(`limit show token:${jti}`, asAlice())).toMatch(/requests +total +3 +3 /);
   });
 
-  test('counts what was set aside when the gateway was killed, until that is reconciled', async () => {
+  test('counts what was set aside when the gateway was killed, until reconciled', async () => {
     await run(`limit set ${account} --only --requests 1000`);
     expect(await read(3)).toEqual([200, 200, 200]);
     await served.stop('SIGKILL');
@@ -217,7 +219,7 @@ describe('a limit', () => {
     expect(Number(after.left)).toBe(Number(before.left) + Number(before.lost));
   });
 
-  test('that was answered is there after kill -9; one that was not is there or it is not', async () => {
+  test('that was answered is there after kill -9; one that was not may be', async () => {
     const account = 'tenant:cms';
     for (const [round, delayMs] of killsAfterMs.entries()) {
       const before = await limitsOf(account);

@@ -96,7 +96,7 @@ describe('the keys of the log', () => {
     expect((await place.run(['log', 'revoke-key', 'ffffffff'])).code).toBe(1);
   });
 
-  test('of a file that is torn or lost leave the gateway unstarted, and say what is wrong', async () => {
+  test('of a file that is torn or lost stop the start, and say what is wrong', async () => {
     expect(await served.stop()).toBe(0);
     const whole = readFileSync(keyFile());
     writeFileSync(keyFile(), whole.subarray(0, whole.length / 2));
@@ -106,7 +106,7 @@ describe('the keys of the log', () => {
     expect(await signers()).toHaveLength(1);
   });
 
-  test('sign for one process on a folder alone: another is refused, and changes nothing', async () => {
+  test('sign for one process on a folder: another is refused, and changes nothing', async () => {
     const before = readFileSync(keyFile());
     await expect(place.serve()).rejects.toThrow('is in use by another bursar process');
     expect(readFileSync(keyFile())).toEqual(before);

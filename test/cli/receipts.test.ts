@@ -50,7 +50,7 @@ const [at0, at1, at2] = [0, 1, 2].map((place) => () => String(indexes[place])) a
 ];
 
 describe('bursar receipt get', () => {
-  it('prints a receipt, or writes it to a file, that verifies by what bursar log key prints', async () => {
+  it('prints or writes a receipt that verifies by what bursar log key prints', async () => {
     const printed = await run('receipt', 'get', at0());
     expect(printed).toMatchObject({ code: 0, stderr: '' });
     const file = join(place.folder, 'a.tlog-proof');

@@ -120,7 +120,7 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
       served = await serve(...storeFlags);
     });
 
-    test('says in its log and its health what the store can do, and to nobody where it is', async () => {
+    test('says in its log and health what the store can do, to nobody where it is', async () => {
       expect(served.stderr()).toMatch(
         /^bursar: store s3 is ready: write, proof, read, range, list, condition, race, delete \(s3:\/\/backend\/prefix at http:\S+\)$/m,
       );
@@ -216,7 +216,7 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
       expect(await served.stop()).toBe(0);
     });
 
-    test('starts while its server is down, serves the others, and finds it when it is back', async () => {
+    test('starts while its server is down, serves others, and finds it later', async () => {
       await backend.kill();
       served = await serve(...storeFlags);
       expect(served.stderr()).toMatch(/^bursar: store s3 is not available: /m);
@@ -247,7 +247,7 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
       ]);
     });
 
-    test('without its configuration leaves its buckets alone, and has them again with it', async () => {
+    test('without its configuration leaves its buckets alone, with it has them again', async () => {
       await send(targetOf(served), {
         method: 'PATCH',
         path: '/_/v1/tenants/default',

@@ -97,7 +97,7 @@ test('a token of the gateway reads its prefix, is seen in use, and ends at once'
   expect(await run('token list --all', alice)).toContain('REVOKED');
 });
 
-test('a key of one’s own makes tokens offline, others shrink them, and all end with it', async () => {
+test('a key of one’s own makes tokens offline, others shrink them, all end with it', async () => {
   await run('key new --out alice.jwk');
   await run('key new --out job.jwk');
   const enrolled = await run('key enroll cms/alice --key alice.jwk --json', alice);

@@ -1,4 +1,4 @@
-// Usage as people read it: how near limits are and when they are reached, by day, action and class,
+// Usage as people read it: how near its limits are, and until when, by day, action and class,
 // what alarms are told, and that all of it is what the records say. BURSAR_FULL=1 kills the gateway
 // more often while it adds up.
 import { execFileSync } from 'node:child_process';
@@ -82,7 +82,7 @@ const fail = (line: string, environment?: Environment): Promise<Outcome> =>
   place.run(line.split(' '), environment);
 
 describe('usage', () => {
-  test('of an account says what is used, how near each limit is, and when it is reached', async () => {
+  test('of an account says what is used, how near its limits are, and until when', async () => {
     const set = 'limit set principal:cms/alice --spend month=1.00 --requests day=20';
     await run(`${set} --stored-bytes 100KiB`);
     const usage = await json('usage principal:cms/alice', as('cms/alice'));
@@ -256,7 +256,7 @@ describe('alarms', () => {
     expect(metrics).not.toMatch(/^bursar_(budget_alarms|quota_refusals)_total.*(cms|alice|raw)/m);
   });
 
-  test('that the webhook did not take are told after the gateway was killed, as the same', async () => {
+  test('that the webhook did not take are told after a kill, as the same', async () => {
     const before = messages.length;
     status = 500;
     const { requests } = await json('usage bucket:cms/raw');
@@ -275,7 +275,7 @@ describe('alarms', () => {
     );
   });
 
-  test("are the operator's to hear for all, an admin's for its tenant, and no member's", async () => {
+  test("are the operator's to hear for all, an admin's for its tenant, no member's", async () => {
     const url = 'https://hooks.example.org/';
     for (const line of [`alarm set ${url}`, 'alarm show', 'alarm remove']) {
       expect((await fail(line, as('cms/boss'))).stderr).toContain('AccessDenied');

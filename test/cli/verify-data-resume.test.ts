@@ -162,7 +162,7 @@ describe('a slice', () => {
     return JSON.parse(answer.body.toString());
   }
 
-  it('ends with the chunk that reaches its bytes, and the next goes on with the one behind', async () => {
+  it('ends with the chunk that reaches its bytes, and the next goes on behind it', async () => {
     let cursor: string | undefined;
     let [slices, bytes] = [0, 0];
     do {

@@ -125,7 +125,7 @@ describe('of locks', () => {
   const remove = (client: S3Client, path: string, id: string, headers = {}) =>
     send(client, 'DELETE', path, { query: [['versionId', id]], headers });
 
-  it('tells of versions that were ended or unlocked by rows from before they were locked', async () => {
+  it('tells of versions ended or unlocked by rows from before they were locked', async () => {
     takeCopy();
     const ids = new Map<string, string>();
     const idOf = (name: string) => ids.get(name) ?? '';
@@ -284,7 +284,8 @@ describe('of who there is, what they may and how much', () => {
         "UPDATE issuers SET url = 'https://mallory.example.org'",
         "UPDATE tenants SET record_reads = 'aggregate' WHERE name = 'cms'",
         "INSERT INTO tenants (name, created_ms) VALUES ('over', 1)",
-        "UPDATE quota_accounts SET limits = replace(limits, '12.5', '99') WHERE account = 'tenant:cms'",
+        "UPDATE quota_accounts SET limits = replace(limits, '12.5', '99') WHERE account = " +
+          "'tenant:cms'",
         'UPDATE quota_accounts SET limits = \'{"requests":{"day":9}}\' WHERE account LIKE \'%bob\'',
       ]) {
         expect(await catalog.run(sql), sql).toBeGreaterThan(0);

@@ -142,9 +142,11 @@ describe('of what was altered', () => {
     for (const sql of [
       "UPDATE quota_accounts SET used_spend = '0' WHERE account = 'tenant:default'",
       "UPDATE quota_accounts SET used_stored_bytes = 1 WHERE account = 'bucket:default/data'",
-      "UPDATE quota_windows SET used_spend = '7' WHERE window = 'month' AND account = 'tenant:default'",
+      "UPDATE quota_windows SET used_spend = '7' WHERE window = 'month' AND account = " +
+        "'tenant:default'",
       "DELETE FROM quota_accounts WHERE account = 'principal:default/admin'",
-      "UPDATE usage_days SET requests = requests + 1 WHERE account = 'principal:default/admin' AND action = 's3:GetObject'",
+      'UPDATE usage_days SET requests = requests + 1 WHERE account = ' +
+        "'principal:default/admin' AND action = 's3:GetObject'",
       "DELETE FROM usage_days WHERE account = 'bucket:default/data' AND action = 's3:PutObject'",
       "UPDATE uploads SET initiator = 'default/mallory' WHERE completed IS NULL",
       'DELETE FROM parts WHERE number = 1',

@@ -292,7 +292,7 @@ describe('bursar verify deep', () => {
     });
   });
 
-  it('names a noncurrent version that was deleted outright, and one that no record made', async () => {
+  it('names a noncurrent version deleted outright, and one that no record made', async () => {
     const gone = await findAltered((catalog) =>
       catalog.run("DELETE FROM noncurrent_versions WHERE version_id IS NULL AND key = 'key'"),
     );

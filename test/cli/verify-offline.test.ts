@@ -95,7 +95,7 @@ describe('bursar verify receipt', () => {
     });
   });
 
-  it('fails with one line for what proves nothing, and with another code when asked wrongly', async () => {
+  it('fails in one line where nothing is proven, with another code if asked wrongly', async () => {
     const altered = await change('five', 'altered', (text) => text.replace('index 5', 'index 4'));
     const found = await verify('receipt', altered, '--key', 'log.key');
     expect(found).toMatchObject({ code: 1, stdout: '' });
@@ -123,7 +123,7 @@ describe('bursar verify receipt', () => {
 });
 
 describe('bursar verify log', () => {
-  it('verifies a log over HTTP and as files, and keeps its checkpoint only when told to', async () => {
+  it('verifies a log over HTTP and as files, keeps its checkpoint only when told to', async () => {
     const before = readdirSync(place.folder);
     const found = await verify('log', log, '--key', 'log.key');
     expect(found).toMatchObject({ code: 0, stderr: '' });

@@ -127,7 +127,7 @@ describe('wrapped keys', () => {
     await expect(open()).rejects.toThrow('epoch 2 in');
   });
 
-  it('are not followed by a plain one, which somebody without the service may have put there', async () => {
+  it('are not followed by a plain one, which others may have put there', async () => {
     await open(flipping);
     const { version, keys } = JSON.parse(readFileSync(path, 'utf8'));
     const createdAt = new Date().toISOString();

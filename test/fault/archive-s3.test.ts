@@ -176,7 +176,8 @@ describeWithTool(versitygw, 'records in an S3 store', (path) => {
     const pack = await findPack();
     // With what the server keeps in its attributes.
     renameSync(pack, `${pack}.aside`);
-    const missing = `The pack of records 0 to 4095 has lost its extent ${basename(pack)} in store s3.`;
+    const extent = basename(pack);
+    const missing = `The pack of records 0 to 4095 has lost its extent ${extent} in store s3.`;
     for (const path of ['/_/v1/receipts/1300', '/_/v1/tenants/default/bundle/2048']) {
       const { status, text } = await get(path);
       expect([status, JSON.parse(text)]).toMatchObject([

@@ -125,7 +125,7 @@ describeWithTool(compiler, 'a clock that steps', (cc) => {
     expect(records.at(-1)?.change).toMatchObject({ stepMs: expect.any(Number) });
   });
 
-  it('that is set back afterwards leaves records in order, and limits hold from now on', async () => {
+  it('that is set back later leaves records in order, and limits hold from now on', async () => {
     await useUp();
     await gateway.stop();
     step(0);

@@ -112,8 +112,8 @@ describe(`a gateway killed ${killsMin} times while rules end what is due (seed $
   });
 
   it('counts as stored exactly what is left', async () => {
-    const sql = `SELECT used_stored_objects AS objects, used_stored_bytes AS bytes FROM quota_accounts
-      WHERE account = 'bucket:default/plain'`;
+    const sql = `SELECT used_stored_objects AS objects, used_stored_bytes AS bytes
+      FROM quota_accounts WHERE account = 'bucket:default/plain'`;
     expect(await read(sql)).toEqual([{ objects: 0, bytes: 0 }]);
     const kept = await read<{ n: number; bytes: number }>(
       'SELECT count(*) AS n, sum(size) AS bytes FROM noncurrent_versions WHERE is_marker = 0',

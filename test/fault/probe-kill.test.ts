@@ -20,7 +20,8 @@ const appending = `
   import { writeSync } from 'node:fs';
   import { SampleLog } from ${JSON.stringify(log)};
   const [dir, begin] = process.argv.slice(1);
-  const log = await SampleLog.open(dir, { name: 'probe', segmentBytesMax: 4096, segmentsMax: 10000 });
+  const options = { name: 'probe', segmentBytesMax: 4096, segmentsMax: 10000 };
+  const log = await SampleLog.open(dir, options);
   let next = Number(begin);
   const append = async () => {
     for (;;) {

@@ -79,7 +79,7 @@ describeWithTool(versitygw, 'a gateway on two stores', (path) => {
     await copyInto('hot', 'cold', 'journal');
   }
 
-  it('is not rebuilt in part where one is away, is another place, or has lost its journal', async () => {
+  it('is not rebuilt in part where one is away, another, or has lost its journal', async () => {
     await crash();
     const stored = listStored();
     const expectRefused = async (reason: RegExp) => {
@@ -117,7 +117,7 @@ describeWithTool(versitygw, 'a gateway on two stores', (path) => {
     expect(await look()).toEqual(before);
   });
 
-  it('has a bucket where it was made last, though it was deleted elsewhere while that store was away', async () => {
+  it('has a bucket where it was made last, though deleted while that store was away', async () => {
     await send('PUT', '/moved', { headers: { 'x-bursar-store': 'cold' } });
     await send('PUT', '/moved/a', { body: Buffer.alloc(100_000, 'a') });
     await send('DELETE', '/moved/a');

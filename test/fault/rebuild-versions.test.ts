@@ -164,7 +164,7 @@ describeWithTool(versitygw, 'versions of a gateway that lost its database', (pat
       expect([...listed.objects.keys()]).toEqual(['key']);
     }
 
-    it('are as locked as they were, and those written at once before the end are all there', async () => {
+    it('are as locked as they were, and those written just before the end are there', async () => {
       await ask('PUT', '/locked');
       await setVersioning('/locked', 'Enabled');
       const until = new Date(Date.now() + 86_400_000_000).toISOString();

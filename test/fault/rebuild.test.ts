@@ -380,7 +380,7 @@ describeWithTool(versitygw, 'a rebuild', (path) => {
       }
     }, 120_000);
 
-    it('reports an object whose extent is gone, restores others, and discards nothing', async () => {
+    it('reports an object whose extent is gone, restores others, discards nothing', async () => {
       const extents = () => rig.storedObjects('extents/').map(({ name }) => name);
       await put('kept', 1);
       const others = extents();

@@ -126,7 +126,7 @@ describeWithTool(versitygw, 'a store that refuses the credentials of its gateway
       (name) => String(name).length > 30,
     );
 
-  it('is not ready, damages nothing, and serves again with those that its file has then', async () => {
+  it('is not ready, damages nothing, and serves again with those of its file', async () => {
     admin('delete-user', '--access', 'first');
     await expectAnswers({
       'GET /data/kept': 503,

@@ -108,7 +108,7 @@ describeWithTool(versitygw, 'a data folder whose identities changed after its ba
     expect(deep.code, deep.stderr + deep.stdout).toBe(0);
   });
 
-  it('keeps the secrets of access keys that the backup has, and takes those that journals tell', async () => {
+  it('keeps secrets of access keys of the backup, and takes those of journals', async () => {
     await rig.serve([...listen, '--journal-with-keys']);
     const old = await admin.newKey('cms', 'alice');
     await vi.waitFor(async () => {

@@ -59,7 +59,7 @@ describeWithTool(versitygw, 'a data folder with two S3 stores', (path) => {
     expect(await statusOf('/cold/before')).toBe(404);
   });
 
-  it('is served without one that was left as it is, and has it when it is restored here', async () => {
+  it('is served without one that was left, and has it when it is restored here', async () => {
     expect((await rig.backUp(place)).code).toBe(0);
     await put(rig.client, '/cold/later', 3);
     await rig.kill();
@@ -84,7 +84,7 @@ describeWithTool(versitygw, 'a data folder with two S3 stores', (path) => {
     for (const name of names) await put(rig.client, `/${name}/again`, 5);
   });
 
-  it('lets what nothing names be swept, though something is lost, only when it is told to', async () => {
+  it('lets what nothing names be swept, where something is lost, only when told to', async () => {
     expect((await rig.backUp(place)).code).toBe(0);
     await put(rig.client, '/hot/newest', 6);
     await ask(rig.client, 'DELETE', '/hot/nothing');

@@ -57,7 +57,7 @@ describeWithTool(versitygw, 'a data folder that was lost after its backup', (pat
     expect(served.stderr).toContain('a restore to');
   });
 
-  it('is restored with all that its S3 store was given since, also when that is killed before', async () => {
+  it('is restored with all that its S3 store was given since, also after a kill', async () => {
     for (const step of [
       'putting the database back',
       'comparing versions',
@@ -94,7 +94,7 @@ describeWithTool(versitygw, 'a data folder that was lost after its backup', (pat
     await ask(rig.client, 'GET', `/_/v1/receipts/${index}`);
   });
 
-  it('has receipts of before that verify, and records that tell the same as the catalog', async () => {
+  it('has receipts that still verify, and records that tell the same as the catalog', async () => {
     const flags = ['verify', 'receipt', receipt, '--key', join(folder, 'log.key')];
     const verified = await rig.runPlain(flags);
     expect(verified.code, verified.stderr + verified.stdout).toBe(0);

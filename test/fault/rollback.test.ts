@@ -283,7 +283,7 @@ describeWithTool(versitygw, 'something older that is put back', (path) => {
       expect(found, told).toEqual(expected);
     });
 
-    it('is served again, with what its store was given since, once the operator has decided', async () => {
+    it('is served again, with what its store was given since, once that is decided', async () => {
       const isOlder =
         /are refused: the database is an older copy: store s3: .* \(bursar restore --here\)/;
       older.bringNowBack();

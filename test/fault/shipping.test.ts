@@ -125,7 +125,7 @@ describeWithTool(versitygw, 'a gateway that ships its changes', (path) => {
     await rig.serve(shippingFlags(rig));
   });
 
-  it('loses no write that an S3 store has, and of reads the records of seconds, with its machine', async () => {
+  it('loses no write that an S3 store has, and records of reads of seconds', async () => {
     await prepare(rig.client);
     const load = new Load(rig.client);
     const reads = new Reads(rig.client);
@@ -158,7 +158,7 @@ describeWithTool(versitygw, 'a gateway that ships its changes', (path) => {
     expect(safe.filter((id) => !recorded.has(id))).toEqual([]);
   });
 
-  it('is restored with what local buckets were told, and with bytes of large objects as of the backup', async () => {
+  it('is restored with what local buckets were told, and bytes as of the backup', async () => {
     const large = (seed: number) => ({ body: seededBytes(seed, 200_000) });
     const tagged = { headers: { 'x-amz-tagging': 'when=before' } };
     const enabled = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';

@@ -51,7 +51,7 @@ describeWithTool(versitygw, 'a standby', (path) => {
   describe('of a gateway whose machine dies', () => {
     const pair = setUpPair(path);
 
-    it('follows, is killed while it does, and has all that was acknowledged when it is promoted', async () => {
+    it('follows, is killed meanwhile, and promoted has all that was acknowledged', async () => {
       const { rig, standby } = pair;
       await prepare(rig.client);
       await native(rig.client, 'POST', '/tenants', { name: 'cms' });

@@ -94,7 +94,7 @@ describeWithTool(versitygw, 'the place of a store', (path) => {
     expect((await rig.run(['store', 'adopt', 's3'])).stdout).toContain('nothing was changed');
   });
 
-  it('that is another’s is adopted by nobody, and one without the data only on demand', async () => {
+  it('that is another’s is adopted by nobody, one without the data only on demand', async () => {
     await rig.stopGateway();
     renameSync(rig.pathOf(''), join(away, 'store'));
     const refused = await rig.run(['store', 'adopt', 's3']);

@@ -118,7 +118,7 @@ describe('a noncurrent version', { timeout: timeoutMs }, () => {
     await expectText('newest');
   });
 
-  it('is refused as the current one that it was before, while it is kept as noncurrent', async () => {
+  it('is refused as the current one that it was, while it is kept as noncurrent', async () => {
     await put('older');
     await catalog.run('CREATE TEMP TABLE old AS SELECT * FROM versions WHERE key = ?', key);
     await put('newer');
@@ -207,8 +207,9 @@ describe('a version that ended', { timeout: timeoutMs }, () => {
     key = `key-${keys++}`;
     // The sweeper takes what ends within its interval; a row of another's name is put besides.
     await catalog.run(
-      `INSERT INTO ended_versions SELECT bucket_id, '${key}', seq, version_id, is_marker, size, etag,
-         sha256, class, owner, created_ms, manifest, attributes, epoch, manifest_mac, row_mac, billed,
+      `INSERT INTO ended_versions
+         SELECT bucket_id, '${key}', seq, version_id, is_marker, size, etag, sha256, class, owner,
+         created_ms, manifest, attributes, epoch, manifest_mac, row_mac, billed,
          NULL, NULL FROM versions WHERE key = ?`,
       prey,
     );

@@ -157,7 +157,7 @@ describe('a manifest', () => {
     expect(attempt(() => openManifest(sealer, `${id.slice(0, -1)}e`, sealed))).toBeNull();
   });
 
-  it('has keys that open with their passphrase, for their backup, as they were sealed alone', () => {
+  it('has keys that open only with their passphrase, for their backup, as sealed', () => {
     const keys = sealKeys('{"keys":[]}', 'correct horse battery', id);
     if (keys.form !== 'scrypt') throw new Error('they are sealed otherwise');
     expect(openKeys(keys, 'correct horse battery', id)).toBe('{"keys":[]}');

@@ -116,7 +116,7 @@ describe('CORS rules', () => {
     fuzzTimeoutMs,
   );
 
-  it('have at most 100 allowed headers with a star in their middle, but for those of before', () => {
+  it('have at most 100 allowed headers with a star inside, but for those of before', () => {
     const of = (count: number): CorsRule[] => [
       {
         allowedHeaders: Array.from({ length: count }, (_, i) => `a${i}-*-z`),

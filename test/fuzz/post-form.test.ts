@@ -69,7 +69,9 @@ function bodyOf({ fields, filename, file }: Form, boundary: string): Buffer {
     ([name, value]) =>
       `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
   );
-  const head = `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="${filename}"\r\n\r\n`;
+  const head =
+    `--${boundary}\r\nContent-Disposition: form-data; name="file"; ` +
+    `filename="${filename}"\r\n\r\n`;
   return Buffer.concat([
     Buffer.from(heads.join('') + head),
     file,

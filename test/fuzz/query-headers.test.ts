@@ -101,7 +101,7 @@ it(
 const noHeaders =
   /^x-amz-(abort-(date|rule-id)|access-point-alias|algorithm|bucket-region|copy-source-version-id|credential|date|delete-marker|expiration|mp-parts-count|region-set|request-id|security-token|signature|tagging-count|trailer-signature|version-id|.*-)$|^x-bursar-(budget|receipt|untold)$/;
 
-it('each header of Amazon’s and of Bursar’s that the gateway reads counts in the query, too', () => {
+it('each header of Amazon’s and Bursar’s that the gateway reads counts in queries', () => {
   const sources = ['src/gateway', 'src/authz'].flatMap((folder) => listFiles(folder));
   const read = sources.flatMap((path) =>
     Array.from(

@@ -179,7 +179,7 @@ describe('a request for several things', () => {
     await end();
   });
 
-  it('copies only what it may read, to where it may write; each source by its one name', async () => {
+  it('copies only what it may read, to where it may write; a source by its one name', async () => {
     await ask(bob, 'PUT', '/bobs');
     const copy = (source: string) =>
       ask(bob, 'PUT', '/bobs/copy', { headers: { 'x-amz-copy-source': source } });
@@ -347,7 +347,7 @@ describe('without credentials', () => {
     expect(outcome(await askOpenly('PUT', '/mine'))).toEqual(denied);
   });
 
-  it('what everybody may read is read, by the names that a host and a path have for it', async () => {
+  it('what everybody may read is read, by its names in hosts and paths', async () => {
     await setPolicy({ Action: 's3:GetObject', Resource: 'arn:aws:s3:::raw/2026/*' });
     expect((await askOpenly('GET', '/cms:raw/2026/a')).text).toBe('2026/a');
     const headers = { host: 'raw.cms.s3.example.test' };
@@ -416,7 +416,7 @@ describe('a bucket of another tenant', () => {
     }
   });
 
-  it('is reached by its full name and by a mount, in paths, hosts, listings and copies', async () => {
+  it('is reached by its full name and a mount, in paths, hosts, listings and copies', async () => {
     const end = await grant({ subjects: ['tenant:dune'], actions: ['s3:GetObject'] });
     const mount = { bucketTenant: 'cms', bucket: 'raw' };
     await callNative(duke, 'PUT', '/_/v1/tenants/dune/mounts/cms-raw', mount);
@@ -454,7 +454,7 @@ describe('ListBuckets', () => {
   });
 });
 
-it('who copied an object reads the copy while they could write there and may read its source', async () => {
+it('who copied an object reads it while they could write there and read its source', async () => {
   const takeBack = await grant({ subjects: ['principal:dune/eve'], actions: ['s3:PutObject'] });
   expect((await ask(eve, 'PUT', '/eves')).status).toBe(200);
   expect((await ask(eve, 'PUT', '/eves/k', { body: 'mine' })).status).toBe(200);

@@ -9,8 +9,8 @@ const everybody = 'http://acs.amazonaws.com/groups/global/AllUsers';
 const known = 'http://acs.amazonaws.com/groups/global/AuthenticatedUsers';
 
 const grant = (grantee: string, permission = 'FULL_CONTROL') =>
-  `<Grant><Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="x">${grantee}</Grantee>` +
-  `<Permission>${permission}</Permission></Grant>`;
+  `<Grant><Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" ` +
+  `xsi:type="x">${grantee}</Grantee><Permission>${permission}</Permission></Grant>`;
 const id = (text: string) => `<ID>${text}</ID><DisplayName>somebody</DisplayName>`;
 const uri = (text: string) => `<URI>${text}</URI>`;
 const documentOf = (...grants: string[]) =>

@@ -66,7 +66,8 @@ async function edit(sql: string, ...values: SqlValue[]): Promise<void> {
   expect(changes).toBeGreaterThan(0);
 }
 
-const otherKey = `UPDATE records SET record = replace(record, '"key":"k', '"key":"q') WHERE idx = ?`;
+const otherKey =
+  `UPDATE records SET record = replace(record, '"key":"k', '"key":"q') WHERE idx = ` + '?';
 
 async function search(who: Target, query: Record<string, string> = {}) {
   const all = Object.entries({ limit: '1000', ...query });

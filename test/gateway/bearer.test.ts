@@ -158,7 +158,7 @@ describe('a bearer token', () => {
     refused(await sendProved(token, asked, { kind: 'dpop' }), 401, 'InvalidProof', 'Key');
   });
 
-  test('of the gateway verifies with its published keys, before and after these rotate', async () => {
+  test('of the gateway verifies with its published keys, also after these rotate', async () => {
     const wanted = { scope: 'storage.read:/raw/2026', maxDepth: 0 };
     const made = await callNative(alice, 'POST', '/_/v1/tokens', wanted);
     const metadata = await fetch(`${target.endpoint}/.well-known/openid-configuration`);

@@ -34,7 +34,8 @@ while count < wanted:
     count += len(s.recv(min(1024, wanted - count)))
 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
 s.close()
-print(count, [l.split(b': ')[1].decode() for l in top.split(b'\\r\\n') if l.startswith(b'x-amz-request-id')][0])
+lines = top.split(b'\\r\\n')
+print(count, [l.split(b': ')[1].decode() for l in lines if l.startswith(b'x-amz-request-id')][0])
 `;
 
 const run = promisify(execFile);

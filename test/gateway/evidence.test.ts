@@ -178,7 +178,7 @@ test('the enrolment that evidence names has the key, and the signature of its ho
   });
 });
 
-test('of many objects that are deleted at once the first record has it, and all name it', async () => {
+test('of many objects deleted at once the first record has it, and all name it', async () => {
   const keys = ['m1', 'm2', 'm3'];
   for (const key of keys) await prove({ method: 'PUT', path: `/raw/${key}`, body: key });
   const objects = keys.map((key) => `<Object><Key>${key}</Key></Object>`).join('');
@@ -233,7 +233,7 @@ test('who trades a token for temporary keys with a proof has signed that', async
   expect(evidence).toMatchObject({ state: 'proven', verified: { kind: 'http-signature' } });
 });
 
-test('who has an object copied to others learns that, and not where to: that is signed for the copy', async () => {
+test('who has an object copied learns that, not where to, which is signed', async () => {
   await callNative(target, 'POST', '/_/v1/tenants', { name: 'lender' });
   const keys = await newPrincipal(target, { tenant: 'lender', name: 'owner', role: 'admin' });
   const owner = as(target, keys);

@@ -89,7 +89,7 @@ describe('a served gateway', () => {
     await gateway.stop();
   });
 
-  it('says that nothing can be written while the ledger hangs, and is well again after', async () => {
+  it('says that nothing can be written while the ledger hangs, and is well after', async () => {
     const gateway = await startServedGateway();
     expect(await statuses(gateway)).toEqual([200, 200, 200]);
     const path = join(gateway.dataDir, 'bursar.db');
@@ -105,7 +105,7 @@ describe('a served gateway', () => {
     await gateway.stop();
   });
 
-  it('tells balancers that it stops before it does, and serves those who come meanwhile', async () => {
+  it('tells balancers that it stops before it does, and serves who comes meanwhile', async () => {
     const gateway = await startServedGateway({ args: ['--drain', '8s'] });
     const client = new S3Client(gateway);
     expect((await client.send('PUT', '/bucket')).status).toBe(200);

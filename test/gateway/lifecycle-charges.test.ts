@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway?.stop());
 
-it('an object that a rule ends before its time is charged to its owner, though no limit is left', async () => {
+it('an object that a rule ends early is charged to its owner, whatever limits say', async () => {
   await gateway.send('PUT', '/aged');
   const body = Buffer.from(
     '<LifecycleConfiguration><Rule><Filter/><Status>Enabled</Status>' +

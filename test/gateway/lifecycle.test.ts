@@ -102,7 +102,7 @@ function describeRules(name: string, serve: () => Promise<Served>): void {
       });
     });
 
-    it('objects with versioning come under a marker, and only older versions go for good', async () => {
+    it('objects with versioning get a marker, and only older versions go for good', async () => {
       await make('versioned', 'Enabled');
       for (const body of ['1', '2']) await put('versioned', 'a', body);
       await setRules('versioned', { ...enabled, ID: 'r', Expiration: { Days: 1 } });

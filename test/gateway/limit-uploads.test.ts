@@ -130,7 +130,7 @@ describe('with a limit on what comes in', () => {
     expect(await usedBytes()).toBe(before);
   });
 
-  it('frames that are much larger than what they carry are stopped where they were let in', async () => {
+  it('frames much larger than what they carry are stopped where they were let in', async () => {
     // 100,000 bytes are declared, which fit; in frames of one byte they are 600,000.
     const { status, code } = await uploadFrames('tiny', 100_000, tinyFrames(100_000));
     expect([status, code]).toEqual([403, 'QuotaExceeded']);

@@ -88,7 +88,9 @@ it('says of what was refused which version it was asked of', async () => {
 it('says what a bucket was told', async () => {
   const rule =
     '<Rule><DefaultRetention><Mode>COMPLIANCE</Mode><Years>1</Years></DefaultRetention></Rule>';
-  const body = `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>${rule}</ObjectLockConfiguration>`;
+  const body =
+    '<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>' +
+    `${rule}</ObjectLockConfiguration>`;
   const DefaultRetention = { Mode: 'COMPLIANCE', Years: 1 };
   expect(await recordOf(put('/logged', 'object-lock', body))).toMatchObject({
     change: { objectLock: { ObjectLockEnabled: 'Enabled', Rule: { DefaultRetention } } },

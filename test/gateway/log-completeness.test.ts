@@ -266,7 +266,7 @@ describe('S3', () => {
     await expectRecords(calls);
   });
 
-  it('leaves a record of what is no operation of its own, and of a list with one that is denied', async () => {
+  it('leaves a record of what is no operation of its own, and of denied lists', async () => {
     await send(alice, { method: 'PUT', path: '/raw' });
     await send(alice, { method: 'PUT', path: '/raw/a/1', body: 'x' });
     await callNative(target, 'PUT', '/_/v1/tenants/cms/grants/some', {

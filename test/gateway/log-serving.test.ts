@@ -121,7 +121,7 @@ describe('a tile', () => {
 });
 
 describe('the keys', () => {
-  it('are among those that the gateway publishes as JWKs, and say that they are of the log', async () => {
+  it('are among those that the gateway publishes as JWKs, said to be of the log', async () => {
     const { text } = await exchange(target, 'GET', '/.well-known/jwks.json');
     const { keys } = JSON.parse(text) as { keys: Record<string, string>[] };
     const { origin } = await readHead();
@@ -178,7 +178,7 @@ describe('reading the log', () => {
     }
   });
 
-  it('is always answered while hundreds ask at once for parts of tiles: with them, or to slow down', async () => {
+  it('is always answered while hundreds ask for parts of tiles, or told to slow down', async () => {
     const paths = Array.from({ length: 255 }, (_, i) => `tile/entries/000.p/${i + 1}`);
     const answers = await Promise.all([...paths, ...paths].map((path) => ask(path)));
     const statuses = new Set(answers.map(({ status }) => status));

@@ -107,7 +107,7 @@ describe('tiles for everybody', () => {
     expect((await tiles.open(tile(1, 44), false)).body).toHaveLength(44 * 32);
   });
 
-  it('of each width are the beginning of the wider ones, before and after they are full', async () => {
+  it('of each width are the beginning of the wider ones, also once they are full', async () => {
     const { body: full } = await open().open(tile(0, 256), false);
     for (const width of [1, 2, 100, 255]) {
       const { body } = await open({ signed: width }).open(tile(0, width), false);
@@ -140,7 +140,7 @@ describe('what strangers cost', () => {
     expect(count()).toBe(1);
   });
 
-  it('is bounded: of too many at once the first are served, the others told to slow down', async () => {
+  it('is bounded: of too many at once the first are served, others told to slow down', async () => {
     const tiles = open({ waitingMax: 5 });
     const widths = Array.from({ length: 20 }, (_, i) => i + 1);
     const outcomes = await Promise.allSettled(

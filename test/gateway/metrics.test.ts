@@ -136,7 +136,7 @@ test('the stages of each operation add up to the durations of its requests', asy
   );
 });
 
-test('what is refused, and what nobody sent, counts by its status, without size and store', async () => {
+test('what is refused, or nobody sent, counts by its status, without size and store', async () => {
   const stranger = as(target, { ...alice.keys, secretAccessKey: 'none-that-anybody-has' });
   const growth = await growthOf(async () => {
     expect((await get('/hidden-bucket/none')).status).toBe(404);
@@ -190,7 +190,7 @@ test('with the token, tenants are named, and what they store is not', async () =
   expect(text).not.toMatch(/hidden-bucket|hidden-person(?!")/);
 });
 
-test('credentials that are not the token are refused, not answered as if there were none', async () => {
+test('credentials that are not the token are refused, not taken for none', async () => {
   const wrong = [
     `Bearer ${token}x`,
     `Bearer ${token.slice(1)}`,
@@ -228,7 +228,7 @@ function keyOf({ name, labels }: { name: string; labels: Record<string, string> 
   return `${name} ${JSON.stringify(labels)}`;
 }
 
-test('the documentation lists all metrics, with their types and labels, and no others', async () => {
+test('the documentation lists just these metrics, with their types and labels', async () => {
   const documented = readDocumented();
   const families = await read();
   expect([...families.keys()].sort()).toEqual([...documented.keys()].sort());

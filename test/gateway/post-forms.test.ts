@@ -103,7 +103,7 @@ test('a token that bounds objects bounds the file of a form, to the byte', async
   expect(await refusalOf(head)).toMatchObject({ status: 404 });
 });
 
-test('a form is charged for what it moved and stored, and refused where a limit leaves less', async () => {
+test('a form is charged for what it moved and stored, or refused by a limit', async () => {
   const before = patternOf(100_000);
   const body = formBody([['key', 'k']], { content: before });
   const made = await post(target.keys, 'charged', before);

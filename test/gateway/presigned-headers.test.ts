@@ -77,7 +77,7 @@ describe('a URL by the AWS SDK for JavaScript', () => {
   const sign = (command: object, signer = client): Promise<string> =>
     getSignedUrl(signer, command as never, { expiresIn: 60 });
 
-  it('gives an object the metadata, tags, class and owner’s safeguard that were signed', async () => {
+  it('gives an object the metadata, tags, class and expected owner that were signed', async () => {
     const Key = newName('k');
     const url = await sign(
       new PutObjectCommand({
@@ -164,7 +164,9 @@ describe('a URL by the AWS SDK for JavaScript', () => {
   it('sends a document with its checksum', async () => {
     const Tagging = { TagSet: [{ Key: 'a', Value: 'b' }] };
     const url = await sign(new PutObjectTaggingCommand({ Bucket, Key: 'there', Tagging }));
-    const document = `<?xml version="1.0" encoding="UTF-8"?><Tagging xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>`;
+    const document =
+      '<?xml version="1.0" encoding="UTF-8"?><Tagging ' +
+      'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>';
     const wrong = await use(url, 'PUT', document.replace('>b<', '>c<'));
     expect([wrong.status, wrong.code]).toEqual([400, 'BadDigest']);
     expect((await use(url, 'PUT', document)).status).toBe(200);

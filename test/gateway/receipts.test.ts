@@ -284,7 +284,7 @@ describe('a token', () => {
   const bear = (token: string, method: string, path: string, body?: string): Promise<Answer> =>
     exchange(target, method, path, { authorization: `Bearer ${token}` }, body);
 
-  it('gets receipts of what was done with it, and not of what its principal did besides', async () => {
+  it('gets receipts of what was done with it, not of what its principal did besides', async () => {
     const [one, other] = [await scoped('/raw/2026'), await scoped('/raw/2026')];
     const done = await bear(one.token, 'PUT', '/raw/2026/b', 'with a token');
     expect(done.status).toBe(200);
@@ -297,7 +297,7 @@ describe('a token', () => {
     proven(await receiptOf(person('cms/alice'), String(done.headers['x-bursar-receipt'])));
   });
 
-  it('that keys with a policy were made of gives these receipts of what they did, and no others', async () => {
+  it('that keys with a policy were made of gives receipts of what these did alone', async () => {
     const { token } = await scoped('/raw/2026');
     const Statement = [{ Effect: 'Allow', Action: 's3:*', Resource: 'arn:aws:s3:::raw/2026/c*' }];
     const form = new URLSearchParams({
@@ -347,7 +347,7 @@ describe('a token', () => {
 });
 
 describe('a share link', () => {
-  it('that is used leaves records in the name of who made it, of what it does not open too', async () => {
+  it('that is used leaves records in its maker’s name, of what it does not open too', async () => {
     const alice = person('cms/alice');
     const body = { bucket: 'raw', key: '2026/a', expiresIn: 3600 };
     const { url, id } = await callNative(alice, 'POST', '/_/v1/shares', body);
@@ -435,7 +435,7 @@ describe('a copy', () => {
     await send(as(target, friend), { method: 'PUT', path: '/mine' });
   });
 
-  it("names its source, and the source's tenant has a record that its object was read", async () => {
+  it('names its source, whose tenant has a record that its object was read', async () => {
     const copy = await send(as(target, friend), {
       method: 'PUT',
       path: '/mine/copy',

@@ -171,7 +171,7 @@ describe('strict', () => {
     ).not.toHaveProperty('x-bursar-receipt');
   });
 
-  test('a read whose last byte a client has is recorded, though the gateway is killed then', async () => {
+  test('a read whose last byte a client has is recorded, though a kill follows', async () => {
     const asked = [
       { method: 'GET', path: '/strict/small' },
       { method: 'GET', path: '/strict/large' },
@@ -200,7 +200,7 @@ describe('strict', () => {
 });
 
 describe('aggregate', () => {
-  test('reads by anybody are one record a minute, also after a kill; those of others are not', async () => {
+  test('reads by anybody are one record a minute, also after a kill; others are not', async () => {
     const asked = 7;
     for (let i = 0; i < asked; i++) {
       expect((await exchange(target, 'GET', '/open/small')).status).toBe(200);

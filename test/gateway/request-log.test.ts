@@ -186,9 +186,10 @@ describe('the log of a gateway', () => {
     expect(gateway.output()).not.toMatch(/Warning/);
   });
 
-  it('answers what is no HTTP after what came before it, and for the request whose body it is', async () => {
+  it('answers what is no HTTP after what came before, or for its request', async () => {
     const post = (path: string, type: string) =>
-      `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: ${type}\r\ntransfer-encoding: chunked\r\n\r\n`;
+      `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: ` +
+      `${type}\r\ntransfer-encoding: chunked\r\n\r\n`;
     const put = { method: 'PUT', path: '/logged/key', body: 'content' };
     for (const [sent, text, statuses] of [
       [signedHead(target, put, ['content-length: 7']), 'contentGARBAGE\r\n', [200, 400]],
@@ -287,7 +288,7 @@ describe('a log that nobody reads', () => {
     rmSync(dataDir, { recursive: true });
   });
 
-  it('takes no more than its bound, counts what it drops, and goes on when it is read', async () => {
+  it('takes no more than its bound, counts what it drops, goes on when it is read', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'bursar-log-'));
     const fifo = join(folder, 'fifo');
     execFileSync('mkfifo', [fifo]);
@@ -320,7 +321,7 @@ describe('a log that nobody reads', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('at the end of the process takes lines as far as they go, with no hole between them', async () => {
+  it('at the end of the process takes lines as far as they go, without a hole', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'bursar-log-'));
     const [fifo, copy] = [join(folder, 'fifo'), join(folder, 'copy')];
     execFileSync('mkfifo', [fifo]);
@@ -342,7 +343,7 @@ describe('a log that nobody reads', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('at the end of the process begins a line behind one that may have been cut short', async () => {
+  it('at the end of the process begins a line behind one that may be cut short', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'bursar-log-'));
     const fifo = join(folder, 'fifo');
     execFileSync('mkfifo', [fifo]);

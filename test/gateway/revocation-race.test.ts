@@ -121,7 +121,7 @@ it('of very many writes that are open none is finished, and all of somebody else
   expect(puts.filter(({ index, status }) => index > off && status === 200)).toEqual([]);
 }, 300_000);
 
-it('of changes that take rights to one bucket at once all are made, beside other writes to it', async () => {
+it('of changes that take rights to one bucket at once all are made, beside writes', async () => {
   const path = '/contended';
   const owner = as(target, await newPrincipal(target, { name: 'contender' }));
   expect((await send(owner, { method: 'PUT', path })).status).toBe(200);

@@ -69,7 +69,7 @@ async function newReader(at: Target): Promise<{ name: string; reader: Target }> 
   return { name, reader: as(at, await newPrincipal(at, { name, role: 'admin' })) };
 }
 
-it('are cut when their principal is switched off; the record has what was sent, and why', async () => {
+it('are cut when their principal is switched off, as the record says', async () => {
   const { name, reader } = await newReader(target);
   const other = await newReader(target);
   const [cut, free] = [await beginAs(reader), await beginAs(other.reader)];

@@ -131,7 +131,7 @@ describe('a link to an object', () => {
     expect(await stateOf(link)).toMatchObject({ downloads: 100 });
   });
 
-  it('is recorded and charged in the name of who made it, with its id and what proves it', async () => {
+  it('is recorded and charged in its maker’s name, with its id and what proves it', async () => {
     await put(alice, '/raw/recorded', 'twelve bytes');
     const link = await share(alice, 'recorded');
     const egress = async (): Promise<number> => {

@@ -84,7 +84,7 @@ describe('an object', () => {
     expect(await billedOf('sizes')).toBe(0n);
   });
 
-  it('that is deleted early costs its owner the rest, and nobody is asked whether it may', async () => {
+  it('that is deleted early costs its owner the rest, whatever limits say', async () => {
     await makeBucket('early');
     await put('/early/object');
     const bornMs = await createdMs('object');

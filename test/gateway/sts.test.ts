@@ -126,7 +126,7 @@ function refused(answer: Answer, status: number, code: string): void {
 }
 
 describe('temporary keys', () => {
-  test('are given in the words of AWS, and read, create and list what the token covers', async () => {
+  test('are given in the words of AWS, read, write and list what the token covers', async () => {
     const { token, id } = issue();
     const answer = await trade(token);
     expect(answer.headers['content-type']).toBe('text/xml');

@@ -193,7 +193,7 @@ describe('witnesses', () => {
     expect(head.noteFor(0)?.note).not.toContain('w.test/1');
   });
 
-  it('are told what they have not seen, with a proof that it follows from what they have', async () => {
+  it('are told what they have not seen, with a proof that it follows', async () => {
     head.receive(await noteOf(300));
     const witness = await play('w.test/1', (request, response) => {
       witness.behaviour = cosigning('w.test/1');
@@ -285,7 +285,7 @@ describe('witnesses', () => {
     expect(head.noteFor(0)).toBeNull();
   });
 
-  it('that have cosigned what is not in the database any more end the signing at once', async () => {
+  it('that have cosigned what is in the database no more end the signing at once', async () => {
     const { key } = (await play('w.test/1', () => {})).signer;
     await noteCosigned(database.tx, `${key.name}+${key.id}`, await noteOf(300));
     head.receive(await noteOf(299));

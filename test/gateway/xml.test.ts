@@ -49,7 +49,8 @@ describe('a document written', () => {
 describe('a document read', () => {
   it('gives names without prefixes, text in one piece, and children in order', () => {
     const node = read(
-      '<?xml version="1.0"?><s:R xmlns:s="u"><!-- c --><A> x<![CDATA[<y>]]>&amp;&#122;</A><?p i?><s:B/></s:R>',
+      '<?xml version="1.0"?><s:R xmlns:s="u"><!-- c --><A> ' +
+        'x<![CDATA[<y>]]>&amp;&#122;</A><?p i?><s:B/></s:R>',
     );
     expect(node.children).toEqual([
       { name: 'A', text: ' x<y>&z', children: [] },

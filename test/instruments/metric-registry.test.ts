@@ -109,7 +109,7 @@ test('names are as they are promised, and unique', () => {
   expect(() => registry.gauge({ ...measure, name: 'bursar_tries' })).toThrow('bursar_tries');
 });
 
-test('thousands of readers at a time have few texts made, each after its reader asked', async () => {
+test('thousands of readers have few texts made, each after its reader asked', async () => {
   let made = 0;
   const paced = new Paced(async () => {
     const began = ++made;

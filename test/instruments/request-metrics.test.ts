@@ -57,7 +57,7 @@ test('everybody is told the same requests as the operator, and no tenant', async
   expect((await registry.read('everybody')).toString()).not.toMatch(/tenant=|cms|atlas/);
 });
 
-test('a thousand tenants, and names that nobody knows, make no more series than promised', async () => {
+test('a thousand tenants and unknown names make no more series than promised', async () => {
   for (let i = 0; i < 1000; i++) end({ tenant: `tenant-${i}`, bucket: `bucket-${i}` });
   // One that is really called so is not told from the others.
   end({ tenant: 'other' });
@@ -75,7 +75,7 @@ test('a thousand tenants, and names that nobody knows, make no more series than 
   expect(seriesIn(await read())).toBe(seriesIn(full));
 });
 
-test('strangers who are refused for tenants that are none take no place of those that are', async () => {
+test('strangers who are refused for tenants that are none take no tenant’s place', async () => {
   for (let i = 0; i < 1000; i++) end({ tenant: `none-${i}`, status: 403, error: 'AccessDenied' });
   end({ tenant: 'cms' });
   expect(labelValues(await read(), 'bursar_requests_total', 'tenant')).toEqual(['cms', 'other']);

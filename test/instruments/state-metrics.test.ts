@@ -78,7 +78,7 @@ describe('stores', () => {
 });
 
 describe('a backlog', () => {
-  it('is as old as its oldest work, of no age when there is none, and of none that nobody knows', async () => {
+  it('is as old as its oldest work, and of no age when there is none or nobody knows', async () => {
     const registry = new MetricRegistry();
     const backlogs: Backlog[] = [
       { store: 'far', work: 'journal', count: 2, oldestMs: Date.now() - 60_000 },

@@ -161,7 +161,7 @@ describeWithTool(versitygw, 'a request that is traced', (path) => {
     expect(contextsOf('GET')).toEqual(tries.map(contextOf));
   });
 
-  it('is not recorded when its client does not want it, and goes on to the store all the same', async () => {
+  it('is not recorded when its client does not want it, yet goes on to the store', async () => {
     const unwanted = begin('00');
     const wanted = begin();
     for (const { traceparent } of [unwanted, wanted]) {

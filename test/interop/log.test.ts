@@ -289,7 +289,7 @@ describeWithTool(goVerifiers, 'verifiers in Go', (program) => {
     expect(await verifyLog(folderSource(dir), given)).toMatchObject({ ok: false });
   });
 
-  it('refuse a log that was rewritten and signed anew, where an old checkpoint is at hand', async () => {
+  it('refuse a log that was rewritten and signed anew, by an old checkpoint', async () => {
     const [dir, before] = [join(scratch, 'rewritten'), join(scratch, 'before')];
     const signer = signerOf('log.example/rewritten');
     const entries = entriesOf(600);

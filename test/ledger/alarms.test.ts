@@ -29,7 +29,7 @@ async function records(): Promise<{ action: string; index: number }[]> {
 }
 
 describe('an alarm', () => {
-  it('has a record of its own behind those of its batch, and is told once they are durable', async () => {
+  it('has its own record behind those of its batch, told once they are durable', async () => {
     await limit('bucket:one/data', 4);
     const answers = await putAll('a', 'b', 'c');
     const last = Math.max(...answers.map(({ index }) => index ?? 0));
@@ -64,7 +64,7 @@ describe('an alarm', () => {
     expect(indexes).toEqual(indexes.map((_, i) => i));
   });
 
-  it('waits over restarts until somebody was told, and is then forgotten; its record stays', async () => {
+  it('waits over restarts until somebody was told; then only its record stays', async () => {
     await limit('tenant:one', 2);
     await limit('principal:one/alice', 4);
     await putAll('a', 'b');

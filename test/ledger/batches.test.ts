@@ -41,7 +41,7 @@ describe('a batch', () => {
     });
   });
 
-  it('charges nothing for a write that is refused since the object that is there is damaged', async () => {
+  it('charges nothing for a write that is refused by a damaged object', async () => {
     await fixture.ledger.commit(putOf('k'));
     fixture.edit("UPDATE versions SET etag = 'another'");
     const before = await readUsage(fixture.read, 'bucket:one/data');
@@ -56,7 +56,7 @@ describe('a batch', () => {
     expect(row?.record).not.toContain('"cost"');
   });
 
-  it('with a request that fails by a bug fails that one alone, and counts nothing of it', async () => {
+  it('with a request that fails by a bug fails that alone, and counts nothing of it', async () => {
     const taken = newExtentId();
     const commits = Array.from({ length: 20 }, (_, i) =>
       // The second use of an extent's id is a bug that the database finds.
@@ -203,7 +203,7 @@ describe('a ledger that cannot go on', () => {
 });
 
 describe('the log', () => {
-  it('goes on where it was after the gateway was stopped, and its time never goes back', async () => {
+  it('goes on where it was after the gateway stopped, and its time never goes back', async () => {
     await fixture.ledger.commit(putOf('before'));
     await fixture.reopen();
     const answer = await fixture.ledger.commit(putOf('after'));

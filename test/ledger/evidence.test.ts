@@ -42,7 +42,7 @@ test('of a write, of a refused one, and of a read that waits for company', async
   expect(await named()).toEqual(await kept());
 });
 
-test('of a commit that fails by a bug there is neither, and others of its batch have theirs', async () => {
+test('of a commit that fails by a bug there is neither; others have theirs', async () => {
   const broken = proven(putOf('a'));
   const change = { ...broken.change, object: null } as unknown as Commit['change'];
   const answers = await Promise.all([

@@ -56,7 +56,7 @@ it('what a run took and never wrote is condemned with its other intents', async 
   expect(left).toEqual([]);
 });
 
-it('a ledger that cannot declare refuses who waits, and is asked again by who comes later', async () => {
+it('a ledger that cannot declare refuses who waits, and is asked again later', async () => {
   let isFull = true;
   let declarations = 0;
   const pool = new IntentPool({

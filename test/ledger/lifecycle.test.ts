@@ -97,7 +97,7 @@ async function stored(): Promise<{ bytes: number; objects: number } | undefined>
 }
 
 describe('what is due', () => {
-  it('ends with a record in the name of the owner, and is not counted as stored any more', async () => {
+  it('ends with a record in the owner’s name, and is not counted as stored any more', async () => {
     const seq = await put('a');
     await setRules({ id: 'old things', expiration: past });
     expect(await endDue([{ key: 'a', seq }])).toBe(1);
@@ -175,7 +175,7 @@ describe('what is due', () => {
 });
 
 describe('in a bucket with versioning', () => {
-  it('an object goes under a marker, then for good, and then the marker, until nothing is left', async () => {
+  it('an object goes under a marker, then for good, then the marker goes, too', async () => {
     await setVersioning('Enabled');
     const seq = await put('a');
     await setRules({ expiration: { days: 1 }, noncurrent: { days: 1 } });
@@ -201,7 +201,7 @@ describe('in a bucket with versioning', () => {
     await commit({ kind: 'deleteBucket', bucketId: 1 });
   });
 
-  it('a marker that is alone goes at once where a rule says so, and one that is not stays', async () => {
+  it('a marker that is alone goes at once where a rule says so, others stay', async () => {
     await setVersioning('Enabled');
     await put('hidden');
     for (const key of ['alone', 'hidden']) await fixture.ledger.commit(deleteOf(key));
@@ -211,7 +211,7 @@ describe('in a bucket with versioning', () => {
     expect(await keysOf('versions')).toEqual(['hidden (marker)']);
   });
 
-  it('that is suspended an object goes under the null marker, and the null version for good', async () => {
+  it('suspended an object goes under the null marker, the null version for good', async () => {
     await put('a');
     await setVersioning('Enabled');
     await setVersioning('Suspended');

@@ -102,7 +102,7 @@ async function say(appendMs: number, openMs: number): Promise<void> {
   const each = (bytes: number) => (bytes / recordsMax).toFixed(1);
   console.info(
     `${recordsMax} records: the last ${batch} appended in ${appendMs.toFixed(0)} ms, opened in ` +
-      `${openMs.toFixed(0)} ms; each takes ${each(statSync(path).size)} bytes in the database, of ` +
-      `which its commitment 32, its salt 16, the tree above it ${each(tiles?.bytes ?? 0)}`,
+      `${openMs.toFixed(0)} ms; each takes ${each(statSync(path).size)} bytes in the database, ` +
+      `of which its commitment 32, its salt 16, the tree above it ${each(tiles?.bytes ?? 0)}`,
   );
 }

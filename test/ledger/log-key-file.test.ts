@@ -40,7 +40,7 @@ async function rotate(file: LogKeyFile, retireMs: number): Promise<void> {
 }
 
 describe('the file of log keys', () => {
-  it('is made at the first start, for its owner alone, with the origin of the instance', async () => {
+  it('is made at the first start, for its owner alone, with the instance’s origin', async () => {
     const file = await begin();
     expect(statSync(path).mode & 0o777).toBe(0o600);
     const [row] = await fixture.read.all<{ instance: string }>('SELECT instance FROM gateway');
@@ -112,7 +112,7 @@ describe('the file of log keys', () => {
     await expect(open()).rejects.toThrow('chmod 600');
   });
 
-  it('keeps the key of before for the overlap, and drops it with the next rotation after that', async () => {
+  it('keeps the last key for the overlap, and drops it with the next rotation', async () => {
     const file = await begin();
     const [first] = idsOf(file);
     await rotate(file, Date.now() + 3_600_000);

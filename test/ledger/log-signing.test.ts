@@ -64,7 +64,7 @@ describe('a batch', () => {
     }
   });
 
-  it('of which one request fails by a bug leaves tree, records and notes of the others', async () => {
+  it('of which a request fails by a bug leaves tree, records and notes of the others', async () => {
     const key = newKey();
     await fixture.ledger.signLog([key]);
     const taken = newExtentId();

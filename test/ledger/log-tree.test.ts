@@ -169,7 +169,7 @@ describe('a record', () => {
     expect(await readLogSize(db.tx)).toBe(0);
   });
 
-  it('names its tenant by the same pseudonym for ever, which nothing tells but the table', async () => {
+  it('names its tenant by one pseudonym for ever, which nothing tells but the table', async () => {
     await commit(1, 'one');
     await commit(1, 'two');
     const names = [await readPseudonym(db.tx, 'one'), await readPseudonym(db.tx, 'two')];

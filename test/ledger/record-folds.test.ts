@@ -95,7 +95,7 @@ test('are one record with the sum of all, when their minute is over', async () =
   );
 });
 
-test('cost each account what they would have cost with a record each, to the picodollar', async () => {
+test('cost each account what they would with a record each, to the picodollar', async () => {
   const accounts = [
     'bucket:one/data',
     'principal:one/alice',
@@ -139,7 +139,7 @@ describe('have a record of their own', () => {
   });
 });
 
-test('name sixteen of the addresses that they came from, and count the reads from others', async () => {
+test('name sixteen addresses that they came from, and count the reads from others', async () => {
   const from = (host: number) => ({ source: `192.0.2.${host}` });
   const hosts = Array.from({ length: 20 }, (_, host) => from(host));
   await fold([...hosts, from(3), from(19)]);
@@ -149,7 +149,7 @@ test('name sixteen of the addresses that they came from, and count the reads fro
   expect(found?.record).toMatchObject({ reads: 22, otherReads: 5, source: '192.0.2.0' });
 });
 
-test('are recorded at the next start, when the gateway stops before their minute is over', async () => {
+test('are recorded at the next start, when the gateway stops within their minute', async () => {
   await fold([{}, {}]);
   await fixture.reopen();
   await fold([{}]);

@@ -50,7 +50,7 @@ function requestOf(
   return { ...commit, record: { ...commit.record, tenant, principal, bucketTenant, bucket } };
 }
 
-it('a commit is outdated by what concerns it and came after its decision, and by nothing else', () => {
+it('a commit is outdated only by what concerns it and came after its decision', () => {
   const seed = Date.now() % 2 ** 31;
   const random = seededRandom(seed);
   const rights = new RightsEpoch();

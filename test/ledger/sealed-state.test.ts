@@ -227,7 +227,8 @@ describe('a database that somebody else writes to', () => {
     );
     await register('far', 's3://c at https://s3.example.org');
     editor.exec(`UPDATE stores SET number = 9 WHERE name = 'far';
-      UPDATE stores SET number = 2 WHERE name = 'near'; UPDATE stores SET number = 3 WHERE name = 'far'`);
+      UPDATE stores SET number = 2 WHERE name = 'near';
+      UPDATE stores SET number = 3 WHERE name = 'far'`);
     await fixture.reopen();
     expect((await found()).length).toBe(2);
   });

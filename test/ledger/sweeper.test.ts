@@ -163,7 +163,7 @@ describe('a sweep', () => {
     expect([removed, await extents()]).toEqual([hex(id), []]);
   });
 
-  it('goes on with the others when the store does not let go of one, and comes back to it', async () => {
+  it('goes on with others when the store keeps one, and comes back to it', async () => {
     const locked = await putStored('locked', 2);
     const others = [await putStored('b', 2), await putStored('c', 2)];
     for (const key of ['locked', 'b', 'c']) await fixture.ledger.commit(deleteOf(key));
@@ -207,7 +207,7 @@ describe('a sweep', () => {
     expect(await extents()).toEqual([]);
   });
 
-  it('removes nothing from a store whose journal is not this database’s, or is behind', async () => {
+  it('removes nothing from a store whose journal is another’s, or is behind', async () => {
     untold.add(2);
     const far = await putStored('far', 2);
     const near = await putStored('near', 3);

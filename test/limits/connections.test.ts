@@ -169,7 +169,7 @@ describe.skipIf(!isLinux)('a gateway behind a proxy that it trusts', () => {
     await gateway.stop();
   });
 
-  it('lets the proxy have all of its connections, and closes the longest idle for others', async () => {
+  it('lets the proxy have all its connections, and closes the longest idle', async () => {
     const proxied = await openMany('127.0.0.2', connectionsMax - 1);
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(countOpen(proxied)).toBe(connectionsMax - 1);

@@ -15,7 +15,7 @@ async function makeFullPool(slots: number): Promise<{ pool: BufferPool; held: Ch
   return { pool, held };
 }
 
-it('calls back the oldest loan for a stream that has waited, and only as many as are wanted', async () => {
+it('calls back the oldest loan for a stream that waits, and no more than are wanted', async () => {
   const { pool, held } = await makeFullPool(3);
   const recalled: number[] = [];
   for (const buffer of held) {

@@ -114,7 +114,7 @@ describe('a tenant whose budget clients have set aside who vanish', () => {
     },
   );
 
-  it('can download again once stalled downloads are cut, and pays what was sent of them', async () => {
+  it('can download again once stalled downloads are cut, and pays what was sent', async () => {
     const before = (await lab.rows()).get(account)?.used.egressBytes ?? 0n;
     await leave('egressBytes', 5.2 * downloadBytes);
     const head = raw.head('GET', '/raw/big');

@@ -188,7 +188,7 @@ describe('a gateway that cuts clients after two seconds', () => {
     await useAsOthersDo();
   });
 
-  it('stops hashing what is to be copied when the client has left, and copies nothing', async () => {
+  it('stops hashing what is to be copied when the client leaves, and copies nothing', async () => {
     const before = readBytes(pid);
     const socket = raw.connect();
     const head = raw.head('PUT', '/slow/left', {
@@ -267,7 +267,7 @@ describe('a gateway with few chunk buffers', () => {
   beforeAll(() => serve(['--stall-timeout', '60s', '--buffer-memory', '16MiB'], 1 * MiB));
   afterAll(stop);
 
-  it(`lets another tenant write and read while ${stalling} uploads stall, and these go on`, async () => {
+  it(`lets another tenant write and read while ${stalling} uploads stall`, async () => {
     const bob = new S3Client(await addMember(client, gateway.endpoint, 'atlas', 'bob'));
     await bob.send('PUT', '/bobs');
     const sizeBytes = 300 * KiB;

@@ -77,7 +77,7 @@ describeWithTool(versitygw, `a gateway with an S3 store and room for ${room}`, (
     for (const socket of sockets) socket.destroy();
   });
 
-  it('lets others read and write while uploads that have sent much stand still, and nearly all of these go on', async () => {
+  it('lets others read and write while uploads stand still, which nearly all go on', async () => {
     const sizeBytes = uploadBytes;
     let goOn: () => void = () => {};
     const pause = new Promise<void>((resolve) => {
@@ -112,7 +112,7 @@ describeWithTool(versitygw, `a gateway with an S3 store and room for ${room}`, (
     }
   });
 
-  it('gives everything back when clients leave in the middle, and keeps nothing of theirs', async () => {
+  it('gives all back when clients leave in the middle, and keeps nothing of theirs', async () => {
     const before = openFiles(pid);
     for (let round = 0; round < rounds; round++) {
       const sockets = Array.from({ length: leaving }, () => raw.connect());

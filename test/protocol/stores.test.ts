@@ -307,7 +307,7 @@ describeWithTool(versitygw, 'a gateway with several stores', (path) => {
       expect(head.Metadata).toEqual({ to: 'it' });
     });
 
-    it('is held to its conditions before and after, and leaves nothing when they fail', async () => {
+    it('is held to its conditions before and after, and else leaves nothing', async () => {
       const Body = patternOf(300_000, 9);
       await client.send(new PutObjectCommand({ Bucket: source, Key: 'held', Body }));
       await client.send(new PutObjectCommand({ Bucket: destination, Key: 'held', Body: 'x' }));
@@ -393,7 +393,7 @@ describeWithTool(versitygw, 'a gateway with several stores', (path) => {
     });
   });
 
-  it('many copies at once, with less memory than they could use, all end, whole or refused', async () => {
+  it('many copies at once, with little memory, all end, whole or refused', async () => {
     const [source, destination] = [await bucketIn('near'), await bucketIn('far')];
     const Body = patternOf(8 * 1024 * 1024, 14);
     await client.send(new PutObjectCommand({ Bucket: source, Key: 'k', Body }));

@@ -39,7 +39,7 @@ async function listAll(filter: AccountFilter, isLimited: boolean): Promise<strin
 }
 
 describe('a list of accounts', () => {
-  it('has those of a tenant and none of another whose name is like it, however it is paged', async () => {
+  it('has those of a tenant, none of another of a like name, however it is paged', async () => {
     for (const tenant of tenants) expect(await listAll({ tenant }, false)).toEqual(namesIn(tenant));
   });
 

@@ -16,7 +16,7 @@ it('bills requests by their price, and nothing for what is free', () => {
   expect(priceUse(book, { ...use, frees: 1_000_000 }, before)).toBe(0n);
 });
 
-it('bills what the store sends to the gateway by the tier of the month, and nothing that it gets', () => {
+it('bills what the store sends by the tier of the month, and nothing that it gets', () => {
   expect(priceUse(book, { ...use, sentBytes: 50 * TB }, before)).toBe(0n);
   expect(priceUse(book, { ...use, receivedBytes: 101 * GB }, before)).toBe(usd(0.09));
   const late = { ingressBytes: 0, egressBytes: 60 * TB };

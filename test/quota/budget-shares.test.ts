@@ -92,7 +92,7 @@ describe('shares of budgets', () => {
     expect(first).toMatchObject({ account: 'tenant:last', ratio: 0.9 });
   });
 
-  it('of one tenant, however many, hide neither what others use nor that they are near', async () => {
+  it('of one tenant, however many, do not hide what others use or are near to', async () => {
     for (let i = 0; i < 500; i++) await use(nameOf(i), { requests: { total: 1 } }, 2);
     await use('tenant:last', { requests: { total: 10 } }, 9);
     await book.flush();

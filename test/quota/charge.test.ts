@@ -46,7 +46,7 @@ async function counters(): Promise<Record<string, object>> {
 }
 
 describe('a charge', () => {
-  it('is the requester’s, the tenant’s, the bucket’s and its owner’s, each once; storage is not the requester’s', async () => {
+  it('is of requester, tenant, bucket and its owner, once; storage not of requester', async () => {
     expect(await charge({ bucket: raw })).toBe(BigInt(spend));
     await billing.flush();
     expect(await counters()).toEqual({
@@ -124,7 +124,7 @@ describe('a charge', () => {
 });
 
 describe('the counters of a tenant', () => {
-  it('are its own, its principals’ and its buckets’, and none of a tenant of a longer name', async () => {
+  it('are its own, its principals’ and its buckets’, not those of a longer name', async () => {
     for (const tenant of ['cms', 'cms-2', 'cmsx', 'cm']) {
       const bucket = { tenant, name: 'raw', owner: 'alice' };
       await charge({ tenant, bucket, tokens: [{ name: 'token:cms', expiresAtMs: 1 }] });

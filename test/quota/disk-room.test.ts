@@ -85,7 +85,7 @@ describe('room for a body', () => {
     open('cms/alice', 10);
   });
 
-  it('goes to a tenant that has less, and the body that was promised it goes on by what comes', () => {
+  it('goes to a tenant that has less; the body that it was promised goes on', () => {
     const { disk, room, open } = makeDisk(100);
     const slow = Array.from({ length: 10 }, (_, i) => open(`evil/mallory${i}`, 10));
     const other = open('atlas/bob', 50);

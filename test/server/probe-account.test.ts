@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { ProbeAccount, type ProbeAccountOptions } from '#bursar/server/probe-account.js';
 
-it('has the limit of the setting at a start, and after that what administrators make of it', async () => {
+it('has the limit of the setting at a start, and then what administrators set', async () => {
   const changes: unknown[] = [];
   const directory = {
     readPrincipal: async () => ({ kind: 'robot', role: 'member' }),

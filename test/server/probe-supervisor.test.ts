@@ -46,7 +46,7 @@ afterAll(() => {
 });
 
 describe('the probe’s process', () => {
-  it('waits while the gateway is busy, is begun again when it dies, and ends when told to', async () => {
+  it('waits while the gateway is busy, begins again when it dies, ends when told to', async () => {
     let underWay = 5;
     const samples: Sample[] = [];
     const problems: string[] = [];

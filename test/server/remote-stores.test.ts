@@ -292,7 +292,7 @@ describe('the owner of a prefix', () => {
     expect(other.drivers.map((driver) => driver.isClosed)).toEqual([true]);
   });
 
-  test('that had the same keys is told apart, as it may be one whose database is lost', async () => {
+  test('that had the same keys is told apart: it may be one whose database is lost', async () => {
     await folder.start({ cold: 's3://cold' });
     const heir = new Folder(1);
     expect(await refusalOf(heir.start({ cold: 's3://cold' }))).toMatch(
@@ -377,7 +377,7 @@ describe('the owner of a prefix', () => {
     await write(stores, 2);
   });
 
-  test('of a store that answers and refuses all is said to be silent, until it is not', async () => {
+  test('of a store that refuses all is said to be silent, until it is not', async () => {
     const stores = await folder.start({ cold: 's3://cold' });
     refused.add('s3://cold');
     await expect.poll(() => stores.all()[1]?.reason).toBe('HTTP 403 AccessDenied');
@@ -391,7 +391,7 @@ describe('the owner of a prefix', () => {
     ]);
   });
 
-  test('that changes while the gateway runs is noticed: it reads and writes nothing more', async () => {
+  test('that changes while the gateway runs is noticed: nothing is read or written', async () => {
     const stores = await folder.start({ cold: 's3://cold' });
     await write(stores, 2);
     const driver = new MapDriver({ number: 9, name: 'x', url: 's3://cold' });
@@ -525,7 +525,7 @@ describe('a server that goes down', () => {
 });
 
 describe('a store that is not configured any more', () => {
-  test('is shown as long as buckets are in it, refused to them, and takes no new ones', async () => {
+  test('is shown while buckets are in it, refused to them, and takes no new ones', async () => {
     await folder.start({ cold: 's3://cold', near: 's3://near' });
     await folder.addBucket(2);
     const stores = await folder.start({});

@@ -23,7 +23,7 @@ function open(): ReturnType<typeof openSearch> {
   });
 }
 
-it('finds records without an index until there is a whole block of them, and then with it', async () => {
+it('finds records without an index until there is a whole block, and then with it', async () => {
   await log.append([{ key: 'first' }]);
   const { search, close } = await open();
   const find = async () => (await search.find({ tenant: null, prefix: 'first', limit: 9 })).records;

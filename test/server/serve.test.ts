@@ -187,7 +187,7 @@ describe('a second process', () => {
     expect((await shared.run(['tenant', 'list'])).code).toBe(0);
   });
 
-  test('wins or loses whole when many start at once, and may start after that was killed', async () => {
+  test('wins or loses whole when many start at once, and may start after a kill', async () => {
     const starts = await Promise.allSettled([1, 2, 3].map(() => place.serve()));
     const [winner, ...others] = starts.flatMap((start) => {
       if (start.status === 'fulfilled') return [start.value];
@@ -262,7 +262,7 @@ describe('a start that cannot be', () => {
     expect((await place.run(['tenant', 'list'])).code).toBe(0);
   });
 
-  test('says in one line that the database is of a newer release, and leaves it alone', async () => {
+  test('says in one line that the database is of a newer release, which it leaves', async () => {
     takeOver();
     const file = join(place.data, 'bursar.db');
     const editor = openDatabase(file, { readonly: false, cacheKib: 1024 });

@@ -94,7 +94,7 @@ describe('a revocation', () => {
     expect((await Revocations.load(db.tx)).has([`${thumbprint}.a`])).toBe(true);
   });
 
-  test('is remembered until what it refuses has expired, and for ever if that is unknown', async () => {
+  test('is remembered until what it refuses has expired, for ever if that is unknown', async () => {
     await add('soon', now + hour);
     await revoke('soon', 'alice', now + hour);
     await revoke(thumbprint);

@@ -188,7 +188,7 @@ describeWithTool(versitygw, "the AWS SDK's chain of credentials", (path) => {
     await Promise.all([server.stop(), metadata.stop()]);
   });
 
-  it('asks for new ones once when they end under many requests, and refuses none of those', async () => {
+  it('asks for new ones once when they end under many requests, and refuses none', async () => {
     let token = 'first token of the role';
     let asked = 0;
     const metadata = await startMetadata(() => {

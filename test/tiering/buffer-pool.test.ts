@@ -77,7 +77,7 @@ function makeAlices(slots: number) {
   return { pool, held };
 }
 
-it('gives a free slot to the tenant that has fewest, then to the principal, however many wait', async () => {
+it('gives a free slot to the tenant that has fewest, then to the principal', async () => {
   const { pool, held } = makeAlices(3);
   const order: string[] = [];
   const wait = async (party: typeof alice) => {
@@ -95,7 +95,7 @@ it('gives a free slot to the tenant that has fewest, then to the principal, howe
   expect(pool.inUse).toBe(0);
 });
 
-it('calls back what is lent to who has most, for who has fewer, and leaves who has as many alone', async () => {
+it('calls back what is lent to who has most, for who has fewer, not as many', async () => {
   const { pool, held } = makeAlices(3);
   for (const buffer of held) pool.lend(buffer, () => pool.release(buffer), true);
   const others = await Promise.all([pool.acquire(bob), pool.acquire(alice)]);

@@ -122,7 +122,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
     }
   });
 
-  it('streams leave to the next how many transfers were right, each direction by itself', async () => {
+  it('streams tell the next how many transfers were right, each way by itself', async () => {
     const meter = new StoreMeter();
     const own = await s3.open({ meter, extentBytesMax: C });
     const large = await makeRig({ remotes: [own] });
@@ -138,7 +138,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
     await large.close();
   });
 
-  it('each extent says of itself what a lost catalog would need, and the last one all', async () => {
+  it('each extent says what a lost catalog would need, and the last one all', async () => {
     const upload = { id: 'upload', part: 7 };
     const whole = await put(makeBytes(2 * X + 5));
     const small = await put(makeBytes(100));
@@ -367,7 +367,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
   });
 
   describe('memory', () => {
-    it(`${2 * streams} writers and readers at once stay within a pool of eleven buffers, and all end`, async () => {
+    it(`${2 * streams} writers and readers stay within eleven buffers, and all end`, async () => {
       const { rig } = await makeOwn({ bytesMax: 3 * MiB }, defaultX);
       let mostInUse = 0;
       const body = makeBytes(9 * C + 1);

@@ -162,7 +162,7 @@ it('gives the collecting of garbage to the part that it interrupts', () => {
   expect(stages.share).toBeCloseTo(3 / 7);
 });
 
-it('writes the page with what was measured when a section fails, and says which did not', async () => {
+it('writes the page with what was measured, and says which section failed', async () => {
   const section = (name, measure) => ({
     ...{ name, title: `About ${name}`, seconds: { whole: 1, quick: 1 }, measure },
     describe: ({ value }) => [`measured: ${value}`, ''],

@@ -149,7 +149,7 @@ describe('docker/compose.yaml', () => {
     expect(service('bursar').environment).toContain('BURSAR_ACCEPT_HOSTS=bursar');
   });
 
-  it('with the profile s3 starts a gateway with settings that it takes, on a bucket that is made', () => {
+  it('with the profile s3 starts a gateway with valid settings, on a bucket made before', () => {
     const own = service('bursar-s3').environment as Record<string, string | null>;
     // One without a value is handed on where it is set.
     const settings = Object.entries(own).flatMap(([name, value]) =>

@@ -120,7 +120,7 @@ function strangersIn({ expr, shown }: Pick<Asked, 'expr' | 'shown'>, exposed: Ex
 }
 
 describe('the dashboard', () => {
-  it('has panels that lie side by side, each with a title, over the data source that is set up', () => {
+  it('has panels side by side, each with a title, over the data source that is set up', () => {
     const [source] = parse(read('grafana/provisioning/datasources/prometheus.yaml')).datasources;
     expect(source.url).toBe('http://prometheus:9090');
     const taken = new Set<string>();

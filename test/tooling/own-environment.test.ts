@@ -10,7 +10,7 @@ import { clientEnvironment } from './tools.ts';
 const keys = { accessKeyId: 'id', secretAccessKey: 'secret' };
 const isInside = process.env.BURSAR_TEST_PLANTED === '1';
 
-it('has a home, a time zone, a locale and a umask of its own, and no configuration of others', () => {
+it('has a home, a time zone, a locale and a umask of its own, no others’ settings', () => {
   expect(homedir()).toMatch(/bursar-home-\w+$/);
   expect(new Date(0).getTimezoneOffset()).toBe(0);
   expect(process.env).toMatchObject({ TZ: 'UTC', LC_ALL: 'C.UTF-8' });

@@ -157,7 +157,8 @@ describe('the archive of records', () => {
     expect(await verify()).toEqual({ size: 301, erased: 1, unread: 0, differences: [] });
     // Another, by hand, put down to the same act.
     rig.fixture.edit(
-      "UPDATE records SET salt = NULL, record = '' WHERE idx = 260; INSERT INTO erasures VALUES (260, 300)",
+      "UPDATE records SET salt = NULL, record = '' WHERE idx = 260; INSERT INTO erasures " +
+        'VALUES (260, 300)',
     );
     const what = 'it was erased, and record 300 is not of its erasure';
     const differences = [{ where: 'record 260', what }];
@@ -192,11 +193,13 @@ describe('the archive of records', () => {
     await rig.archive();
     const { fixture } = rig;
     fixture.edit(
-      'UPDATE archived_tiles SET salts = (SELECT salts FROM archived_tiles WHERE idx = 1) WHERE idx = 0',
+      'UPDATE archived_tiles SET salts = (SELECT salts FROM archived_tiles WHERE idx = 1) ' +
+        'WHERE idx = 0',
     );
     await expect(rig.records.readRecord(0)).rejects.toThrow(IntegrityError);
     fixture.edit(
-      'UPDATE archived_tiles SET leaves = (SELECT leaves FROM archived_tiles WHERE idx = 0) WHERE idx = 1',
+      'UPDATE archived_tiles SET leaves = (SELECT leaves FROM archived_tiles WHERE idx = 0) ' +
+        'WHERE idx = 1',
     );
     await expect(rig.records.readRecord(256)).rejects.toThrow(IntegrityError);
     const part = await findPart(fixture.read, 0);

@@ -105,7 +105,8 @@ describe('a signed note', () => {
   const example = [
     'This is an example message.',
     '',
-    '— example.com/foo Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM=',
+    '— example.com/foo ' +
+      'Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM=',
     '',
   ].join('\n');
   const key = parseVerifier(line);

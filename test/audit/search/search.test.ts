@@ -88,7 +88,7 @@ describe.each([
 });
 
 describe('a search', () => {
-  it('looks at one block behind the index in one call: a page can be empty and not the last', async () => {
+  it('looks at one block behind the index in one call: an empty page may not be last', async () => {
     const log = new SearchLog();
     await log.fill(2 * blockWidth);
     await log.append([{}]);

@@ -141,7 +141,7 @@ describe("a client's own signature", () => {
     expect(why(6)).toBe('record 6 enrols no such key');
   });
 
-  it('does not pass where it is forged, or is of another request, though the log has it', async () => {
+  it('does not pass where it is forged, or of another request, though logged', async () => {
     const good = signPut(alice, '/raw/hello.txt');
     const forged = { ...good, signature: signPut(makeHolder(), '/raw/hello.txt').signature };
     const found = await judge([

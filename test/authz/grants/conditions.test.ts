@@ -316,7 +316,7 @@ describe('a variable', () => {
     expect(holds(condition, asked('*', 'raw/*/x'))).toBe(true);
   });
 
-  it('whose value is long makes a pattern that matches nothing, so that no search is costly', () => {
+  it('whose value is long makes a pattern that matches nothing, so no search is costly', () => {
     const condition = { StringLike: { 'aws:UserAgent': '*\x24{aws:Referer}*' } };
     const asked = (length: number) =>
       given({ headers: { referer: 'a'.repeat(length), 'user-agent': 'a'.repeat(300) } });

@@ -133,7 +133,7 @@ describe('a listing', () => {
     }
   });
 
-  it('is not hindered by denials to others, of reading alone, or under conditions that fail', () => {
+  it('is not hindered by denials to others, of reading alone, or of other conditions', () => {
     const denial = { effect: 'deny', prefix: 'a/b/' } as const;
     const index = indexOf(
       grant({}),

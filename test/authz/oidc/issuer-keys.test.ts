@@ -87,7 +87,7 @@ describe('keys are asked for', () => {
     expect(issuer.asked.length).toBe(2);
   });
 
-  test('again after ten minutes, so that a key which was withdrawn ends, for tokens in use too', async () => {
+  test('again after ten minutes: a withdrawn key ends, for tokens in use too', async () => {
     const token = fresh();
     expect(await outcome(token, startMs)).toBe('cms/alice');
     issuer.keys = [keyNew];

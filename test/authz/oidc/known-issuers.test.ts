@@ -73,7 +73,7 @@ test('GitHub Actions: a workflow of one branch acts for a robot', async () => {
   await trust.apply({ kind: 'deleteIssuer', tenant: 'cms', name: 'github' });
 });
 
-test('Keycloak: a user’s groups are theirs here too, and its other scopes say nothing', async () => {
+test('Keycloak: a user’s groups are theirs here too; its other scopes say nothing', async () => {
   const sub = '2f2c0e3b-6a5b-4b19-9e58-5b9d8a8b1f4e';
   await trust.trust('keycloak', issuer.url, {
     principals: { [sub]: 'alice' },

@@ -94,7 +94,7 @@ test.each([
   },
 );
 
-test('a token without storage scopes has all rights of its principal below the prefix', async () => {
+test('a token without storage scopes has its principal’s rights below the prefix', async () => {
   const token = await ask('subject-of-alice', 'openid');
   const { delegation } = await trust.outside.authenticate(token, Date.now());
   expect(delegation.scope?.map(({ right }) => right)).toEqual(

@@ -99,7 +99,7 @@ async function untold(): Promise<number[]> {
 }
 
 describe('an alarm', () => {
-  it('is told once to a webhook that takes it, signed as Standard Webhooks says, and forgotten', async () => {
+  it('is told once to a webhook that takes it, signed by Standard Webhooks', async () => {
     await hook('cms', receiver.url);
     // However long the receiver takes to answer on a busy machine.
     const notifier = await open({ attemptMs: 10_000 });
@@ -154,7 +154,7 @@ print(verify(secret, headers, body.encode()), verify(secret, headers, body.encod
     });
   });
 
-  it('is sent again under the same id until it is taken, whatever the webhook does before', async () => {
+  it('is sent again under the same id until it is taken, whatever happens before', async () => {
     await hook('cms', receiver.url);
     const answers = [status(500), hang, cut, status(429)];
     receiver.answer = (...given) => (answers.shift() ?? status(200))(...given);
@@ -189,7 +189,7 @@ print(verify(secret, headers, body.encode()), verify(secret, headers, body.encod
     expect(receiver.ids.filter((id) => id.endsWith('_1'))).toHaveLength(9);
   });
 
-  it('that was not taken when the gateway stopped is told after the next start, as the same', async () => {
+  it('that was not taken when the gateway stopped is told after the next start', async () => {
     await hook('cms', receiver.url);
     receiver.answer = hang;
     const first = await open({ attemptMs: 60_000 });
@@ -205,7 +205,7 @@ print(verify(secret, headers, body.encode()), verify(secret, headers, body.encod
 });
 
 describe('a webhook', () => {
-  it("of a tenant hears of its accounts only, the gateway's of all, and each alarm waits for both", async () => {
+  it("of a tenant hears of its accounts, the gateway's of all; alarms wait for both", async () => {
     const operator = new Receiver();
     await operator.listen();
     try {
@@ -226,7 +226,7 @@ describe('a webhook', () => {
     }
   });
 
-  it('is tested by a message that is no alarm, signed as one, and says that it is not taken', async () => {
+  it('is tested by a message that is no alarm, signed as one, and says how that ends', async () => {
     await hook('cms', receiver.url);
     const notifier = await open();
     const there = (await readAlarmHook(db.tx, 'cms')) as AlarmHook;
@@ -277,7 +277,7 @@ describe('a webhook', () => {
     expect(receiver.ids).toHaveLength(1);
   });
 
-  it('that is down has a bounded line: the oldest give way, those of tokens before others', async () => {
+  it('that is down has a bounded line: the oldest give way, those of tokens first', async () => {
     await hook('cms', receiver.url);
     receiver.answer = hang;
     const notifier = await open({ attemptMs: 60_000 });

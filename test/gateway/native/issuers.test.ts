@@ -117,7 +117,7 @@ describe('an issuer is refused', () => {
     expect(again.json.code).toBe('AlreadyExists');
   });
 
-  test('with an audience that is not the tenant’s own, the same whether another has it', async () => {
+  test('with an audience that is not its own, the same whether another has it', async () => {
     const atlas = '/_/v1/tenants/atlas/issuers/x';
     const mapping = { pathPrefix: '/' };
     const put = (who: string, path: string, audience: string) =>

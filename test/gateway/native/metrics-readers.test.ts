@@ -7,7 +7,7 @@ import { addMetrics } from '#bursar/gateway/native/metrics-routes.js';
 
 const metricsToken = 'metrics-token-of-the-test';
 
-test('strangers wait for texts in bounded numbers, and keep nobody with the token from one', async () => {
+test('strangers wait for texts in bounded numbers, keeping out nobody with the token', async () => {
   let begin = (): void => {};
   const begun = new Promise<void>((resolve) => {
     begin = resolve;

@@ -367,7 +367,7 @@ describe('records and usage', () => {
     expect(page).toMatchObject({ next: 'principal:cms/boss' });
   });
 
-  test('an account of another tenant looks like none; an own one without charges is zero', async () => {
+  test('an account of another tenant looks like none; an own without charges is zero', async () => {
     const usage = (who: string, account: string) =>
       api.call(who, 'GET', `/_/v1/usage/${encodeURIComponent(account)}`);
     await api.addBucket('atlas', 'data', 'alice');

@@ -169,7 +169,7 @@ describe('bad input', () => {
 });
 
 describe('health', () => {
-  test('is 200 where writes are possible and 503 where not, and tells strangers no numbers', async () => {
+  test('is 200 where writes are possible, else 503, and tells strangers no numbers', async () => {
     const ask = async (url: string) => {
       const { status, json } = await api.inject({ method: 'GET', url });
       return [status, json];

@@ -255,7 +255,7 @@ describe('switching off', () => {
     refused(await api.call('ROOT', 'PATCH', own, { active: false }), 409, 'InUse');
   });
 
-  test('the root key makes its principal active again, with no other key of either kind', async () => {
+  test('the root key makes its principal active again, with no other key', async () => {
     const { apply, directory, sealer } = api;
     await enrollSigv4a('ROOT', 'default/admin', `${accessKeyId.slice(0, -1)}6`);
     await apply({ kind: 'updatePrincipal', tenant: 'atlas', name: 'boss', role: 'operator' });

@@ -59,7 +59,7 @@ describe('a grant of administration', () => {
     expect((await api.call('cms/bob', 'GET', `${cms}/principals`)).status).toBe(403);
   });
 
-  test('makes nobody an admin: not by roles, groups, keys, grants, or what admins are', async () => {
+  test('makes nobody an admin: not by roles, groups, keys, grants or names', async () => {
     await put('desk', { subjects: [alice], actions: ['bursar:*'] });
     await put('data', { subjects: ['group:cms/muons'], actions: ['s3:*'] });
     const people = `${cms}/principals`;
@@ -144,7 +144,7 @@ describe('a token', () => {
     };
   }
 
-  test('without administration in its scope says who it is, and is good for nothing else', async () => {
+  test('without administration in its scope says who it is, and does nothing else', async () => {
     for (const narrow of [
       delegation('storage.modify:/'),
       delegation('storage.read:/raw', { shareId: 'x' }),

@@ -135,7 +135,7 @@ describe('a token', () => {
     refused(await api.call('cms/alice', 'POST', tokens, { scope, limits }), 400, 'InvalidInput');
   });
 
-  test('makes no other token, key or issuer and activates none, even if it may administer', async () => {
+  test('makes or activates no token, key or issuer, even if it may administer', async () => {
     api.narrow('cms/alice', delegationOf(['a'], 'bursar.admin:/ storage.read:/'));
     const alice = '/_/v1/tenants/cms/principals/alice';
     const key = generatePrivateKey('EdDSA');

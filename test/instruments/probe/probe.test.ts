@@ -284,7 +284,7 @@ describeWithTool(versitygw, 'a probe of an S3 server', (path) => {
     expect(left()).toEqual([]);
   });
 
-  it('removes what probes of anybody left, and nothing else, when it is told to clean', async () => {
+  it('removes what anybody’s probes left, and nothing else, when told to clean', async () => {
     await run(job({ isKept: true }));
     expect(left().length).toBeGreaterThan(0);
     expect(await removeProbeObjects(job(), never)).toBe(2);

@@ -244,7 +244,7 @@ describe('access keys', () => {
     await apply(principal('cms', 'alice'));
   });
 
-  test('a key is found with its secret and its principal, and its secret is not in the file', async () => {
+  test('a key is found with its secret and principal, and no secret is in the file', async () => {
     expect(await apply(accessKey('cms', 'alice', 'KEY1'))).toMatchObject(ok);
     expect(await directory.findAccessKey('KEY1')).toMatchObject({
       id: 'KEY1',
@@ -261,7 +261,7 @@ describe('access keys', () => {
     ]);
   });
 
-  test("a SigV4A key is found with its public half alone, while that is active and its principal's", async () => {
+  test('a SigV4A key is found with its public half, while that is active', async () => {
     const { publicKey } = generatePrivateKey('ES256');
     const { thumbprint } = publicKey;
     const owner = { tenant: 'cms', principal: 'alice' };

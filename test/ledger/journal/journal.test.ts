@@ -297,7 +297,7 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     expect(again.state().reason).toMatch(/older copy/);
   });
 
-  it('does not begin another journal in a store that a database has told of its changes', async () => {
+  it('begins no other journal in a store that a database has told of its changes', async () => {
     await rig.keepCopy();
     const journal = await rig.open();
     await journal.flushed(await rig.put('a'));

@@ -192,7 +192,7 @@ it('stores that claim a bucket both are in conflict, by its id or by its name', 
   expect((await staging.listConflicts()).sort()).toEqual(['one/same id', 'one/same name']);
 });
 
-it('what a database knows to be over is, whatever a shortened journal says of earlier times', async () => {
+it('what a database knows to be over is, whatever a shortened journal says', async () => {
   const journal = [
     bucket(1),
     ...[version('kept', 2), version('ended', 3), version('damaged', 4), version('newer', 9)],

@@ -206,7 +206,7 @@ function describeHosts(room: Room): void {
       }
     });
 
-    it('that is the domain itself, or another of the gateway’s, leaves the path as it is', async () => {
+    it('that is the domain, or another of the gateway’s, leaves the path as it is', async () => {
       const { target, Bucket } = room();
       const ask = (host: string): Promise<Answer> =>
         send(target, { method: 'GET', path: `/${Bucket}/k`, headers: { host } });

@@ -65,7 +65,8 @@ export function describeBadInput(
 
 function describeXml(room: Room): void {
   const entity = (declarations: string, value: string) =>
-    `<?xml version="1.0"?><!DOCTYPE Delete [${declarations}]><Delete><Object><Key>${value}</Key></Object></Delete>`;
+    '<?xml version="1.0"?><!DOCTYPE Delete ' +
+    `[${declarations}]><Delete><Object><Key>${value}</Key></Object></Delete>`;
   const laughs = Array.from({ length: 9 }, (_, i) => {
     const inner = i === 0 ? 'k' : `&l${i - 1};`.repeat(10);
     return `<!ENTITY l${i} "${inner}">`;
@@ -220,7 +221,7 @@ function describeLengths(room: Room): void {
       expect(status).toBe(400);
     });
 
-    it('of nothing at all is MissingContentLength, and so is a body in chunks of HTTP', async () => {
+    it('of nothing is MissingContentLength, and so is a body in chunks of HTTP', async () => {
       const { target } = room();
       expect(await hear(target, put([]))).toMatchObject({
         status: 411,

@@ -130,7 +130,7 @@ function describeWrites(room: Room): void {
       expect((await readObject(client, Bucket, Key)).toString()).toBe('two');
     });
 
-    it('of a multipart upload is decided when it is completed; refused, it can be again', async () => {
+    it('of a multipart upload is decided when it is completed, which can be repeated', async () => {
       const { client, Bucket } = room();
       const upload = await begin(client, Bucket);
       const part = await putPart(client, upload, 1, 'joined');
@@ -142,7 +142,9 @@ function describeWrites(room: Room): void {
           path: `/${Bucket}/${upload.Key}`,
           query: [['uploadId', upload.UploadId]],
           headers,
-          body: `<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>${part.ETag}</ETag></Part></CompleteMultipartUpload>`,
+          body:
+            '<CompleteMultipartUpload><Part><PartNumber>1</PartNumber>' +
+            `<ETag>${part.ETag}</ETag></Part></CompleteMultipartUpload>`,
         });
       expect((await ask({ 'if-none-match': '*' })).status).toBe(412);
       expect((await ask({ 'if-match': '"x"' })).status).toBe(412);

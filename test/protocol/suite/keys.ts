@@ -103,7 +103,7 @@ export function describeKeys(targetOf: () => Target): void {
       },
     );
 
-    it('of any bytes: all are kept apart, listed in order of their UTF-8 bytes, and no file is theirs', async () => {
+    it('of any bytes are kept apart, listed by UTF-8 bytes, and no file is theirs', async () => {
       for (const Key of strangeKeys) {
         await client.send(new PutObjectCommand({ Bucket, Key, Body: Key }));
       }

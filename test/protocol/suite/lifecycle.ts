@@ -46,7 +46,7 @@ export function describeLifecycle(targetOf: () => Target): void {
   const get = () => client.send(new GetBucketLifecycleConfigurationCommand({ Bucket }));
 
   describe('lifecycle rules', () => {
-    it('come back as they were sent, are replaced as a whole, and are gone once deleted', async () => {
+    it('come back as they were sent, are replaced whole, and are gone once deleted', async () => {
       expect(await refusalOf(get())).toEqual(none);
       const rules: LifecycleRule[] = [
         { ID: 'plain', ...enabled, Prefix: 'a/', Expiration: { Days: 31 } },

@@ -291,7 +291,7 @@ function describeArguments(room: Room): void {
 
 function describeEntries(room: Room): void {
   describe('an entry of a listing', () => {
-    it('has the size, ETag, time and class of its object; v2 names the owner if asked', async () => {
+    it('has its object’s size, ETag, time and class; v2 names the owner if asked', async () => {
       const { client, Bucket } = room();
       const v1 = await client.send(new ListObjectsCommand({ Bucket, MaxKeys: 1 }));
       const Owner = { ID: 'default/admin', DisplayName: 'default/admin' };

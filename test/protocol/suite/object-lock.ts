@@ -134,7 +134,7 @@ export function describeObjectLock(targetOf: () => Target): void {
       expect(await configurationOf(bucket)).toEqual({ ObjectLockEnabled: 'Enabled' });
     });
 
-    it('gives its default to versions that bring no retention, until it is taken away', async () => {
+    it('gives its default to versions without a retention, until it is taken away', async () => {
       const bucket = await newLocked();
       const rule = { DefaultRetention: { Mode: 'GOVERNANCE', Days: 7 } } as const;
       await configure(bucket, rule);
@@ -175,7 +175,9 @@ export function describeObjectLock(targetOf: () => Target): void {
       ['part of a day', '<Mode>GOVERNANCE</Mode><Days>0.5</Days>', 'MalformedXML'],
     ])('takes no default of %s', async (_title, retention, code) => {
       const rule = `<Rule><DefaultRetention>${retention}</DefaultRetention></Rule>`;
-      const body = `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>${rule}</ObjectLockConfiguration>`;
+      const body =
+        '<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>' +
+        `${rule}</ObjectLockConfiguration>`;
       const answer = await putXml(`/${Bucket}`, 'object-lock', body);
       expect([answer.status, answer.code]).toEqual([400, code]);
       expect(await configurationOf(Bucket)).toEqual({ ObjectLockEnabled: 'Enabled' });
@@ -300,7 +302,7 @@ export function describeObjectLock(targetOf: () => Target): void {
       expect(await retentionOf(newer)).toMatchObject({ Mode: 'GOVERNANCE' });
     });
 
-    it('of governance is lengthened by who may set it, and else changed by bypassing it', async () => {
+    it('of governance is lengthened by who may set it, else changed by bypassing it', async () => {
       const place = await locked('GOVERNANCE');
       await retain(place, 'GOVERNANCE', latest);
       expect(await refusalOf(retain(place, 'GOVERNANCE', later))).toEqual(denied);

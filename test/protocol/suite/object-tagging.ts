@@ -142,7 +142,7 @@ function describeRefusals(room: Room): void {
 }
 
 function describeRules(room: Room): void {
-  it('a policy decides by the tags that are brought, those that are there, and the version', async () => {
+  it('a policy decides by the tags that are brought, those there, and the version', async () => {
     const { target, client } = room();
     const Bucket = await newVersionedBucket(client);
     const [open = '', shut = ''] = await putVersions(client, Bucket, 'k', ['open', 'shut']);

@@ -66,7 +66,7 @@ function describeRoundTrips(room: Room): void {
       },
     );
 
-    it('from a stream, in chunks of HTTP and of aws-chunked, stores what the stream held', async () => {
+    it('from a stream, in chunks of HTTP and aws-chunked, is stored as sent', async () => {
       const { client, Bucket } = room();
       const bytes = patternOf(700_000, 7);
       const pieces = [bytes.subarray(0, 1), bytes.subarray(1, 300_000), bytes.subarray(300_000)];
@@ -226,7 +226,7 @@ function describeDeletions(room: Room): void {
       expect(left.KeyCount).toBe(0);
     });
 
-    it('quietly tells only of failures, and a failure of one key leaves the others deleted', async () => {
+    it('quietly tells only of failures; where one key fails, the others are deleted', async () => {
       const { client, Bucket } = room();
       await client.send(new PutObjectCommand({ Bucket, Key: 'quiet', Body: 'x' }));
       const long = 'k'.repeat(1025);
@@ -313,7 +313,7 @@ function describeErrors(room: Room): void {
       expect(got.headers['x-amz-request-id']).toMatch(/^[0-9A-F]{16}$/);
     });
 
-    it('without credentials is AccessDenied, and tells not whether the bucket is there', async () => {
+    it('without credentials is AccessDenied, whether or not the bucket is there', async () => {
       const { target, Bucket } = room();
       const anonymous = { ...target, keys: { accessKeyId: 'nobody', secretAccessKey: 'x' } };
       const answers = await Promise.all(

@@ -154,7 +154,8 @@ export function describePostForms(targetOf: () => Target): void {
       expect(told.status).toBe(201);
       expect(told.text).toBe(
         `<?xml version="1.0" encoding="UTF-8"?>\n<PostResponse><Location>${location}</Location>` +
-          `<Bucket>${Bucket}</Bucket><Key>${key.replace('&', '&amp;')}</Key><ETag>${etag}</ETag></PostResponse>`,
+          `<Bucket>${Bucket}</Bucket><Key>${key.replace('&', '&amp;')}</Key>` +
+          `<ETag>${etag}</ETag></PostResponse>`,
       );
       expect(told.headers.location).toBe(location);
       const url = 'https://page.example.org/done?x=1';
@@ -169,7 +170,7 @@ export function describePostForms(targetOf: () => Target): void {
       expect(await forms.keys()).toContain(key);
     });
 
-    it('are refused for what is no form, without a key or a file, and for fields that are too long', async () => {
+    it('are refused for what is no form, without key or file, and for long fields', async () => {
       const signed = signPolicy(target.keys, [{ bucket: Bucket }, ['starts-with', '$key', '']]);
       const fields: Fields = [['key', 'forms/refused'], ...signed];
       const whole = formBody(fields, { content: 'x'.repeat(100) });
@@ -313,7 +314,7 @@ export function describePostForms(targetOf: () => Target): void {
       expect(Retention).toEqual({ Mode: 'GOVERNANCE', RetainUntilDate: new Date(until) });
     });
 
-    it('may wait for 100 Continue, come byte by byte, and leave the connection to others', async () => {
+    it('may wait for 100 Continue, come byte by byte, and leave the connection', async () => {
       const signed = signPolicy(target.keys, [{ bucket: Bucket }, { key: 'forms/slow' }]);
       const body = formBody([['key', 'forms/slow'], ...signed], { content: 'slowly' });
       const wire = await Wire.open(target);
@@ -322,7 +323,8 @@ export function describePostForms(targetOf: () => Target): void {
         'multipart/form-data; boundary=----BoundaryOfATest7MA4YWxk',
       ];
       const head = (lines: string[]) =>
-        `POST /${Bucket} HTTP/1.1\r\nHost: localhost\r\n${name}: ${value}\r\n${lines.join('\r\n')}\r\n\r\n`;
+        `POST /${Bucket} HTTP/1.1\r\nHost: localhost\r\n${name}: ` +
+        `${value}\r\n${lines.join('\r\n')}\r\n\r\n`;
       wire.write(head([`Content-Length: ${body.length}`, 'Expect: 100-continue']));
       await wire.until(/100 Continue/);
       for (const byte of body) wire.write(Buffer.from([byte]));

@@ -76,7 +76,7 @@ export function describePostPolicies(targetOf: () => Target): void {
       );
     });
 
-    it('are refused for a file that is too large or too small, as soon as that is known', async () => {
+    it('are refused for a file too large or too small, as soon as that is known', async () => {
       const fields: Fields = [['key', 'forms/refused']];
       const conditions = [['content-length-range', 10, 1000]];
       for (const [sizeBytes, code] of [
@@ -166,7 +166,7 @@ export function describePostPolicies(targetOf: () => Target): void {
       expect((await postForm(target, Bucket, body)).status).toBe(204);
     });
 
-    it('are refused for a policy that has expired, or that another than the signer wrote', async () => {
+    it('are refused for a policy that has expired, or that the signer did not write', async () => {
       const conditions = [{ bucket: Bucket }, { key: 'forms/refused' }];
       const post = (signed: Fields) =>
         postForm(target, Bucket, formBody([['key', 'forms/refused'], ...signed], { content: 'x' }));

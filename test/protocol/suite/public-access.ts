@@ -90,7 +90,7 @@ export function describePublicAccess(targetOf: () => Target): void {
       });
     });
 
-    it('are taken with what is written where they say what is the case, and else refused', async () => {
+    it('are taken with what is written where they say what is so, and else refused', async () => {
       for (const ACL of ['private', 'bucket-owner-full-control']) await put(Bucket, { ACL });
       for (const ACL of [
         'public-read',

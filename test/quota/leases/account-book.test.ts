@@ -161,7 +161,7 @@ describe('what a crash lost', () => {
     await commit();
   });
 
-  it('counts as used in the window of the restart, and what was to be stored does not', async () => {
+  it('counts as used in the window of the restart, unless it was to be stored', async () => {
     await crash();
     const state = await book.read(alice, nowMs);
     expect(lostIn(state, 'egressBytes', 'day')).toBe(60n);
@@ -207,7 +207,7 @@ describe('a token’s account', () => {
     expect(await drawWith(9)).toMatchObject({ ok: false });
   });
 
-  it('is forgotten 30 days after the last of its links ended, and no other account is', async () => {
+  it('is forgotten 30 days after the last of its links ended, alone', async () => {
     const charge = (expiresAtMs: number) =>
       book.post(
         { held: [], isMixed: false },

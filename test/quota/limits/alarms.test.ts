@@ -104,7 +104,7 @@ describe('an alarm', () => {
     expect(await told()).toEqual([]);
   });
 
-  it('of what is used comes after a refusal too, so that asking for too much silences nothing', async () => {
+  it('of what is used comes after a refusal too: asking too much silences nothing', async () => {
     await limit({ requests: { day: 10 }, storedBytes: { total: 10 } });
     for (const need of [{ requests: 11 }, { storedBytes: 11 }]) {
       expect(await book.draw({ draws: [{ account, need, want: {} }] }, nowMs)).toMatchObject({

@@ -139,7 +139,8 @@ describe('usage by day, action and class', () => {
   it('adds up to more than 64 bits hold', async () => {
     for (const month of ['01', '02', '03']) {
       fixture.edit(`INSERT INTO usage_days VALUES
-        ('tenant:one', '2020-${month}-01', 's3:GetObject', 'STANDARD', 1, 0, 0, 0, 0, 9000000, ${2n ** 50n})`);
+        ('tenant:one', '2020-${month}-01', 's3:GetObject', 'STANDARD',
+         1, 0, 0, 0, 0, 9000000, ${2n ** 50n})`);
     }
     expect((await sums('tenant:one', 'action')).spend).toBe(
       27_000_000n * 10n ** 12n + 3n * 2n ** 50n,

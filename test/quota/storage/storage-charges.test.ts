@@ -35,7 +35,7 @@ describe('what is stored', () => {
     ]);
   });
 
-  it('is charged to the bucket, its owner and the tenant of that, not to who wrote it', async () => {
+  it('is charged to the bucket, its owner and their tenant, not to who wrote it', async () => {
     await rig.change(april, 10 * GB);
     await rig.charge(may);
     for (const account of ['bucket:one/data', 'principal:one/alice', 'tenant:one']) {
@@ -247,7 +247,7 @@ describe('an object that ends before its minimum days', () => {
     expect(await rig.spent('principal:far/guest', timeMs)).toBe(0n);
   });
 
-  it('may not be replaced when that is more than a limit leaves, and may when it is as much', async () => {
+  it('may be replaced by as much as a limit leaves, and not by more', async () => {
     const { storage, accounts } = rig.billing;
     const timeMs = april + 12 * dayMs;
     const find = () => storage.findShortage(chargeOf(data, 'lab-january'), ended, timeMs);

@@ -105,7 +105,7 @@ describe('what was kept', () => {
     expect(existsSync(file)).toBe(true);
   });
 
-  it('of a name that the log had before, or beside a database that has none, is put aside', async () => {
+  it('of an older name of the log, or beside a database that has none, is put aside', async () => {
     for (const known of [[origin, 'log.test/two'], null]) {
       writeFileSync(file, await noteOf(200, 'log.test/two'));
       expect(await compare(3, known)).toBeNull();

@@ -87,7 +87,7 @@ describe('a start is refused', () => {
     );
   });
 
-  test('with a folder that is none, or has what is no price book, or one of a name that is taken', () => {
+  test('with a folder that is none, or has what is no price book, or a taken name', () => {
     expect(refusal({ priceBooks: join(folder, 'no') })).toMatch(/^--price-books: ENOENT/);
     addBook('lab-2026', { effective: 'soon' });
     expect(refusal({ priceBooks: folder })).toMatch(/lab-2026\.json: effective: must be/);
