@@ -25,14 +25,16 @@ describe('lines', () => {
     expect(long).toEqual([]);
   });
 
-  it('of comments are found that are not', () => {
+  it('are found that are not', () => {
     const words = 'word '.repeat(20);
     expect(longLines('src/a.ts', `// ${words}`)).toEqual([1]);
     expect(longLines('src/a.ts', `\n  /** ${words} */`)).toEqual([2]);
     expect(longLines('src/a.ts', `/**\n * ${words}\n */`)).toEqual([2]);
     expect(longLines('src/a.ts', `call(); // ${words}`)).toEqual([1]);
     expect(longLines('test/a.py', `    name = "${words}"`)).toEqual([1]);
-    expect(longLines('src/a.ts', `const text = '${words}${words}';`)).toEqual([]);
+    expect(longLines('src/a.ts', `const text = '${words}';`)).toEqual([1]);
+    expect(longLines('src/a.ts', `  /${words}/,\n  // ${words}/`)).toEqual([2]);
+    expect(longLines('src/a.ts', `  'https://${words.replaceAll(' ', '/')}',`)).toEqual([]);
   });
 });
 

@@ -76,7 +76,8 @@ export async function readToken(
   id: string,
   { tenant, principal }: TokenFilter = everybodys,
 ): Promise<TokenEntry | undefined> {
-  const sql = `${select} AND id = ? AND ifnull(?, tenant) = tenant AND ifnull(?, principal) = principal`;
+  const isOf = 'ifnull(?, tenant) = tenant AND ifnull(?, principal) = principal';
+  const sql = `${select} AND id = ? AND ${isOf}`;
   return entriesOf(await read.all(sql, id, tenant, principal))[0];
 }
 

@@ -220,7 +220,8 @@ function requireRoom(folder: string, databaseFile: string): void {
   if (bavail * bsize >= needed) return;
   const mib = (bytes: number) => `${Math.ceil(bytes / 1024 / 1024)} MiB`;
   throw new BackupFailure(
-    `the database is copied to ${folder} first, which takes ${mib(needed)}, and there ${mib(bavail * bsize)} are free`,
+    `the database is copied to ${folder} first, which takes ${mib(needed)}, and there ` +
+      `${mib(bavail * bsize)} are free`,
   );
 }
 

@@ -91,7 +91,9 @@ async function readKept({ place, sealer }: PruneOptions, id: string): Promise<Ma
     throw new IntegrityError(`the manifest of backup ${id} is missing`);
   } catch (error) {
     if (!(error instanceof IntegrityError)) throw error;
-    const advice = `what it needs is not known, so nothing is removed: put ${manifestName(id)} right or remove it`;
+    const advice =
+      `what it needs is not known, so nothing is removed: put ${manifestName(id)} right or ` +
+      'remove it';
     throw new BackupFailure(`${error.message}: ${advice}`, { cause: error });
   }
 }

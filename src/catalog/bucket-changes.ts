@@ -50,7 +50,8 @@ export async function createBucket(
   if ((count?.n ?? 0) >= bucketsPerTenantMax) return refused('TooManyBuckets');
   const { store, objectLock } = change;
   const { insertedId } = await tx.run(
-    `INSERT INTO buckets (tenant, name, owner, created_ms, store, versioning, object_lock, ownership)
+    `INSERT INTO buckets
+       (tenant, name, owner, created_ms, store, versioning, object_lock, ownership)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
     change.tenant,
     change.name,

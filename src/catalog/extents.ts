@@ -122,7 +122,8 @@ export async function condemnIntents(
 ): Promise<number> {
   const { changes } = await tx.run(
     `UPDATE extents SET state = 2, changed_ms = ? WHERE id IN (
-       SELECT id FROM extents WHERE ${notLive} AND state = 0 AND (process <> ? OR changed_ms < ?) LIMIT ?)`,
+       SELECT id FROM extents
+       WHERE ${notLive} AND state = 0 AND (process <> ? OR changed_ms < ?) LIMIT ?)`,
     sweep.timeMs,
     sweep.process,
     sweep.expiredBeforeMs,

@@ -12,7 +12,7 @@ import type { CompleteUpload, Upload } from './uploads.ts';
 import type { Place } from './version-places.ts';
 
 export const uploadConflictSchema = `
-CREATE TABLE deleted_during_uploads ( -- keys that have uploads, and whose current version was deleted
+CREATE TABLE deleted_during_uploads ( -- keys with uploads, whose current version was deleted
   bucket_id INTEGER NOT NULL,
   key TEXT NOT NULL,
   seq INTEGER NOT NULL,            -- of the newest record that did

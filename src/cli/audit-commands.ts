@@ -27,7 +27,8 @@ turned into one of log indexes; --from with the "to" of the bundle before leaves
 
 Examples:
   bursar audit export --tenant cms --out cms.jsonl
-  bursar audit export --tenant cms --from 2026-10-01T00:00:00Z --to 2026-11-01T00:00:00Z --out october.jsonl
+  bursar audit export --tenant cms --from 2026-10-01T00:00:00Z --to 2026-11-01T00:00:00Z \\
+    --out october.jsonl
   bursar audit export --tenant cms --from 81920 --out later.jsonl`;
 
 export function addAuditCommands(program: Command): void {

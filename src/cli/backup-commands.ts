@@ -309,7 +309,9 @@ function printVerified({
   faults,
   faultCount,
 }: VerifyReport) {
-  const read = `${formatCount(pieces)} pieces (${formatBytes(bytes)}), ${formatCount(extents)} extents (${formatBytes(extentBytes)})`;
+  const read =
+    `${formatCount(pieces)} pieces (${formatBytes(bytes)}), ${formatCount(extents)} extents ` +
+    `(${formatBytes(extentBytes)})`;
   print(`backup ${id}: ${read} read${faultCount === 0 ? ', all as written' : ''}`);
   for (const { name, what, of } of faults) print(`  ${what}: ${printable(name)}, of ${of}`);
   if (faultCount > faults.length) print(`  … ${formatCount(faultCount)} in all`);

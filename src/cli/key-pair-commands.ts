@@ -78,7 +78,8 @@ function makeKey({ out, algorithm, format }: NewFlags): Made {
 
 // boto3 has no setting in a file for SigV4A, and whoever relied on one would not be told.
 const credentialsComment =
-  'Made by "bursar key new --sigv4a", for clients with Config(signature_version="s3v4a") or the like.';
+  'Made by "bursar key new --sigv4a", for clients with Config(signature_version="s3v4a") or ' +
+  'the like.';
 
 function makeCredentials({ out }: NewFlags): Made {
   const accessKeyId = newAsymmetricKeyId();

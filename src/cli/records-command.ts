@@ -98,7 +98,8 @@ function lineOf(record: AuditRecord | AlteredMark): string {
   // A text that is shown differently from what it is, is quoted, so that nobody takes an escape for
   // the key's own text.
   const shown = printable(subject) === subject ? subject : printable(JSON.stringify(subject));
-  return `${record.index}  ${record.time}  ${who}  ${record.action}  ${outcome}  ${shown}`.trimEnd();
+  const columns = [record.index, record.time, who, record.action, outcome, shown];
+  return columns.join('  ').trimEnd();
 }
 
 function parseStatus(value: string): string {

@@ -31,12 +31,14 @@ export interface RestoreFlags extends PlaceFlags {
 }
 
 const help = `
---data must be empty, but for keys/. Give the settings of stores that bursar serve has: each S3 store is
-read, becomes this folder's own, and ends ready. A gateway that still serves them loses them.
+--data must be empty, but for keys/. Give the settings of stores that bursar serve has: each S3
+store is read, becomes this folder's own, and ends ready. A gateway that still serves them loses
+them.
 
 Examples:
   bursar restore /srv/backups --data /srv/bursar
-  bursar restore s3://backups/bursar --s3-region eu-west-1 --data /srv/bursar --config /etc/bursar.yaml
+  bursar restore s3://backups/bursar --s3-region eu-west-1 --data /srv/bursar \\
+    --config /etc/bursar.yaml
   bursar restore --here --data /srv/bursar --config /etc/bursar.yaml`;
 
 export function addRestoreCommand(program: Command): void {
@@ -129,11 +131,12 @@ export function printRestored(restored: Restored): void {
   }
   const { versions, versionBytes, ended, amended, buckets, configured, removed } = stores;
   print(
-    `of the stores: ${formatCount(versions)} versions (${formatBytes(versionBytes)}) came after the ` +
-      `backup, ${formatCount(ended)} ended, ${formatCount(amended)} have other tags or locks`,
+    `of the stores: ${formatCount(versions)} versions (${formatBytes(versionBytes)}) came after ` +
+      `the backup, ${formatCount(ended)} ended, ${formatCount(amended)} have other tags or locks`,
   );
   print(
-    `  buckets: ${formatCount(buckets)} made, ${formatCount(configured)} set up, ${formatCount(removed)} deleted`,
+    `  buckets: ${formatCount(buckets)} made, ${formatCount(configured)} set up, ` +
+      `${formatCount(removed)} deleted`,
   );
   if (stores.fromExtents.count > 0) {
     print(`  known by their extents alone: ${formatCount(stores.fromExtents.count)} versions`);
@@ -176,5 +179,6 @@ function printIdentities(identities: Restored['stores']['identities']): void {
 }
 
 function nameOf({ before, now }: { before: string; now: string }): string {
-  return `the log goes on as ${now}; it was ${before}: tell auditors and witnesses (bursar log key)`;
+  const advice = 'tell auditors and witnesses (bursar log key)';
+  return `the log goes on as ${now}; it was ${before}: ${advice}`;
 }

@@ -149,8 +149,9 @@ function printStatus(told: ReturnType<typeof statusOf>): void {
 }
 
 const promoteHelp = `
-Give the settings of stores that bursar serve has: each S3 store is read, becomes this folder's own, and ends
-ready. A gateway that still serves them loses them. A process that follows in --data is ended first.
+Give the settings of stores that bursar serve has: each S3 store is read, becomes this folder's own,
+and ends ready. A gateway that still serves them loses them. A process that follows in --data
+is ended first.
 
 Example:
   bursar standby promote --data /srv/bursar --config /etc/bursar.yaml`;

@@ -63,8 +63,9 @@ Examples:
   bursar usage principal:cms/alice
   bursar usage bucket:cms/raw --by day --from 2026-11-01 --csv
 
-At the present rate: by the use in the limit's window so far, or in the present hour or day; of limits
-without a window, by that of the last seven days. The earliest is shown, and --json has them all.`;
+At the present rate: by the use in the limit's window so far, or in the present hour or day; of
+limits without a window, by that of the last seven days. The earliest is shown, and --json has
+them all.`;
 
 function checkFlags(account: string | undefined, { by, from, to, json, csv }: UsageFlags): void {
   const fail = (message: string) => new CommandFailure('usage', message);

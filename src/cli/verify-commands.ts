@@ -71,7 +71,8 @@ export function addVerifyCommands(program: Command): void {
     )
     .option(
       '--resume [file]',
-      `go on where the run that kept its position in this file stopped (default: ${positionFileDefault})`,
+      'go on where the run that kept its position in this file stopped (default: ' +
+        `${positionFileDefault})`,
     )
     .action(async (given: VerifyFlags, command: Command) => {
       const { connection, flags } = connect(command);

@@ -33,7 +33,8 @@ export function addVerifyDeepCommand(verify: Command): void {
   const command = verify
     .command('deep')
     .description(
-      'compare log, records, catalog and stored bytes of a data folder; exit code 1 when they differ',
+      'compare log, records, catalog and stored bytes of a data folder; exit code 1 when ' +
+        'they differ',
     )
     .option('--checkpoint <file>', 'a checkpoint that you kept: the log must extend it', collect)
     .option('--key <key>', 'the key of its log, or a file with it (default: those in DIR)', collect)
@@ -137,8 +138,8 @@ class Shown {
 function describe(summary: DeepSummary, withData: boolean): string[] {
   const { records, erased, recordsUnread, versions, versionsUnknown, bytes } = summary;
   const lines = [
-    `compared ${formatCount(records)} records with the log, and ${formatCount(versions)} versions ` +
-      `with their records${withData ? `, and read ${formatBytes(bytes)} of objects` : ''}`,
+    `compared ${formatCount(records)} records with the log, and ${formatCount(versions)} ` +
+      `versions with their records${withData ? `, and read ${formatBytes(bytes)} of objects` : ''}`,
   ];
   const silent = [
     ...(erased > 0 ? [`${formatCount(erased)} records were erased`] : []),

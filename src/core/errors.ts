@@ -52,7 +52,8 @@ const table = {
   InvalidLocationConstraint: [400, 'The specified location-constraint is not valid'],
   InvalidPart: [
     400,
-    "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.",
+    'One or more of the specified parts could not be found.  The part may not have been ' +
+      "uploaded, or the specified entity tag may not match the part's entity tag.",
   ],
   InvalidPartNumber: [416, 'The requested partnumber is not satisfiable.'],
   InvalidPartOrder: [
@@ -83,7 +84,8 @@ const table = {
   MalformedPolicy: [400, 'The policy is not valid.'],
   MalformedTrailerError: [
     400,
-    'The request contained trailing data that was not well-formed or did not conform to our published schema.',
+    'The request contained trailing data that was not well-formed or did not conform to our ' +
+      'published schema.',
   ],
   MalformedXML: [
     400,
@@ -116,7 +118,8 @@ const table = {
   NoSuchTagSet: [404, 'The TagSet does not exist.'],
   NoSuchUpload: [
     404,
-    'The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.',
+    'The specified multipart upload does not exist. The upload ID may be invalid, or the ' +
+      'upload may have been aborted or completed.',
   ],
   NoSuchVersion: [404, 'The specified version does not exist.'],
   NotImplemented: [501, 'A header you provided implies functionality that is not implemented.'],
@@ -134,7 +137,8 @@ const table = {
   ],
   RequestTimeout: [
     400,
-    'Your socket connection to the server was not read from or written to within the timeout period.',
+    'Your socket connection to the server was not read from or written to within the timeout ' +
+      'period.',
   ],
   RequestTimeTooSkewed: [
     403,
@@ -143,7 +147,8 @@ const table = {
   ServiceUnavailable: [503, 'Service is unable to handle request.'],
   SignatureDoesNotMatch: [
     403,
-    'The request signature we calculated does not match the signature you provided. Check your key and signing method.',
+    'The request signature we calculated does not match the signature you provided. Check ' +
+      'your key and signing method.',
   ],
   SlowDown: [503, 'Please reduce your request rate.'],
   TooManyBuckets: [400, 'You have attempted to create more buckets than allowed.'],
@@ -188,8 +193,8 @@ const table = {
   InvalidInput: [400, 'The request does not fit the documented schema.'],
   InvalidAudience: [
     400,
-    'The audience must end with a slash and the name of the tenant, or be one that an operator set ' +
-      'for this issuer of the tenant.',
+    'The audience must end with a slash and the name of the tenant, or be one that an operator ' +
+      'set for this issuer of the tenant.',
   ],
 } as const satisfies Record<string, readonly [number, string]>;
 

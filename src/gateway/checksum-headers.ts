@@ -57,7 +57,8 @@ export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
   const algorithm = parseAlgorithm(named, 'x-amz-sdk-checksum-algorithm');
   if (!claimed) {
     const message =
-      'x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found.';
+      'x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or ' +
+      'x-amz-trailer headers were found.';
     throw new Refusal('InvalidRequest', { message });
   }
   if (claimed.algorithm !== algorithm) {
@@ -86,7 +87,9 @@ export function severalChecksums(): Refusal {
 export function parseAlgorithm(text: string, name: string): ChecksumAlgorithm {
   const algorithm = algorithms.find((one) => one === text.toUpperCase());
   if (algorithm) return algorithm;
-  const message = `Checksum algorithm provided is unsupported. Please try again with any of the valid types: [${algorithms.join(', ')}]`;
+  const message =
+    'Checksum algorithm provided is unsupported. Please try again with any of the valid types: ' +
+    `[${algorithms.join(', ')}]`;
   throw new Refusal('InvalidRequest', { message, fields: { Header: name } });
 }
 

@@ -201,7 +201,9 @@ export async function recordRead(
 /** Throws `Refusal` InvalidRequest for more than can be copied in one request. */
 export function checkCopyBytes(sizeBytes: number): void {
   if (sizeBytes <= singlePutBytesMax) return;
-  const message = `The specified copy source is larger than the maximum allowable size for a copy source: ${singlePutBytesMax}`;
+  const message =
+    'The specified copy source is larger than the maximum allowable size for a copy source: ' +
+    `${singlePutBytesMax}`;
   throw new Refusal('InvalidRequest', { message });
 }
 

@@ -113,8 +113,8 @@ export class Preflights {
       request,
       ask,
       'This CORS request is not allowed. This is usually because the evalution of Origin, ' +
-        'request method / Access-Control-Request-Method or Access-Control-Request-Headers are not ' +
-        "whitelisted by the resource's CORS spec.",
+        'request method / Access-Control-Request-Method or Access-Control-Request-Headers are ' +
+        "not whitelisted by the resource's CORS spec.",
     );
   }
 

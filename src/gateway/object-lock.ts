@@ -46,7 +46,8 @@ async function readLockWithDigest(context: Reserved<'object'>): Promise<Lock> {
   const lock = await readLock(context);
   demandDigest(
     context,
-    'Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters',
+    'Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with ' +
+      'Object Lock parameters',
   );
   return lock;
 }

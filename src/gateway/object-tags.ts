@@ -33,7 +33,9 @@ export function readTags(request: S3Request): Tags {
 const tagging = 'x-amz-tagging';
 
 function badHeader(text: string): Refusal {
-  const message = `The header '${tagging}' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.`;
+  const message =
+    `The header '${tagging}' shall be encoded as UTF-8 then URLEncoded URL query parameters ` +
+    'without tag name duplicates.';
   return invalidArgument(tagging, text, message);
 }
 

@@ -109,7 +109,9 @@ export function readUploadChecksum(request: S3Request): UploadAttributes['checks
     (chosen === 'FULL_OBJECT' && !isCrc) ||
     (chosen === 'COMPOSITE' && algorithm === 'CRC64NVME')
   ) {
-    const message = `The ${chosen} checksum type cannot be used with the ${algorithm.toLowerCase()} checksum algorithm.`;
+    const message =
+      `The ${chosen} checksum type cannot be used with the ${algorithm.toLowerCase()} checksum ` +
+      'algorithm.';
     throw new Refusal('InvalidRequest', { message });
   }
   return { algorithm, type: chosen };

@@ -37,7 +37,9 @@ export class Metrics {
   watchClock(clock: { readonly stepMs: number }): void {
     this.registry.gauge({
       name: 'bursar_clock_step_seconds',
-      help: 'How far the system clock has stepped, and is not followed until it is back or confirmed.',
+      help:
+        'How far the system clock has stepped, and is not followed until it is back or ' +
+        'confirmed.',
       collect: () => clock.stepMs / 1000,
     });
   }

@@ -96,7 +96,8 @@ export class StageClock {
     for (let place = 0; place < stages.length; place++) {
       const micros = Math.round((this.times[place] as number) * 1000);
       if (micros === 0) continue;
-      text += `${text && ', '}${stages[place]};dur=${Math.floor(micros / 1000)}${fractions[micros % 1000]}`;
+      const ms = `${Math.floor(micros / 1000)}${fractions[micros % 1000]}`;
+      text += `${text && ', '}${stages[place]};dur=${ms}`;
     }
     return text;
   }

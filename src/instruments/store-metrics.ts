@@ -126,7 +126,9 @@ function watchHedges(registry: MetricRegistry, remote: Collected): void {
   });
   registry.counter({
     name: 'bursar_store_hedge_refusals_total',
-    help: 'Reads that were not asked a second time though slow: too many were, or no connection is free.',
+    help:
+      'Reads that were not asked a second time though slow: too many were, or no connection is ' +
+      'free.',
     ...remote((meter, store) =>
       hedgeRefusals.map((reason) => [{ store, reason }, meter.hedgeRefusals[reason]] as const),
     ),

@@ -318,4 +318,5 @@ CREATE TABLE records (
   record TEXT NOT NULL,            -- RFC 8785 canonical JSON, verbatim; empty: it was erased
   roots BLOB                       -- of the newest: what was sealed with it (ledger/seal-roots.ts)
 );
-${evidenceSchema}${readFoldSchema}${erasureSchema}${logSchema}${archiveSchema}${logKeySchema}${cosignatureSchema}${alteredSchema}`;
+${evidenceSchema}${readFoldSchema}${erasureSchema}${logSchema}${archiveSchema}
+${logKeySchema}${cosignatureSchema}${alteredSchema}`;

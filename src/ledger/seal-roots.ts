@@ -114,7 +114,8 @@ export class SealRoots implements TransferSeals {
       ) {
         continue;
       }
-      const what = `what accounts of ${tenant || 'the gateway'} have used is not what was stored last`;
+      const whose = tenant || 'the gateway';
+      const what = `what accounts of ${whose} have used is not what was stored last`;
       faults.push({ table: '', tenant, row: '', fault: 'replaced', scope: { tenant }, what });
     }
     const digests = { ...whole, accounts: this.#accounts };

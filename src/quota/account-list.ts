@@ -40,7 +40,8 @@ export function namesAfter(after: string, ranges: readonly NameRange[]): string[
  * SQLite would look at everything that lies between them, which is other tenants'.
  */
 export function selectNames(columns: string, condition = ''): string {
-  const part = `SELECT ${columns} FROM quota_accounts WHERE account >= ? AND account < ? ${condition}`;
+  const range = `account >= ? AND account < ? ${condition}`;
+  const part = `SELECT ${columns} FROM quota_accounts WHERE ${range}`;
   return `${part} UNION ALL ${part} UNION ALL ${part} ORDER BY account LIMIT ?`;
 }
 
@@ -48,7 +49,8 @@ const isLimitedToo = 'AND limits IS NOT NULL';
 const ofTenants = selectNames('account');
 const limitedOfTenants = selectNames('account', isLimitedToo);
 const ofPrincipal = `SELECT account FROM quota_accounts WHERE account > ? AND (account = ?
-  OR account IN (SELECT 'bucket:' || tenant || '/' || name FROM buckets WHERE tenant = ? AND owner = ?))`;
+  OR account IN (SELECT 'bucket:' || tenant || '/' || name FROM buckets
+    WHERE tenant = ? AND owner = ?))`;
 const byName = 'ORDER BY account LIMIT ?';
 
 /** At most `limit` names that come after `after`; `isLimited`: only of accounts with limits. */

@@ -12,7 +12,8 @@ export function announceSteps(tell: (line: string) => void): () => void {
     hadStepped = stepMs !== 0;
     tell(
       hadStepped
-        ? `the system's clock stepped by ${Math.round(stepMs / 1000)} s and is not followed: set it, ` +
+        ? `the system's clock stepped by ${Math.round(stepMs / 1000)} s and is not followed: ` +
+            'set it, ' +
             'or say that it is right with "bursar clock confirm" (docs/admin/clock.md)'
         : "the system's clock is followed again",
     );

@@ -134,7 +134,9 @@ function watchTracing(
 ): void {
   registry.counter({
     name: 'bursar_trace_spans_total',
-    help: 'Spans by what became of them; dropped: too many waited, failed: the collector did not take them.',
+    help:
+      'Spans by what became of them; dropped: too many waited, failed: the collector did not ' +
+      'take them.',
     collect: () => Object.entries(tracing.counts).map(([outcome, count]) => [{ outcome }, count]),
   });
   registry.gauge({

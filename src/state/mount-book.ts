@@ -46,7 +46,8 @@ export class MountBook {
   async list(tenant: string, page: Page, prefix = ''): Promise<MountEntry[]> {
     const { after, limit } = page;
     return this.#read.all<MountEntry>(
-      `SELECT ${columns} FROM mounts WHERE tenant = ? AND name > ? AND substr(name, 1, length(?)) = ?
+      `SELECT ${columns} FROM mounts
+         WHERE tenant = ? AND name > ? AND substr(name, 1, length(?)) = ?
          ORDER BY name LIMIT ?`,
       tenant,
       after,

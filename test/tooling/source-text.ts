@@ -43,14 +43,14 @@ export function treeFiles(): string[] {
 export const readTreeFile = (path: string): string => readFileSync(join(root, path), 'utf8');
 
 /**
- * The lines, counted from 1, that are too long. The formatter breaks the code of scripts wherever
- * that can be broken, so of scripts only comments are looked at; of other languages every line is.
+ * The lines, counted from 1, that are too long. Those of scripts may be that have no place to break
+ * them: one word, such as a URL, or one regular expression, and nothing else.
  */
 export function longLines(path: string, text: string): number[] {
   if (!hasLines(path)) return [];
   const isTooLong = (line: string): boolean =>
     [...line].length > columnsMax &&
-    (!isScript(path) || /^\s*(\/\/|\/\*|\*)|[\s;]\/\/ /.test(line));
+    !(isScript(path) && /^\s*(?:\S+|\/(?![/*]).*\/[a-z]*[,;]?)$/.test(line));
   return text.split('\n').flatMap((line, i) => (isTooLong(line) ? [i + 1] : []));
 }
 

@@ -66,7 +66,8 @@ export async function findForwardStores(
     const other = rows.find((one) => one.number === journal.begin.store && one.name !== name);
     if (other || (row && journal.begin.store !== row.number)) {
       throw new BackupFailure(
-        `store ${name} has the journal of store ${journal.begin.store}, which the backup knows as ${other?.name ?? 'another'}: are the settings swapped?`,
+        `store ${name} has the journal of store ${journal.begin.store}, which the backup ` +
+          `knows as ${other?.name ?? 'another'}: are the settings swapped?`,
       );
     }
     const gate = new StoreGate({ number: journal.begin.store, name, reason: '' });
@@ -139,7 +140,10 @@ async function hasAnyExtent(read: Reader, store: RemoteStore, number: number): P
 }
 
 function explainNone(name: string): string {
-  return `no journal under these keys is in store ${name}: it was emptied, or the settings lead elsewhere`;
+  return (
+    `no journal under these keys is in store ${name}: it was emptied, or the settings lead ` +
+    'elsewhere'
+  );
 }
 
 /** A gateway that wrote there finds out with its next segment, at most so long after a change. */

@@ -33,7 +33,7 @@ CREATE TABLE seal_heads (          -- which seals there are of a tenant
 ) WITHOUT ROWID;
 
 CREATE TABLE seal_roots (          -- which accounts there are of a tenant
-  tenant TEXT PRIMARY KEY,         -- '': of accounts that are no tenant's; *: which there are of all
+  tenant TEXT PRIMARY KEY,         -- '': of accounts of no tenant; *: which there are of all
   epoch INTEGER NOT NULL,
   mac BLOB NOT NULL                -- where the newest record has another, that one is it
 ) WITHOUT ROWID;

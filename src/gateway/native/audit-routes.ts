@@ -45,8 +45,8 @@ export const auditRoutes: NativeRoute[] = [
     action: 'bursar:ExportRecords',
     operation: 'BeginBundle',
     summary:
-      "The first line of a bundle of a tenant's records: its range, the signed checkpoint, and the " +
-      'hashes that prove the range. The parts from `from` on are what follows.',
+      "The first line of a bundle of a tenant's records: its range, the signed checkpoint, and " +
+      'the hashes that prove the range. The parts from `from` on are what follows.',
     status: 200,
     query: {
       from: { type: 'string', pattern: placePattern, description: 'A time, or a log index.' },

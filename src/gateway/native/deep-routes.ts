@@ -58,7 +58,8 @@ export const deepRoutes: NativeRoute[] = [
     isReading: true,
     summary:
       'Have the gateway compare its database with its records, in a thread of its own; for ' +
-      'operators. One that is under way goes on, and one that was interrupted goes on where it was.',
+      'operators. One that is under way goes on, and one that was interrupted goes on where ' +
+      'it was.',
     status: 200,
     answer,
     run: async (call) => {

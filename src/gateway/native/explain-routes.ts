@@ -67,8 +67,8 @@ export const explainRoutes: NativeRoute[] = [
           type: 'string',
           maxLength: 1200,
           description:
-            '`bucket/key`, `tenant:bucket/key`, as the principal would name it; of a listing with ' +
-            'its prefix; of a `bursar:` action the tenant.',
+            '`bucket/key`, `tenant:bucket/key`, as the principal would name it; of a listing ' +
+            'with its prefix; of a `bursar:` action the tenant.',
         },
         source: { type: 'string', description: 'From this address; absent: from yours.' },
         secure: { type: 'boolean', description: 'Over TLS? Absent: as this call.' },

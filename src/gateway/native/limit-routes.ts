@@ -45,8 +45,8 @@ export const limitRoutes: NativeRoute[] = [
     action: 'bursar:PutLimit',
     operation: 'PatchLimit',
     summary:
-      "Change an account's limits, as a JSON merge patch (RFC 7396): what is not named stays, and " +
-      'null takes a limit away.',
+      "Change an account's limits, as a JSON merge patch (RFC 7396): what is not named stays, " +
+      'and null takes a limit away.',
     status: 200,
     body: limitsPatch,
     answer: limit,

@@ -8,7 +8,8 @@ export const name = {
   type: 'string',
   pattern: '^[a-z0-9][a-z0-9._-]{0,62}$',
   description:
-    'Lower-case letters, digits, dot, underscore and hyphen, at most 63; begins with a letter or digit.',
+    'Lower-case letters, digits, dot, underscore and hyphen, at most 63; begins with a ' +
+    'letter or digit.',
 } as const;
 
 export const time = { type: 'string', format: 'date-time' } as const;

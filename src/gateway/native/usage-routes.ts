@@ -37,8 +37,8 @@ const forecast = answerObject({
   basis: {
     type: 'string',
     description:
-      'Over what the rate was measured: `window`, that of the limit so far; the present `hour` or ' +
-      '`day` so far; `week`, today and the six days before.',
+      'Over what the rate was measured: `window`, that of the limit so far; the present `hour` ' +
+      'or `day` so far; `week`, today and the six days before.',
   },
   perDay: { type: 'string', description: 'At this rate, in 24 hours.' },
   reachedAt: { ...time, type: ['string', 'null'], description: 'null: not before the reset.' },
@@ -138,8 +138,8 @@ export const usageRoutes: NativeRoute[] = [
       },
       next,
       alteredRecords: counter(
-        'Records of the tenant, or about its buckets, that are not what was recorded: they are not ' +
-          'in the sums.',
+        'Records of the tenant, or about its buckets, that are not what was recorded: they are ' +
+          'not in the sums.',
       ),
       recordsBefore: counter('All records before this one are added up; those behind it are not.'),
     }),

@@ -224,7 +224,9 @@ function readPartChecksum(
   const value = one.text.trim().slice(0, valueLengthMax);
   if (another) throw invalidPartChecksum(value);
   if (one.name !== checksumElement(algorithm)) {
-    const message = `The upload was begun with checksums of another algorithm than ${one.name.slice(0, valueLengthMax)}.`;
+    const message =
+      'The upload was begun with checksums of another algorithm than ' +
+      `${one.name.slice(0, valueLengthMax)}.`;
     throw new Refusal('BadDigest', { message });
   }
   if (!isChecksum(algorithm, value)) throw invalidPartChecksum(value);
@@ -333,7 +335,9 @@ function compareWithHeaders(
   const { request } = context;
   const size = request.headers['x-amz-mp-object-size'];
   if (size !== undefined && size !== String(sumBytes(parts))) {
-    const message = `The provided 'x-amz-mp-object-size' header value ${size} does not match what was computed: ${sumBytes(parts)}`;
+    const message =
+      `The provided 'x-amz-mp-object-size' header value ${size} does not match what was ` +
+      `computed: ${sumBytes(parts)}`;
     throw new Refusal('InvalidRequest', { message });
   }
   const { checksum } = attributes;
@@ -373,7 +377,9 @@ function compareChecksum(
 ): void {
   const name = algorithm.toLowerCase();
   if (checksum?.algorithm !== algorithm) {
-    const message = `Checksum Type mismatch occurred, expected checksum Type: ${checksum?.algorithm.toLowerCase() ?? 'null'}, actual checksum Type: ${name}`;
+    const message =
+      'Checksum Type mismatch occurred, expected checksum Type: ' +
+      `${checksum?.algorithm.toLowerCase() ?? 'null'}, actual checksum Type: ${name}`;
     throw new Refusal('InvalidRequest', { message });
   }
   // minio-go leaves out the number of parts.

@@ -195,7 +195,9 @@ function readWanted(
   const isChanged = replaces || !keepsTags || Object.keys(redirect).length > 0;
   if (!isChanged && isSame && context.asked.source.versionId === undefined) {
     const message =
-      "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.";
+      'This copy request is illegal because it is trying to copy an object to itself without ' +
+      "changing the object's metadata, storage class, website redirect location or " +
+      'encryption attributes.';
     throw new Refusal('InvalidRequest', { message });
   }
   // A copy is locked as it itself is asked to be.

@@ -60,7 +60,9 @@ const wantedHeader = 'x-amz-object-attributes';
 function readWanted(request: S3Request): Set<AttributeName> {
   const text = request.headers[wantedHeader]?.trim() ?? '';
   if (text === '') {
-    const message = `The ${wantedHeader} header specifying the attributes to be retrieved is either missing or empty`;
+    const message =
+      `The ${wantedHeader} header specifying the attributes to be retrieved is either missing ` +
+      'or empty';
     throw new Refusal('InvalidRequest', { message });
   }
   const names = text.split(',').map((one) => {

@@ -78,6 +78,8 @@ function checkAlgorithm(context: Reserved<'object'>, attributes: UploadAttribute
   const claimed = claimedChecksum(context.request);
   const expected = attributes.checksum?.algorithm;
   if (!claimed || !expected || claimed.algorithm === expected) return;
-  const message = `Checksum Type mismatch occurred, expected checksum Type: ${expected.toLowerCase()}, actual checksum Type: ${claimed.algorithm.toLowerCase()}`;
+  const message =
+    `Checksum Type mismatch occurred, expected checksum Type: ${expected.toLowerCase()}, ` +
+    `actual checksum Type: ${claimed.algorithm.toLowerCase()}`;
   throw new Refusal('InvalidRequest', { message });
 }

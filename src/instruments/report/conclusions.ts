@@ -141,7 +141,8 @@ function threadConclusions(chapter: Chapter): Conclusion[] {
       `(${showBandwidth(last.all)})`;
     const n = countSteps({ ...line, steps });
     if (share >= 0.7) {
-      const says = `One stream is what limits ${objects}: ${times}, so several at a time are faster.`;
+      const soSeveral = 'so several at a time are faster';
+      const says = `One stream is what limits ${objects}: ${times}, ${soSeveral}.`;
       return [{ rule: 'threads', weight: 'limit', says, n }];
     }
     if (gain < 1.3) {
@@ -150,7 +151,8 @@ function threadConclusions(chapter: Chapter): Conclusion[] {
         `${times}, so more of them gain little or nothing.`;
       return [{ rule: 'threads', weight: 'limit', says, n }];
     }
-    const says = `Several streams gain something for ${objects}, though not in proportion: ${times}.`;
+    const gained = `gain something for ${objects}, though not in proportion`;
+    const says = `Several streams ${gained}: ${times}.`;
     return [{ rule: 'threads', weight: 'fact', says, n }];
   });
 }

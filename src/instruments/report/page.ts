@@ -56,8 +56,8 @@ function renderLimits({ chapters }: Report): string {
 ${lists.join('\n')}`;
   });
   const nothing = `<p>Nothing was measured yet. Have <code>bursar probe</code> measure an endpoint,
-or have clients use the gateway (<code>bursar serve --traffic-samples yes</code>), and make the report
-again.</p>`;
+or have clients use the gateway (<code>bursar serve --traffic-samples yes</code>), and make the
+report again.</p>`;
   return `<section class="limits" id="limits">
 <h2>What limits this installation</h2>
 ${parts.length > 0 ? parts.join('\n') : nothing}

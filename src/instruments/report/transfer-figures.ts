@@ -193,7 +193,9 @@ export function hourlyFigure(chapter: Chapter, kind: Kind): Figure {
   return {
     id: `hourly-${kind}`,
     title: `Bandwidth of ${plural(kind)}, by hour of the day`,
-    says: 'Mean of each hour (UTC) over all days, with whiskers from the 5th to the 95th percentile.',
+    says:
+      'Mean of each hour (UTC) over all days, with whiskers from the 5th to the 95th ' +
+      'percentile.',
     n: countOf(sizes),
     of: plural(kind),
     howTo: chapter.source === 'probe' ? probeSizes : 'No client moved bytes this way.',

@@ -73,7 +73,8 @@ function explain(
     return new PackFailure(part, { id: run.id.toString('hex'), store }, cause);
   }
   if (!(cause instanceof Refusal)) return cause;
-  const message = `Store ${store.name}, which has the records ${recordsOf(part)}, is not available.`;
+  const records = recordsOf(part);
+  const message = `Store ${store.name}, which has the records ${records}, is not available.`;
   return new Refusal(cause.code, { message, fields: cause.fields, cause });
 }
 

@@ -111,7 +111,9 @@ export class ComparedThings {
     for (const [name, value] of Object.entries(told?.members ?? {})) {
       if (value === undefined || isSame(value, members[name])) continue;
       const [stored, said] = [show(members[name]), show(value)];
-      const what = `its ${name} is not what record ${told?.index} and those before it say: ${stored}, not ${said}`;
+      const what =
+        `its ${name} is not what record ${told?.index} and those before it say: ${stored}, not ` +
+        `${said}`;
       await this.#conclude(id, told ?? { index: -1, members }, what, comparison);
     }
   }

@@ -216,7 +216,10 @@ function namings(
 function bucketColumns(id: string): string {
   return ['tenant', 'name']
     .map((column, i) => {
-      return `(SELECT ${column} FROM buckets WHERE buckets.id = ${id}) AS ${i ? 'bucket' : 'tenant'}`;
+      return (
+        `(SELECT ${column} FROM buckets WHERE buckets.id = ${id}) AS ` +
+        `${i ? 'bucket' : 'tenant'}`
+      );
     })
     .join(', ');
 }

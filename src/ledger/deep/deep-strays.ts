@@ -20,8 +20,10 @@ const kinds: readonly Kind[] = [
     what: 'it is of a group or a principal that is not there',
     sql: `SELECT 'member ' || tenant || '/' || group_name || '/' || principal AS name
       FROM group_members AS m
-      WHERE NOT EXISTS (SELECT 1 FROM principals AS p WHERE p.tenant = m.tenant AND p.name = m.principal)
-        OR NOT EXISTS (SELECT 1 FROM groups AS g WHERE g.tenant = m.tenant AND g.name = m.group_name)`,
+      WHERE NOT EXISTS (SELECT 1 FROM principals AS p
+          WHERE p.tenant = m.tenant AND p.name = m.principal)
+        OR NOT EXISTS (SELECT 1 FROM groups AS g
+          WHERE g.tenant = m.tenant AND g.name = m.group_name)`,
   },
   {
     what: 'it is of a bucket that is not there',
@@ -36,7 +38,8 @@ const kinds: readonly Kind[] = [
   {
     what: 'its key has no uploads',
     sql: `SELECT 'deletion during uploads of ' || key AS name FROM deleted_during_uploads AS d
-      WHERE NOT EXISTS (SELECT 1 FROM uploads AS u WHERE u.bucket_id = d.bucket_id AND u.key = d.key)`,
+      WHERE NOT EXISTS (SELECT 1 FROM uploads AS u
+          WHERE u.bucket_id = d.bucket_id AND u.key = d.key)`,
   },
   {
     what: 'there is no such account',

@@ -121,7 +121,9 @@ export class DeepTokens {
   /** Whom it takes nothing from that a record did not is told, too. */
   async #compareRevocations(read: Reader, comparison: Comparison): Promise<void> {
     const walked = {
-      columns: `id, expires_ms AS expiresMs, (SELECT access_key FROM tokens WHERE tokens.id = revocations.id) AS accessKey`,
+      columns:
+        'id, expires_ms AS expiresMs, (SELECT access_key FROM tokens WHERE tokens.id = ' +
+        'revocations.id) AS accessKey',
       from: 'revocations',
       keys: ['revocations.id'],
     };

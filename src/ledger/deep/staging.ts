@@ -100,7 +100,8 @@ export class Staging {
   async #verify(): Promise<void> {
     for (let [kind, id] = ['', '']; ; ) {
       const rows = await this.#db.tx.all<StoredThing & { kind: string }>(
-        'SELECT kind, id, value, mac FROM things WHERE (kind, id) > (?, ?) ORDER BY kind, id LIMIT ?',
+        'SELECT kind, id, value, mac FROM things WHERE (kind, id) > (?, ?) ORDER BY kind, id ' +
+          'LIMIT ?',
         kind,
         id,
         rowsPerPage,

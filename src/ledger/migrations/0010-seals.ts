@@ -28,7 +28,8 @@ const tables: [name: string, tenant: string, row: string, fields: string][] = [
   ['retired_names', 'tenant', "kind || '/' || name", 'tenant kind name'],
   [
     ...(['public_keys', 'tenant', "principal || '/' || thumbprint"] as const),
-    'thumbprint tenant principal jwk purpose proof created_ms:number active:number enrolled_seq:number',
+    'thumbprint tenant principal jwk purpose proof created_ms:number active:number ' +
+      'enrolled_seq:number',
   ],
   ['grants', 'tenant', 'name', 'tenant name rule created_ms:number'],
   ['mounts', 'tenant', 'name', 'tenant name bucket_tenant bucket created_ms:number'],

@@ -71,7 +71,7 @@ function requireRoom(path: string): void {
   if (free >= needed) return;
   const mib = (bytes: number) => `${Math.ceil(bytes / 1024 / 1024)} MiB`;
   throw new MigrationFailure(
-    `a copy of the database is made before its schema is changed, which takes ${mib(needed)}, and ` +
-      `the disk has ${mib(free)}: make room, or have a backup and use --migrate-without-copy`,
+    `a copy of the database is made before its schema is changed, which takes ${mib(needed)}, ` +
+      `and the disk has ${mib(free)}: make room, or have a backup and use --migrate-without-copy`,
   );
 }

@@ -78,7 +78,8 @@ const dzero: PaperExample = {
       assumptions: [
         'All 5.2 PB processed are sent out of S3, once each time they are read, with no cache.',
         'They are spread evenly over 27 months; a year is 12 of them.',
-        'A PB is 1,024 TB of 1,024 GB. Tiers begin again each month: $0.18 for 10 TB, $0.16 for 40.',
+        'A PB is 1,024 TB of 1,024 GB. Tiers begin again each month: $0.18 for 10 TB, $0.16 ' +
+          'for 40.',
         'Nothing for bringing the 375 TB in, and nothing for requests.',
         'The difference is within the rounding of "5.2 PB": 5.185 PB would cost $335,019.',
       ],
@@ -89,7 +90,8 @@ const dzero: PaperExample = {
 const ebs: PaperExample = {
   title: 'An EBS volume of 500 GB at 150 I/O requests a second',
   source:
-    'Nadgowda and Sion, Cloud Performance Benchmark Series: EBS, S3, EC2 local storage, section 3.3',
+    'Nadgowda and Sion, Cloud Performance Benchmark Series: EBS, S3, EC2 local storage, ' +
+    'section 3.3',
   book: 'ebs-2010',
   workload: {
     name: 'EBS, 500 GB, 150 IO/s',

@@ -12,7 +12,7 @@ CREATE TABLE quota_storage (       -- what is kept in buckets and charged by tim
   billed_bytes INTEGER NOT NULL,   -- now: sum of versions.billed, and of parts' sizes
   at_ms INTEGER NOT NULL,          -- until when it has accrued
   charged_ms INTEGER NOT NULL,     -- when it was last charged
-  due TEXT NOT NULL,               -- JSON: what accrued since then, [book, since (ms), byte-ms] each
+  due TEXT NOT NULL,               -- JSON: what accrued since, [book, since (ms), byte-ms] each
   epoch INTEGER,                   -- of the root key that the MAC is made under
   mac BLOB,                        -- of all this
   PRIMARY KEY (tenant, bucket, class)

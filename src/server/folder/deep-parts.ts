@@ -101,7 +101,8 @@ function checkSchema(database: OpenDatabase): void {
     schema < schemaVersion
       ? 'bring it up to date first, by a start or by bursar database migrate'
       : 'it needs a newer Bursar';
-  const message = `the database has schema ${schema}, and this Bursar's is ${schemaVersion}: ${what}`;
+  const found = `the database has schema ${schema}, and this Bursar's is ${schemaVersion}`;
+  const message = `${found}: ${what}`;
   throw new CommandFailure('failed', message);
 }
 

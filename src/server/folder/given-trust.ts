@@ -23,7 +23,8 @@ export function readTrust({ key = [], keys, witness = [], witnessesMin }: GivenT
   const witnesses = witness.flatMap((one) => readVerifiers(one, cosignature));
   const min = witnessesMin ?? witnesses.length;
   if (min > witnesses.length) {
-    const message = `--witnesses-min ${min} asks for more than the ${witnesses.length} of --witness`;
+    const given = `the ${witnesses.length} of --witness`;
+    const message = `--witnesses-min ${min} asks for more than ${given}`;
     throw new CommandFailure('usage', message);
   }
   return { keys: trusted, revoked: published.revoked, witnesses, witnessesMin: min };

@@ -80,12 +80,21 @@ export function explainOwner(owner: Owner, location: string): string {
     case 'otherStore':
       return `${location} is the place of another store of this gateway`;
     case 'former':
-      return `${location} belongs to another data folder with the same keys; if that one is lost, run bursar restore or rebuild`;
+      return (
+        `${location} belongs to another data folder with the same keys; if that one is lost, ` +
+        'run bursar restore or rebuild'
+      );
     default:
-      return `${location} belongs to another gateway, which would destroy what this one writes there`;
+      return (
+        `${location} belongs to another gateway, which would destroy what this one writes ` +
+        'there'
+      );
   }
 }
 
 function explainLoss(location: string): string {
-  return `${location} has lost the mark of its owner: it was emptied, or is another place; bring it back, or run bursar store adopt`;
+  return (
+    `${location} has lost the mark of its owner: it was emptied, or is another place; bring it ` +
+    'back, or run bursar store adopt'
+  );
 }

@@ -348,7 +348,8 @@ export const settings = {
     key: 'privateIssuers',
     placeholder: 'HOST:PORT',
     description:
-      'hosts with private addresses that tenants may have as OIDC issuers; comma-separated if several',
+      'hosts with private addresses that tenants may have as OIDC issuers; comma-separated ' +
+      'if several',
     parse: parsePrivateHosts,
   }),
   privateWebhooks: optional({

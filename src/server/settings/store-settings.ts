@@ -111,7 +111,8 @@ export function chooseStores(config: {
     places.set(place, one.name);
   }
   if ('url' in store && stores.filter((one) => one.name === flagStoreName).length > 1) {
-    const message = `--store s3://… is called ${flagStoreName}, but stores.${flagStoreName} is another`;
+    const other = `stores.${flagStoreName} is another`;
+    const message = `--store s3://… is called ${flagStoreName}, but ${other}`;
     throw new CommandFailure('usage', message);
   }
   const defaultStore = 'url' in store ? flagStoreName : store.name;
@@ -129,7 +130,8 @@ export function locationOf({ url, endpoint }: Pick<StoreSettings, 'url' | 'endpo
 function parseStore(name: string, content: unknown): StoreSettings {
   if (!isStoreName(name) || reservedNames.includes(name)) {
     throw new Error(
-      `.${name} must be named with 1 to 63 lower-case letters, digits and hyphens, not ${reservedNames.join(' or ')}`,
+      `.${name} must be named with 1 to 63 lower-case letters, digits and hyphens, not ` +
+        `${reservedNames.join(' or ')}`,
     );
   }
   const settings: Record<string, unknown> = { name };
