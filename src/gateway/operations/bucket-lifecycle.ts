@@ -1,82 +1,54 @@
 // The lifecycle rules of a bucket, which are set and removed as a whole.
-import { recordedLargeChange } from '../../audit/recorded-change.ts';
 import { readSetting } from '../../catalog/bucket-settings.ts';
 import {
   type LifecycleConfig,
   type TransitionMinimum,
   transitionMinimums,
 } from '../../catalog/lifecycle.ts';
-import { invalidArgument, Refusal } from '../../core/errors.ts';
+import { invalidArgument } from '../../core/errors.ts';
 import { lifecycleBodyBytesMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
-import { receiveSmall } from '../body.ts';
-import { demandDigest } from '../demanded-digest.ts';
+import { receiveDocument } from '../demanded-digest.ts';
 import { lifecycleElements, parseLifecycle } from '../lifecycle-xml.ts';
-import type { Operation } from '../operation.ts';
 import { emptyReply, largeXmlReply, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
 import { parseLargeXml } from '../xml.ts';
+import { bucketSetting, notSet } from './bucket-setting.ts';
 
-export const getBucketLifecycle: Operation<'bucket'> = {
-  name: 'GetBucketLifecycleConfiguration',
-  action: 's3:GetLifecycleConfiguration',
-  resource: 'bucket',
-  price: 'get',
-  bodyBytesMax: 0,
-  run: get,
-};
+const minimumHeader = 'x-amz-transition-default-minimum-object-size';
 
-async function get({ rooms, bucket, askedName }: Reserved<'bucket'>): Promise<Reply> {
-  const document = await readSetting(rooms.read, bucket.id, 'lifecycle');
-  if (document === null) {
-    throw new Refusal('NoSuchLifecycleConfiguration', { fields: { BucketName: askedName } });
-  }
+export const [getBucketLifecycle, putBucketLifecycle, deleteBucketLifecycle] =
+  bucketSetting<LifecycleConfig>({
+    operations: [
+      'GetBucketLifecycleConfiguration',
+      'PutBucketLifecycleConfiguration',
+      'DeleteBucketLifecycle',
+    ],
+    actions: { read: 's3:GetLifecycleConfiguration', write: 's3:PutLifecycleConfiguration' },
+    bodyBytesMax: lifecycleBodyBytesMax,
+    show,
+    receive,
+    store: (config) => ({ name: 'lifecycle', document: config && JSON.stringify(config) }),
+    record: (lifecycle) => ({ lifecycle }),
+    answer: ({ transitionMinimum }) => emptyReply(200, { [minimumHeader]: transitionMinimum }),
+  });
+
+async function show(context: Reserved<'bucket'>): Promise<Reply> {
+  const document = await readSetting(context.rooms.read, context.bucket.id, 'lifecycle');
+  if (document === null) throw notSet('NoSuchLifecycleConfiguration', context);
   const { rules, transitionMinimum } = JSON.parse(document) as LifecycleConfig;
   const reply = await largeXmlReply('LifecycleConfiguration', lifecycleElements(rules));
   return { ...reply, headers: { ...reply.headers, [minimumHeader]: transitionMinimum } };
 }
 
-export const putBucketLifecycle: Operation<'bucket'> = {
-  name: 'PutBucketLifecycleConfiguration',
-  action: 's3:PutLifecycleConfiguration',
-  resource: 'bucket',
-  price: 'put',
-  bodyBytesMax: lifecycleBodyBytesMax,
-  run: put,
-};
-
-const minimumHeader = 'x-amz-transition-default-minimum-object-size';
-
-async function put(context: Reserved<'bucket'>): Promise<Reply> {
-  demandDigest(context);
+async function receive(context: Reserved<'bucket'>): Promise<LifecycleConfig> {
   const transitionMinimum = readMinimum(context);
-  const body = await receiveSmall(context);
-  if (body.length === 0) throw new Refusal('MissingRequestBodyError');
-  const root = await parseLargeXml(body, 'LifecycleConfiguration');
+  const root = await parseLargeXml(await receiveDocument(context), 'LifecycleConfiguration');
   const pace = new Pace();
   await pace.wait();
-  const config: LifecycleConfig = { rules: parseLifecycle(root), transitionMinimum };
+  const rules = parseLifecycle(root);
   await pace.wait();
-  await setLifecycle(context, config, 200);
-  return emptyReply(200, { [minimumHeader]: transitionMinimum });
-}
-
-/** `null`: the bucket has no rules from now on. */
-async function setLifecycle(
-  context: Reserved<'bucket'>,
-  config: LifecycleConfig | null,
-  status: number,
-): Promise<void> {
-  const { id: bucketId } = context.bucket;
-  const pace = new Pace();
-  const document = config && JSON.stringify(config);
-  await pace.rest();
-  const change = await recordedLargeChange({ lifecycle: config });
-  await pace.rest();
-  await context.commit(
-    { kind: 'putBucketSetting', bucketId, name: 'lifecycle', document },
-    { status, change },
-  );
+  return { rules, transitionMinimum };
 }
 
 /** Throws `Refusal` InvalidArgument. */
@@ -86,19 +58,4 @@ function readMinimum({ request }: Reserved<'bucket'>): TransitionMinimum {
   const known = transitionMinimums.find((one) => one === asked);
   if (!known) throw invalidArgument(minimumHeader, asked);
   return known;
-}
-
-/** Deleting rules that are not there succeeds. */
-export const deleteBucketLifecycle: Operation<'bucket'> = {
-  name: 'DeleteBucketLifecycle',
-  action: 's3:PutLifecycleConfiguration',
-  resource: 'bucket',
-  price: 'free',
-  bodyBytesMax: 0,
-  run: remove,
-};
-
-async function remove(context: Reserved<'bucket'>): Promise<Reply> {
-  await setLifecycle(context, null, 204);
-  return emptyReply(204);
 }
