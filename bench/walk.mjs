@@ -2,8 +2,9 @@
 // or of the built tree DIR, sends it requests one at a time, and counts by V8's precise coverage
 // how many calls of how many functions in how many of its files each makes, by thread; an async
 // function that goes on counts again. Of several requests the least count of each function is
-// taken, less what is called while nothing is asked, so that what happens in the background does
-// not count. `--functions`: also lists them. `--json`: prints the counts as JSON.
+// taken, less the most that is called in as long a time in which nothing is asked, so that what
+// happens in the background does not count. `--functions`: also lists them. `--json`: prints the
+// counts as JSON.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { Agent } from 'node:http';
 import { createServer } from 'node:net';
@@ -64,20 +65,28 @@ async function walkAll({ target }, threads) {
   }
   for (let i = 0; i < 3; i++) await ask(requests['PUT of 8 MiB']);
   await threads.begin();
-  const countLeast = async (act) => {
-    let least = null;
+  let longestMs = 0;
+  const countEach = async (act, merge) => {
+    let merged = null;
     for (let i = 0; i < rounds; i++) {
       await threads.take();
+      const sinceMs = performance.now();
       await act();
       await sleep(afterMs);
-      least = leastOf(least, await threads.take());
+      const counts = await threads.take();
+      longestMs = Math.max(longestMs, performance.now() - sinceMs);
+      merged = merged ? merge(merged, counts) : counts;
     }
-    return least;
+    return merged;
   };
-  const idle = await countLeast(async () => {});
-  const walks = {};
+  const counted = {};
   for (const [name, request] of Object.entries(requests)) {
-    const least = await countLeast(() => ask(request));
+    counted[name] = await countEach(() => ask(request), leastOf);
+  }
+  const longestAskMs = longestMs - afterMs;
+  const idle = await countEach(() => sleep(longestAskMs), mostOf);
+  const walks = {};
+  for (const [name, least] of Object.entries(counted)) {
     walks[name] = Object.fromEntries(
       [...least].map(([thread, counts]) => [thread, sum(lessOf(counts, idle.get(thread)))]),
     );
@@ -92,9 +101,18 @@ function lessOf(counts, idle = new Map()) {
   return new Map(more.filter(([, count]) => count > 0));
 }
 
-/** By thread, the least count of each function. */
+/** By thread, the most of each function. */
+function mostOf(before, now) {
+  for (const [thread, counts] of now) {
+    const most = before.get(thread) ?? new Map();
+    for (const [name, count] of counts) most.set(name, Math.max(count, most.get(name) ?? 0));
+    before.set(thread, most);
+  }
+  return before;
+}
+
+/** By thread, the least of each function. */
 function leastOf(before, now) {
-  if (!before) return now;
   return new Map(
     [...before].map(([thread, counts]) => {
       const others = now.get(thread) ?? new Map();

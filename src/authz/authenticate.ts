@@ -24,14 +24,19 @@ import {
 import { asymmetricAlgorithm, verifyText } from '../core/sigv4a.ts';
 import { type Claim, readClaim, readFormClaim, refuseQueryClaim } from './claim.ts';
 import type { Actor, Delegation, Evidence, Identity } from './identity.ts';
-import { type Payload, readPayload } from './payload.ts';
 import type { FormFields } from './post-policy.ts';
 import { RefusedUse } from './refused-use.ts';
-import { checkAllSigned, headerValues, readPayloadWord } from './signed-parts.ts';
+import {
+  checkAllSigned,
+  headerValues,
+  type Payload,
+  readPayload,
+  readPayloadWord,
+} from './signed-parts.ts';
 import type { PublicKey } from './tokens/keys.ts';
 
 export type { Identity } from './identity.ts';
-export type { Payload } from './payload.ts';
+export type { Payload } from './signed-parts.ts';
 
 export interface SignedRequest {
   method: string;

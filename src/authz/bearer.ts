@@ -12,7 +12,7 @@ import { principalId } from '../core/principal.ts';
 import type { BearerVerifier, SignedRequest } from './authenticate.ts';
 import { ChainEvidence, type LinkEvidence } from './chain-evidence.ts';
 import type { Actor, Actors, Delegation, Identity } from './identity.ts';
-import { contentSha256, type Payload, readPayload } from './payload.ts';
+import { contentSha256, type Payload, readPayload } from './signed-parts.ts';
 import type { TokenKeys } from './token-keys.ts';
 import { linkOfOutside, linksOf, type SeenLink } from './token-use.ts';
 import type { Chain, Issuer, IssuerClaim } from './tokens/chain.ts';

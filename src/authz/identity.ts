@@ -5,7 +5,7 @@ import type { Principal } from '../core/principal.ts';
 import type { Authentication } from './grants/access-request.ts';
 import type { Rule } from './grants/rule.ts';
 import { subjectsOf } from './grants/subjects.ts';
-import type { Payload } from './payload.ts';
+import type { Payload } from './signed-parts.ts';
 import type { TokenAccount } from './tokens/chain.ts';
 import type { ChainConditions } from './tokens/conditions.ts';
 import type { Scope } from './tokens/scope.ts';

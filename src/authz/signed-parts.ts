@@ -1,8 +1,10 @@
-// What a signature is about: the word for the body, the headers that it must cover, and their
-// values as it has them. Invariant: a header that has a meaning and is not signed refuses the
-// request.
+// What a signature is about: the word for the body and what that means, the headers that it must
+// cover, and their values as it has them. Invariants: a header that has a meaning and is not signed
+// refuses the request; a word that this file does not know does, too, and is never taken for an
+// unsigned body.
 // Specification: "Signature Calculations for the Authorization Header" of the Amazon S3 API
-// reference.
+// reference, and the values of x-amz-content-sha256 there.
+import { Buffer } from 'node:buffer';
 import {
   canonicalHeaderValue,
   type Headers,
@@ -10,11 +12,61 @@ import {
   headerTextOf,
   type QueryPairs,
 } from '../core/canonical-request.ts';
-import { Refusal } from '../core/errors.ts';
-import { unsignedPayload } from '../core/sigv4.ts';
+import { invalidArgument, Refusal } from '../core/errors.ts';
+import { emptySha256, unsignedPayload } from '../core/sigv4.ts';
 import type { SignedRequest } from './authenticate.ts';
+import type { ChunkSeed } from './aws-chunked.ts';
 import type { Claim } from './claim.ts';
-import { contentSha256 } from './payload.ts';
+
+export type Payload =
+  /** UNSIGNED-PAYLOAD, or presigned without x-amz-content-sha256. */
+  | { kind: 'unsigned' }
+  /** The digest of the whole body is signed. */
+  | { kind: 'sha256'; sha256: Buffer }
+  /** STREAMING-AWS4-HMAC-SHA256-PAYLOAD, with or without -TRAILER. */
+  | { kind: 'signed-chunks'; trailer: boolean; seed: ChunkSeed }
+  /** STREAMING-UNSIGNED-PAYLOAD-TRAILER. */
+  | { kind: 'unsigned-chunks' };
+
+export const contentSha256 = 'x-amz-content-sha256';
+
+/** Of the many requests without a body. */
+const emptyPayload: Payload = { kind: 'sha256', sha256: Buffer.from(emptySha256, 'hex') };
+
+const hexDigest = /^[0-9a-fA-F]{64}$/;
+const signedChunks = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD';
+const signedChunksTrailer = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER';
+const unsignedChunksTrailer = 'STREAMING-UNSIGNED-PAYLOAD-TRAILER';
+
+/**
+ * What a value of x-amz-content-sha256 means. `seed` is what the request's own signature seeds
+ * those of its chunks with, null where it cannot: of SigV4A's no chunks are known. Throws
+ * NotImplemented for other STREAMING- words, InvalidArgument for any other word.
+ */
+export function readPayload(word: string, seed: ChunkSeed | null): Payload {
+  switch (word) {
+    case emptySha256:
+      return emptyPayload;
+    case unsignedPayload:
+      return { kind: 'unsigned' };
+    case unsignedChunksTrailer:
+      return { kind: 'unsigned-chunks' };
+    case signedChunks:
+    case signedChunksTrailer:
+      if (seed === null) break;
+      return { kind: 'signed-chunks', trailer: word === signedChunksTrailer, seed };
+  }
+  if (hexDigest.test(word)) return { kind: 'sha256', sha256: Buffer.from(word, 'hex') };
+  if (word.startsWith('STREAMING-')) {
+    throw new Refusal('NotImplemented', { fields: { Header: contentSha256 } });
+  }
+  throw invalidArgument(
+    contentSha256,
+    word,
+    'x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, ' +
+      `${signedChunks}, ${signedChunksTrailer}, or a valid sha256 value.`,
+  );
+}
 
 /** What stands for the body in the canonical request. */
 export function readPayloadWord({ where }: Claim, { headers, query }: SignedRequest): string {

@@ -8,7 +8,7 @@
 // docs/decisions/0042-presigned-headers.md.
 import { Buffer } from 'node:buffer';
 import { isAuthParameter } from '../authz/claim.ts';
-import { contentSha256 } from '../authz/payload.ts';
+import { contentSha256 } from '../authz/signed-parts.ts';
 import { headerNameOf, headerTextOf } from '../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import { unsignedPayload } from '../core/sigv4.ts';

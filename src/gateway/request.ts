@@ -77,8 +77,7 @@ export function parseRequest(
 export function parseTarget(raw: IncomingMessage): Pick<S3Request, 'target' | 'path' | 'query'> {
   if (raw.rawHeaders.length > 2 * headerCountMax) throw new Refusal('RequestHeaderSectionTooLarge');
   if (raw.headers.host === undefined && raw.httpVersion === '1.1') throw new Refusal('BadRequest');
-  const repeated =
-    repeatedHeader(raw.rawHeaders, 'host') ?? repeatedHeader(raw.rawHeaders, 'authorization');
+  const repeated = repeatedHeader(raw.rawHeaders);
   if (repeated) throw repeated;
   const target = originForm(raw.url ?? '');
   const mark = target.indexOf('?');
@@ -125,16 +124,22 @@ export function checkKeyLength(key: string): void {
 }
 
 /**
- * Why a request is refused in which a header stands twice of which Node keeps the first alone: a
- * proxy on the way may have gone by the other (RFC 9112 section 3.2 of Host). null: it does not.
+ * Why a request is refused in which Host or Authorization stands twice, of which Node keeps the
+ * first alone: a proxy on the way may have gone by the other (RFC 9112 section 3.2 of Host). null:
+ * neither does.
  */
-export function repeatedHeader(rawHeaders: readonly string[], name: string): Refusal | null {
-  let count = 0;
+export function repeatedHeader(rawHeaders: readonly string[]): Refusal | null {
+  let hosts = 0;
+  let authorizations = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    const other = rawHeaders[i] as string;
-    if (other.length === name.length && other.toLowerCase() === name) count++;
+    const { length } = rawHeaders[i] as string;
+    if (length !== 'host'.length && length !== 'authorization'.length) continue;
+    const name = rawHeaders[i]?.toLowerCase();
+    if (name === 'host') hosts++;
+    else if (name === 'authorization') authorizations++;
   }
-  if (count <= 1) return null;
+  if (hosts <= 1 && authorizations <= 1) return null;
+  const name = hosts > 1 ? 'host' : 'authorization';
   return new Refusal('InvalidRequest', { message: `The header ${name} is given twice.` });
 }
 

@@ -201,10 +201,9 @@ export class ReservedRequest implements Recorded {
   record(status: number, error: string | null): Promise<unknown> | null {
     const { asked, detail } = this;
     const charge = this.#pays(status, error) ? this.#charge(detail.class) : null;
-    const { record, evidence } = provenBy(
-      asked.who.signed,
-      draftOf(asked, { status, error }, charge, detail),
-    );
+    const draft = draftOf(asked, { status, error }, charge, detail);
+    const { signed } = asked.who;
+    const { record, evidence } = signed ? provenBy(signed, draft) : { record: draft };
     const uses = this.#tallies?.take();
     const backend = uses ? this.#billOf(uses) : null;
     const commit: Commit = { change: noChange, charge, backend, record };

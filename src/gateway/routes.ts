@@ -191,6 +191,13 @@ const routes: readonly Route[] = [
   { method: 'DELETE', resource: 'object', operation: deleteObject },
 ];
 
+/** By method and resource. */
+const routesTo = new Map<string, Route[]>();
+for (const route of routes) {
+  const name = `${route.method} ${route.resource}`;
+  routesTo.set(name, [...(routesTo.get(name) ?? []), route]);
+}
+
 /**
  * Query parameters that select an S3 operation: where the route does not name them the answer is
  * 501, so that no DELETE of a part of a bucket ever deletes the bucket.
@@ -306,11 +313,11 @@ export function isUnimplementedHeader(name: string): boolean {
 /** Throws `Refusal` NotImplemented or MethodNotAllowed. Of headers, see `refuseUnimplemented`. */
 export function findOperation(request: S3Request): AnyOperation {
   const resource = resourceOf(request);
-  for (const route of routes) {
-    if (route.method === request.method && route.resource === resource && fits(route, request)) {
-      refuseOthers(request, route);
-      return route.operation;
-    }
+  const hasQuery = request.query.length > 0;
+  for (const route of routesTo.get(`${request.method} ${resource}`) ?? []) {
+    if ((route.query && !hasQuery) || !fits(route, request)) continue;
+    if (hasQuery) refuseOthers(request, route);
+    return route.operation;
   }
   if (request.method === 'POST') throw refusePost(request, resource);
   const fields = { Method: request.method, ResourceType: resource.toUpperCase() };
@@ -334,7 +341,6 @@ function resourceOf(request: S3Request): Route['resource'] {
 function fits(route: Route, request: S3Request): boolean {
   if (route.header !== undefined && request.headers[route.header] === undefined) return false;
   if (!route.query) return true;
-  if (request.query.length === 0) return false;
   return route.query.every((wanted) => {
     const equals = wanted.indexOf('=');
     if (equals < 0) return request.query.some(([name]) => name === wanted);

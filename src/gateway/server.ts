@@ -19,15 +19,15 @@ import {
   lendExchange,
   type TimingAudience,
 } from './exchange.ts';
+import { watchGateway } from './gateway-metrics.ts';
+import { judge } from './health.ts';
 import {
   type Answer,
   answerClientError,
   type Entry,
-  type FrontDoorOptions,
-  openFrontDoor,
-} from './front-door.ts';
-import { watchGateway } from './gateway-metrics.ts';
-import { judge } from './health.ts';
+  type HttpServerOptions,
+  openHttpServer,
+} from './http-server.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
 import type { NativeDeps } from './native/deps.ts';
@@ -146,10 +146,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   /** The handler of Fastify's own server, which answers at both addresses. */
   let native: Handler = () => {};
   const openDoor = (
-    given: Pick<FrontDoorOptions, 'terms' | 'connections' | 'domains' | 'shareHost'>,
+    given: Pick<HttpServerOptions, 'terms' | 'connections' | 'domains' | 'shareHost'>,
     listenHost: string,
   ) =>
-    openFrontDoor({
+    openHttpServer({
       ...given,
       answers: { ...answersOf(services, pipeline, credentials), native: behindFastify(native) },
       describers,

@@ -112,6 +112,7 @@ export class GrantIndex {
   propose(request: AccessRequest): readonly Rule[] {
     this.#found.length = 0;
     this.#hashes.length = 0;
+    if (this.#count === 0) return this.#found;
     const { tenant, bucket } = request;
     const hash = this.#placeHash;
     hash.restart();

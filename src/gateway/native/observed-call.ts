@@ -1,5 +1,5 @@
 // What the instruments see of calls of the native API. A call is Fastify's; its exchange is found
-// by its message. Without a front door before it, as where the API is tried alone, it has none.
+// by its message. Without an HTTP server before it, as where the API is tried alone, it has none.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Stage } from '../../instruments/stage-clock.ts';
 import { exchangeOf } from '../exchange.ts';

@@ -24,7 +24,7 @@ export type Answer = (exchange: Exchange) => void;
 /** The ways in: path and host tell which one a request takes. */
 export type Entry = 'native' | 'share' | 'sts' | 'preflight' | 's3';
 
-export interface FrontDoorOptions {
+export interface HttpServerOptions {
   terms: ExchangeTerms;
   connections: Connections;
   answers: Record<Entry, Answer>;
@@ -43,7 +43,7 @@ const keepAliveTimeoutMs = 72_000;
 const headersTimeoutMsMax = 30_000;
 const headersCheckMs = 1000;
 
-export function openFrontDoor(options: FrontDoorOptions): Server {
+export function openHttpServer(options: HttpServerOptions): Server {
   const { terms, connections, answers, describers, isClosing } = options;
   const server = createServer(
     {
@@ -57,7 +57,8 @@ export function openFrontDoor(options: FrontDoorOptions): Server {
     },
     (raw, response) => {
       const entry = entryOf(raw, options);
-      const fault = faultOf(raw, entry, options) ?? misplaced(raw, entry, terms.door);
+      const elsewhere = terms.door === 'all' ? null : misplaced(raw, entry, terms.door);
+      const fault = faultOf(raw, entry, options) ?? elsewhere;
       const refuse = (exchange: Exchange) =>
         void refuseAtOnce(exchange, fault as Refusal, describers[entry]);
       take(entry, raw, response, fault ? refuse : answers[entry]);
@@ -134,13 +135,13 @@ async function refuseAtOnce(
 function faultOf(
   raw: IncomingMessage,
   entry: Entry,
-  { hosts, shareHost }: Pick<FrontDoorOptions, 'hosts' | 'shareHost'>,
+  { hosts, shareHost }: Pick<HttpServerOptions, 'hosts' | 'shareHost'>,
 ): Refusal | null {
   const { url = '', headers, rawHeaders, socket } = raw;
   const { host } = headers;
   // The others see to that themselves, where they see to what else a header may not be.
   if (entry === 'native') {
-    const fault = repeatedHeader(rawHeaders, 'host') ?? repeatedHeader(rawHeaders, 'authorization');
+    const fault = repeatedHeader(rawHeaders);
     if (fault) return fault;
   }
   const forbidden = refuseServiceWorker(raw);
@@ -162,8 +163,11 @@ function faultOf(
 const publicTargets = ['/_/log/', '/.well-known/'] as const;
 
 /** Why there is nothing of the kind at this address; null: there is. */
-function misplaced({ url = '' }: IncomingMessage, entry: Entry, door: Door): Refusal | null {
-  if (door === 'all') return null;
+function misplaced(
+  { url = '' }: IncomingMessage,
+  entry: Entry,
+  door: Exclude<Door, 'all'>,
+): Refusal | null {
   const isNative = entry === 'native';
   if (door === 'administration') return isNative ? null : new Refusal('NotFound');
   const isPublic = !isNative || publicTargets.some((prefix) => url.startsWith(prefix));
@@ -178,7 +182,7 @@ function refuseUnshared(): Refusal {
 /** Where the host names a bucket, paths that are reserved otherwise are keys like any other. */
 function entryOf(
   raw: IncomingMessage,
-  { domains, shareHost }: Pick<FrontDoorOptions, 'domains' | 'shareHost'>,
+  { domains, shareHost }: Pick<HttpServerOptions, 'domains' | 'shareHost'>,
 ): Entry {
   const url = raw.url ?? '';
   const isReserved = url === '/_' || url.startsWith('/_/') || url.startsWith('/.well-known/');
@@ -230,7 +234,7 @@ const unreadable = new WeakSet<Socket>();
 
 /** Messages that are not HTTP, or too much of it: answered as S3 does, then cut. */
 export function answerClientError(
-  door: Pick<FrontDoorOptions, 'terms' | 'connections'>,
+  door: Pick<HttpServerOptions, 'terms' | 'connections'>,
   error: NodeJS.ErrnoException,
   socket: Socket,
 ): void {
