@@ -1,7 +1,7 @@
 // Gives a principal an access key.
 import { missing, roleOf } from '../../authz/identity-rows.ts';
 import { insertAccessKey, refuseAccessKey } from '../../authz/key-rows.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOfOwner } from './identity-command.ts';
 
 export interface CreateAccessKey {
   kind: 'createAccessKey';
@@ -20,10 +20,7 @@ export const createAccessKey = identityCommand<CreateAccessKey>({
   write: (tx, { tenant, principal, id, sealedSecret }, timeMs) =>
     insertAccessKey(tx, tenant, principal, id, sealedSecret, timeMs),
   takesFrom: null,
-  told: {
-    things: ({ tenant, principal }) => [{ kind: 'principal', tenant, name: principal }],
-    isAwaited: true,
-  },
+  told: tellsOfOwner,
   account: ({ id }) => ({ accessKeyId: id }),
   causes: ({ id }) => [{ kind: 'accessKey', id }],
 });

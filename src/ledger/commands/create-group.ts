@@ -1,6 +1,6 @@
 // Makes a group of a tenant.
 import { nameIsUsed, tenantExists } from '../../authz/identity-rows.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOf } from './identity-command.ts';
 
 export interface CreateGroup {
   kind: 'createGroup';
@@ -22,10 +22,7 @@ export const createGroup = identityCommand<CreateGroup>({
     );
   },
   takesFrom: null,
-  told: {
-    things: ({ tenant, name }) => [{ kind: 'group', tenant, name }],
-    isAwaited: true,
-  },
+  told: tellsOf('group'),
   account: null,
   // Nobody is in it, and nobody has been.
   causes: null,

@@ -7,7 +7,7 @@ import {
   tenantExists,
 } from '../../authz/identity-rows.ts';
 import type { PrincipalKind, Role } from '../../core/principal.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOf } from './identity-command.ts';
 
 export interface CreatePrincipal {
   kind: 'createPrincipal';
@@ -29,10 +29,7 @@ export const createPrincipal = identityCommand<CreatePrincipal>({
     await insertMemberships(tx, tenant, name, groups);
   },
   takesFrom: null,
-  told: {
-    things: ({ tenant, name }) => [{ kind: 'principal', tenant, name }],
-    isAwaited: true,
-  },
+  told: tellsOf('principal'),
   account: ({ principalKind: kind, role, groups }) => ({ kind, role, groups }),
   // Nobody has been it before: names are not given again, and only who is there is kept.
   causes: null,

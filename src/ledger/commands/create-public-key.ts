@@ -6,7 +6,7 @@ import { refuseAccessKey } from '../../authz/key-rows.ts';
 import type { KeyPurpose } from '../../authz/public-keys.ts';
 import type { Tx } from '../../core/database.ts';
 import { publicKeysPerPrincipalMax } from '../../core/limits.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOfOwner } from './identity-command.ts';
 
 export interface CreatePublicKey {
   kind: 'createPublicKey';
@@ -51,10 +51,7 @@ export const createPublicKey = identityCommand<CreatePublicKey>({
     );
   },
   takesFrom: null,
-  told: {
-    things: ({ tenant, principal }) => [{ kind: 'principal', tenant, name: principal }],
-    isAwaited: true,
-  },
+  told: tellsOfOwner,
   account: ({ thumbprint, jwk, purpose, accessKeyId }) => ({
     ...{ thumbprint, jwk: JSON.parse(jwk) as object, purpose, accessKeyId },
   }),

@@ -2,7 +2,7 @@
 // carry it, and its keys are derived from it.
 import { insertTenant, tenantNameIsUsed } from '../../authz/identity-rows.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOfTenant } from './identity-command.ts';
 
 export interface CreateTenant {
   kind: 'createTenant';
@@ -16,10 +16,7 @@ export const createTenant = identityCommand<CreateTenant>({
   check: async (tx, { name }) => ((await tenantNameIsUsed(tx, name)) ? 'AlreadyExists' : undefined),
   write: (tx, change, timeMs) => insertTenant(tx, change, timeMs),
   takesFrom: null,
-  told: {
-    things: ({ name }) => [{ kind: 'tenant', tenant: name, name: '' }],
-    isAwaited: true,
-  },
+  told: tellsOfTenant,
   account: ({ membersCreateBuckets, defaultStore, recordReads }) => ({
     membersCreateBuckets,
     defaultStore,

@@ -9,7 +9,7 @@ import {
 } from '../../authz/key-rows.ts';
 import { revokedWith } from '../events.ts';
 import { principalScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, ownerOf } from './identity-command.ts';
 import { principalAndKey } from './principal-and-key.ts';
 
 export interface DeleteAccessKey {
@@ -41,7 +41,7 @@ export const deleteAccessKey = identityCommand<DeleteAccessKey>({
       return principalAndKey(tenant, principal, key?.thumbprint ?? null);
     },
     isAwaited: true,
-    revokedWith: ({ tenant, principal }) => ({ tenant, principal }),
+    revokedWith: ownerOf,
   },
   account: null,
   causes: async ({ id }, tx) => [{ kind: 'accessKey', id }, ...(await revokedWith(tx, id))],

@@ -3,7 +3,7 @@ import { missing } from '../../authz/identity-rows.ts';
 import { ruleOf } from '../events.ts';
 import { tenantScope } from '../scopes.ts';
 import { concernsAdministration, findGrant, type WrittenGrant } from './grant-rows.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOf } from './identity-command.ts';
 
 export interface DeleteGrant extends WrittenGrant {
   kind: 'deleteGrant';
@@ -20,10 +20,7 @@ export const deleteGrant = identityCommand<DeleteGrant>({
     await tx.run('DELETE FROM grants WHERE tenant = ? AND name = ?', tenant, name);
   },
   takesFrom: ({ tenant }) => tenantScope(tenant),
-  told: {
-    things: ({ tenant, name }) => [{ kind: 'grant', tenant, name }],
-    isAwaited: true,
-  },
+  told: tellsOf('grant'),
   account: null,
   causes: async ({ tenant, name }, tx) => [
     { kind: 'grants', tenant, removed: await ruleOf(tx, tenant, name), added: [] },

@@ -1,7 +1,7 @@
 // Deletes a group. Its name is not given again: grants may have it.
 import { groupsExist, missing, retireName } from '../../authz/identity-rows.ts';
 import { tenantScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOf } from './identity-command.ts';
 
 export interface DeleteGroup {
   kind: 'deleteGroup';
@@ -18,10 +18,7 @@ export const deleteGroup = identityCommand<DeleteGroup>({
     await retireName(tx, tenant, 'group', name);
   },
   takesFrom: ({ tenant }) => tenantScope(tenant),
-  told: {
-    things: ({ tenant, name }) => [{ kind: 'group', tenant, name }],
-    isAwaited: true,
-  },
+  told: tellsOf('group'),
   account: null,
   causes: ({ tenant, name }) => [{ kind: 'group', tenant, name }],
 });

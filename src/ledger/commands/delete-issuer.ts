@@ -1,7 +1,7 @@
 // Deletes an outside issuer: its tokens are refused from then on.
 import { issuerExists, missing } from '../../authz/identity-rows.ts';
 import { tenantScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOf } from './identity-command.ts';
 
 export interface DeleteIssuer {
   kind: 'deleteIssuer';
@@ -16,10 +16,7 @@ export const deleteIssuer = identityCommand<DeleteIssuer>({
     await tx.run('DELETE FROM issuers WHERE tenant = ? AND name = ?', tenant, name);
   },
   takesFrom: ({ tenant }) => tenantScope(tenant),
-  told: {
-    things: ({ tenant, name }) => [{ kind: 'issuer', tenant, name }],
-    isAwaited: true,
-  },
+  told: tellsOf('issuer'),
   account: null,
   causes: ({ tenant, name }) => [{ kind: 'issuer', tenant, name }],
 });

@@ -1,7 +1,7 @@
 // Deletes a mount.
 import { missing, mountExists } from '../../authz/identity-rows.ts';
 import { tenantScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOf } from './identity-command.ts';
 
 export interface DeleteMount {
   kind: 'deleteMount';
@@ -16,10 +16,7 @@ export const deleteMount = identityCommand<DeleteMount>({
     await tx.run('DELETE FROM mounts WHERE tenant = ? AND name = ?', tenant, name);
   },
   takesFrom: ({ tenant }) => tenantScope(tenant),
-  told: {
-    things: ({ tenant, name }) => [{ kind: 'mount', tenant, name }],
-    isAwaited: true,
-  },
+  told: tellsOf('mount'),
   account: null,
   causes: ({ tenant, name }) => [{ kind: 'mount', tenant, name, to: null }],
 });

@@ -2,7 +2,7 @@
 // grants and tokens may have it.
 import { isLastOperatorKey, missing, retireName, roleOf } from '../../authz/identity-rows.ts';
 import { principalScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOf } from './identity-command.ts';
 
 export interface DeletePrincipal {
   kind: 'deletePrincipal';
@@ -29,10 +29,7 @@ export const deletePrincipal = identityCommand<DeletePrincipal>({
     await retireName(tx, tenant, 'principal', name);
   },
   takesFrom: ({ tenant, name }) => principalScope(tenant, name),
-  told: {
-    things: ({ tenant, name }) => [{ kind: 'principal', tenant, name }],
-    isAwaited: true,
-  },
+  told: tellsOf('principal'),
   account: null,
   causes: ({ tenant, name }) => [{ kind: 'principal', tenant, name }],
 });

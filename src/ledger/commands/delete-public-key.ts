@@ -2,7 +2,7 @@
 import { refuseLossOfKey, removePublicKey, revokeMadeWith } from '../../authz/key-rows.ts';
 import { revokedWithPublicKey } from '../events.ts';
 import { principalScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, ownerOf } from './identity-command.ts';
 import { principalAndKey } from './principal-and-key.ts';
 
 export interface DeletePublicKey {
@@ -23,7 +23,7 @@ export const deletePublicKey = identityCommand<DeletePublicKey>({
   told: {
     things: ({ tenant, principal, thumbprint }) => principalAndKey(tenant, principal, thumbprint),
     isAwaited: true,
-    revokedWith: ({ tenant, principal }) => ({ tenant, principal }),
+    revokedWith: ownerOf,
   },
   account: null,
   causes: async ({ thumbprint }, tx) => [

@@ -4,7 +4,7 @@ import { isLastOperatorKey, tenantExists } from '../../authz/identity-rows.ts';
 import { defaultTenant } from '../../core/principal.ts';
 import { rulesOf } from '../events.ts';
 import { tenantScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOfTenant } from './identity-command.ts';
 
 export interface DeleteTenant {
   kind: 'deleteTenant';
@@ -33,10 +33,7 @@ export const deleteTenant = identityCommand<DeleteTenant>({
     await tx.run('INSERT INTO retired_tenants (name) VALUES (?)', name);
   },
   takesFrom: ({ name }) => tenantScope(name),
-  told: {
-    things: ({ name }) => [{ kind: 'tenant', tenant: name, name: '' }],
-    isAwaited: true,
-  },
+  told: tellsOfTenant,
   account: null,
   causes: async ({ name }, tx) => [
     { kind: 'tenant', name, isGone: true },

@@ -3,6 +3,7 @@
 import { type Outcome, unchanged } from '../../catalog/outcome.ts';
 import type { Tx } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import type { Thing } from '../journal/identity-format.ts';
 import type { Command, Work } from './command.ts';
 
 export interface Steps<C> {
@@ -32,4 +33,31 @@ export function identityCommand<C>(
     return unchanged;
   };
   return { ...command, apply };
+}
+
+/** Journals tell of the one thing that the command names, and its answer waits for them. */
+export function tellsOf(kind: Thing['kind']) {
+  const things = ({ tenant, name }: { tenant: string; name: string }): Thing[] => [
+    { kind, tenant, name },
+  ];
+  return { things, isAwaited: true };
+}
+
+/** The same of a command about a tenant. */
+export const tellsOfTenant = {
+  things: ({ name }: { name: string }): Thing[] => [{ kind: 'tenant', tenant: name, name: '' }],
+  isAwaited: true,
+};
+
+/** The same of a command about a key: journals tell of its principal, with all of its keys. */
+export const tellsOfOwner = {
+  things: ({ tenant, principal }: { tenant: string; principal: string }): Thing[] => [
+    { kind: 'principal', tenant, name: principal },
+  ],
+  isAwaited: true,
+};
+
+/** In whose name the tokens were made that are revoked along with a key. */
+export function ownerOf({ tenant, principal }: { tenant: string; principal: string }) {
+  return { tenant, principal };
 }

@@ -8,7 +8,7 @@ import type { Tx } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { issuersPerTenantMax } from '../../core/limits.ts';
 import { tenantScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOf } from './identity-command.ts';
 
 /** Makes the issuer, or puts this one in the place of what had its name. */
 export interface PutIssuer {
@@ -54,10 +54,7 @@ export const putIssuer = identityCommand<PutIssuer>({
     );
   },
   takesFrom: ({ tenant }) => tenantScope(tenant),
-  told: {
-    things: ({ tenant, name }) => [{ kind: 'issuer', tenant, name }],
-    isAwaited: true,
-  },
+  told: tellsOf('issuer'),
   account: ({ url, audience, mapping }) => ({ url, audience, mapping }),
   causes: ({ tenant, name }) => [{ kind: 'issuer', tenant, name }],
 });

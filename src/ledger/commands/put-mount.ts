@@ -4,7 +4,7 @@
 import { mountExists, tenantExists } from '../../authz/identity-rows.ts';
 import { mountsPerTenantMax } from '../../core/limits.ts';
 import { tenantScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOf } from './identity-command.ts';
 
 /** Makes the mount, or lets it lead elsewhere. */
 export interface PutMount {
@@ -39,10 +39,7 @@ export const putMount = identityCommand<PutMount>({
     );
   },
   takesFrom: ({ tenant }) => tenantScope(tenant),
-  told: {
-    things: ({ tenant, name }) => [{ kind: 'mount', tenant, name }],
-    isAwaited: true,
-  },
+  told: tellsOf('mount'),
   account: ({ bucketTenant, bucket }) => ({ bucketTenant, bucket }),
   causes: ({ tenant, name, bucketTenant, bucket }) => [
     { kind: 'mount', tenant, name, to: { tenant: bucketTenant, bucket } },

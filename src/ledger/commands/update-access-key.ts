@@ -4,7 +4,7 @@ import { isLastOperatorKey, missing, roleOf } from '../../authz/identity-rows.ts
 import { accessKeyOwner, revokeAskedWith, thumbprintOfKey } from '../../authz/key-rows.ts';
 import { revokedWith } from '../events.ts';
 import { principalScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, ownerOf, tellsOfOwner } from './identity-command.ts';
 
 export interface UpdateAccessKey {
   kind: 'updateAccessKey';
@@ -30,11 +30,7 @@ export const updateAccessKey = identityCommand<UpdateAccessKey>({
     await tx.run(sql, Number(active), id);
   },
   takesFrom: ({ tenant, principal }) => principalScope(tenant, principal),
-  told: {
-    things: ({ tenant, principal }) => [{ kind: 'principal', tenant, name: principal }],
-    isAwaited: true,
-    revokedWith: ({ tenant, principal }) => ({ tenant, principal }),
-  },
+  told: { ...tellsOfOwner, revokedWith: ownerOf },
   account: ({ active }) => ({ active }),
   causes: async ({ id, active }, tx) => [
     { kind: 'accessKey', id },

@@ -10,7 +10,7 @@ import {
 } from '../../authz/identity-rows.ts';
 import type { Role } from '../../core/principal.ts';
 import { principalScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOf } from './identity-command.ts';
 
 /** What is undefined stays as it is. */
 export interface UpdatePrincipal {
@@ -44,10 +44,7 @@ export const updatePrincipal = identityCommand<UpdatePrincipal>({
     await insertMemberships(tx, tenant, name, groups);
   },
   takesFrom: ({ tenant, name }) => principalScope(tenant, name),
-  told: {
-    things: ({ tenant, name }) => [{ kind: 'principal', tenant, name }],
-    isAwaited: true,
-  },
+  told: tellsOf('principal'),
   account: ({ role, groups, active }) => ({ role, groups, active }),
   causes: ({ tenant, name }) => [{ kind: 'principal', tenant, name }],
 });

@@ -2,7 +2,7 @@
 import { refuseLossOfKey, refuseUnknownKey, revokeMadeWith } from '../../authz/key-rows.ts';
 import { revokedWithPublicKey } from '../events.ts';
 import { principalScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, ownerOf, tellsOfOwner } from './identity-command.ts';
 
 export interface UpdatePublicKey {
   kind: 'updatePublicKey';
@@ -23,11 +23,7 @@ export const updatePublicKey = identityCommand<UpdatePublicKey>({
     }
   },
   takesFrom: ({ tenant, principal }) => principalScope(tenant, principal),
-  told: {
-    things: ({ tenant, principal }) => [{ kind: 'principal', tenant, name: principal }],
-    isAwaited: true,
-    revokedWith: ({ tenant, principal }) => ({ tenant, principal }),
-  },
+  told: { ...tellsOfOwner, revokedWith: ownerOf },
   account: ({ active }) => ({ active }),
   causes: async ({ thumbprint, active }, tx) => [
     { kind: 'publicKey', thumbprint },

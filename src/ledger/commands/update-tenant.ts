@@ -2,7 +2,7 @@
 import { tenantExists } from '../../authz/identity-rows.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
 import { tenantScope } from '../scopes.ts';
-import { identityCommand } from './identity-command.ts';
+import { identityCommand, tellsOfTenant } from './identity-command.ts';
 
 /** What is undefined stays as it is; a store of null is the gateway's default. */
 export interface UpdateTenant {
@@ -27,10 +27,7 @@ export const updateTenant = identityCommand<UpdateTenant>({
     await tx.run('UPDATE tenants SET default_store = ? WHERE name = ?', defaultStore, name);
   },
   takesFrom: ({ name }) => tenantScope(name),
-  told: {
-    things: ({ name }) => [{ kind: 'tenant', tenant: name, name: '' }],
-    isAwaited: true,
-  },
+  told: tellsOfTenant,
   account: ({ membersCreateBuckets, defaultStore, recordReads }) => ({
     membersCreateBuckets,
     defaultStore,
