@@ -37,7 +37,7 @@ import type { SealedKeys } from './sealed-keys.ts';
 import { readKeptStream } from './shipping/stream-file.ts';
 import { WalFollower } from './shipping/wal-follower.ts';
 
-/** A data folder, as far as a backup is of it. */
+/** What a backup needs of a data folder. */
 export interface BackedFolder {
   path: string;
   databaseFile: string;
@@ -50,7 +50,8 @@ export interface CreateOptions {
   keyring: Keyring;
   place: BackupPlace;
   /**
-   * Where the copy of the database is kept meanwhile, if the place has no room of its own for it.
+   * Where the copy of the database is kept until it is in the place, unless the place has a folder
+   * for that.
    */
   workFolder: string;
   /** `link`: as a hard link where the file system can. `none`: the catalog only. */
@@ -64,7 +65,7 @@ export interface CreateOptions {
 
 export interface CreateReport {
   manifest: Manifest;
-  /** What the place did not have. */
+  /** The pieces that the place did not have before. */
   written: WrittenPieces;
   copiedExtents: number;
   copiedBytes: number;
@@ -73,7 +74,8 @@ export interface CreateReport {
 }
 
 /**
- * An extent that went between two looks belonged to an object that was deleted: one looks again.
+ * An extent that disappears between two looks belonged to an object that was deleted: then it looks
+ * again.
  */
 const looksMax = 4;
 /** Half of what the writer lets the log grow to by itself. */
@@ -168,7 +170,8 @@ async function copyDatabase(
   for (let look = 0; ; look++) {
     requireRoom(work, folder.databaseFile);
     const { keptCheckpointFile: kept } = folder;
-    // Read first: the log in the copy extends it, and the copy has what was shipped.
+    // The checkpoint is read first: the log in the copy extends it, and the copy includes what was
+    // shipped.
     const checkpoint = existsSync(kept) ? readFileSync(kept, 'utf8') : null;
     const shipped = readKeptStream(folder.path, options.place.name);
     const timeMs = nowMs();
@@ -179,7 +182,8 @@ async function copyDatabase(
     });
     relieve(folder.databaseFile);
     const missing = extents === 'none' ? [] : await withReader(file, (r) => copier.copyAll(r));
-    // What two copies of the database name is lost, and what only one did was deleted.
+    // An extent that two copies of the database name is lost; one that only the first names was
+    // deleted.
     const isSame = missing.every((one) => before.includes(one));
     if (missing.length === 0 || (look > 0 && isSame)) {
       return { file, timeMs, checkpoint, shipped, missing };
@@ -193,7 +197,7 @@ async function copyDatabase(
   }
 }
 
-/** After a long copy the writer would have to bring all of SQLite's log into the database. */
+/** After a long copy the writer would have to move all of SQLite's log into the database file. */
 function relieve(databaseFile: string): void {
   const log = new WalFollower(`${databaseFile}-wal`);
   try {
@@ -225,7 +229,7 @@ function requireRoom(folder: string, databaseFile: string): void {
   );
 }
 
-/** What the newest backup that is whole knows of the extents in the place. */
+/** What the newest whole backup knows of the extents in the place. */
 async function readKnownLists(place: BackupPlace, sealer: PieceSealer): Promise<string[]> {
   for (const id of (await listBackupIds(place)).reverse()) {
     try {

@@ -26,7 +26,7 @@ const copiesAtOnce = 4;
 export interface ExtentSource {
   place: BackupPlace;
   pieces: PieceStore;
-  /** Of the local store. */
+  /** The folder of the local store. */
   storeFolder: string;
   mayLink: boolean;
   onProgress: (step: string, done: number) => void;
@@ -58,7 +58,7 @@ export class ExtentCopier {
       CREATE TABLE digests (id BLOB PRIMARY KEY, size INTEGER NOT NULL, digest BLOB NOT NULL)
         WITHOUT ROWID; BEGIN;`);
     for await (const { name, sizeBytes, isLinked } of source.place.list(extentFolder)) {
-      // It is copied in the place of its link.
+      // It is copied to where its link was.
       if (isLinked && !source.mayLink) continue;
       const id = extentOf(name);
       if (id) await db.tx.run('INSERT OR REPLACE INTO present VALUES (?, ?)', id, sizeBytes);
@@ -125,7 +125,7 @@ export class ExtentCopier {
       this.copiedBytes += bytes.length;
       return true;
     } catch (error) {
-      // Or it went between the two steps: its object was deleted and it was swept.
+      // Or it was deleted between the two steps: its object was deleted, and it was swept.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
       throw error;
     }
@@ -133,7 +133,8 @@ export class ExtentCopier {
 }
 
 /**
- * Of an extent list that cannot be read nothing is known: its extents are read and written again.
+ * Where an extent list cannot be read, nothing is known of its extents: they are read and written
+ * again.
  */
 async function takeKnown(
   { tx }: OpenDatabase,

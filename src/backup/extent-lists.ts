@@ -24,7 +24,7 @@ export function placedExtent(id: Buffer): string {
   return `${extentFolder}${name.slice(30)}/${name}`;
 }
 
-/** The extent of a name in a place; null: it is none. */
+/** The extent that a name in a place stands for; null: none. */
 export function extentOf(placedName: string): Buffer | null {
   const found = /^extent-files\/([0-9a-f]{2})\/([0-9a-f]{30}\1)$/.exec(placedName);
   return found ? Buffer.from(found[2] as string, 'hex') : null;

@@ -146,7 +146,9 @@ export class FolderPlace implements BackupPlace {
     return join(this.name, name);
   }
 
-  /** The folder of what is not finished is of whoever has the lock. */
+  /**
+   * A name beside the final one; the folder of unfinished files belongs to the holder of the lock.
+   */
   #beside(name: string): string {
     const path = this.#at(name);
     this.#makeFolder(dirname(path));

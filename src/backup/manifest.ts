@@ -33,7 +33,7 @@ export interface Shipped {
 
 export interface Manifest {
   id: string;
-  /** The Bursar that made it. */
+  /** The version of Bursar that made it. */
   madeBy: string;
   /** When the copy of the database was begun, and when it was finished, in milliseconds. */
   timeMs: number;
@@ -41,7 +41,7 @@ export interface Manifest {
   /** The instance of the data folder. */
   instance: string;
   schema: number;
-  /** Records in its log. */
+  /** The number of records in its log. */
   records: number;
   /** The newest checkpoint that was signed, which that log extends; null: none was. */
   checkpoint: string | null;
@@ -93,7 +93,9 @@ export function sealManifest(sealer: PieceSealer, manifest: Manifest): Buffer {
   return Buffer.from(`${text}\n${sealer.macOf(text, manifest.epoch)}\n`);
 }
 
-/** As it is, without a look at its MAC: to be told of, and for its keys. Throws IntegrityError. */
+/**
+ * Reads the manifest without checking its MAC: to show it, and for its keys. Throws IntegrityError.
+ */
 export function parseManifest(id: string, bytes: Buffer): Manifest {
   return parse(id, bytes).manifest;
 }
@@ -136,7 +138,7 @@ function parse(id: string, bytes: Buffer): { manifest: Manifest; text: string; m
   } catch {
     throw damaged;
   }
-  // Whoever writes to the place has given it: only a number is shown.
+  // Anybody who can write to the place can have written it, so only a number is shown.
   if (isCount(inner.version) && inner.version !== version) {
     throw new IntegrityError(`backup ${id} has version ${inner.version}, which is another`);
   }
@@ -199,14 +201,14 @@ function isCount(value: unknown): boolean {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** The last one that there is a date of. */
+/** The last time that a Date can hold. */
 const timeMsMax = 8.64e15;
 
 function isTime(value: unknown): boolean {
   return isCount(value) && (value as number) <= timeMsMax;
 }
 
-/** Of the data folder itself, and never one that this restores by other ways. */
+/** Files of the data folder that are kept as they are. */
 export const keptFiles = ['log-keys.json', 'credentials'] as const;
 
 function isFileName(name: string): boolean {

@@ -15,7 +15,7 @@ export function placedPiece(name: string): string {
   return `${pieceFolder}${name.slice(0, 2)}/${name}`;
 }
 
-/** The piece of a name in a place; null: it is none. */
+/** The piece that a name in a place stands for; null: none. */
 export function pieceOf(placedName: string): string | null {
   return fullName.exec(placedName)?.[2] ?? null;
 }

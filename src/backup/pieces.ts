@@ -49,7 +49,7 @@ export class PieceSealer {
     throw new IntegrityError(`piece ${name} is another one`);
   }
 
-  /** Of a segment's object, which has a number for its name (docs/formats/backup.md). */
+  /** Seals the object of a segment, which has a number for its name (docs/formats/backup.md). */
   sealSegment(name: string, plain: Uint8Array): Buffer {
     return this.#seal(plain, this.epoch, segmentData(name));
   }
@@ -87,7 +87,7 @@ export class PieceSealer {
     }
   }
 
-  /** Of a manifest's text, hex. Throws IntegrityError when the epoch is unknown. */
+  /** The MAC of a manifest's text, hex. Throws IntegrityError when the epoch is unknown. */
   macOf(text: string, epoch: number): string {
     return createHmac('sha256', this.#at(epoch).manifest).update(text).digest('hex');
   }

@@ -2,9 +2,7 @@
 // file or to none; who creates and who prunes hold the lock of the place, and find out before what
 // they did counts when they have lost it.
 
-/**
- * What is done in a place cannot be done; the message says why. Nothing that counts was changed.
- */
+/** The work in a place cannot be done; the message says why. Nothing that is in use was changed. */
 export class BackupFailure extends Error {
   override readonly name = 'BackupFailure';
 }
@@ -12,7 +10,7 @@ export class BackupFailure extends Error {
 export interface PlacedFile {
   name: string;
   sizeBytes: number;
-  /** A hard link of a file that is elsewhere too. */
+  /** Whether it is a hard link to a file that is elsewhere, too. */
   isLinked?: boolean;
 }
 
@@ -26,13 +24,16 @@ export interface BackupPlace {
   /** A name of the place for messages. */
   readonly name: string;
   /**
-   * A folder on this machine for files that are not finished, which who has the lock may use; null:
-   * there is none in the place.
+   * A folder on this machine for unfinished files, for the holder of the lock; null: the place has
+   * none.
    */
   readonly workFolder: string | null;
   /** Undefined: there is none. */
   read(name: string): Promise<Buffer | undefined>;
-  /** Whole under its name at once, in the place of what had it; durable after `settle`. */
+  /**
+   * Writes a file under its name in one step, in the place of what had it; it is durable after
+   * `settle`.
+   */
   write(name: string, bytes: Buffer): Promise<void>;
   /**
    * The same of a file of this machine, whose bytes never change: by a hard link, where `mayLink`.
@@ -40,15 +41,15 @@ export interface BackupPlace {
   take(name: string, file: string, options: { mayLink: boolean; bytes: Buffer }): Promise<void>;
   /** Names below a prefix that ends with a slash. */
   list(prefix: string): AsyncIterable<PlacedFile>;
-  /** One that is absent is fine. */
+  /** Removes a file. It may be absent. */
   remove(name: string): Promise<void>;
   /** All that was written and removed is durable when this resolves. */
   settle(): Promise<void>;
-  /** Throws `BackupFailure` when another has it. */
+  /** Throws `BackupFailure` when another process has it. */
   lock(): Promise<PlaceLock>;
   close(): Promise<void>;
 }
 
-/** Beside this marker a folder or prefix is one of backups. */
+/** A folder or prefix with this marker is a place of backups. */
 export const markerName = 'bursar-backup';
 export const markerText = '{"bursar":"backups","version":1}\n';

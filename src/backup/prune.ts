@@ -20,9 +20,9 @@ import { segmentOf, streamFolder } from './shipping/segment.ts';
 export interface PruneOptions {
   place: BackupPlace;
   sealer: PieceSealer;
-  /** So many of the newest are kept; at least one. */
+  /** How many of the newest are kept; at least one. */
   keep: number;
-  /** And all that are younger, milliseconds since the Unix epoch. */
+  /** All that are younger are kept, too; milliseconds since the Unix epoch. */
   keepSinceMs: number;
   onProgress: (step: string, done: number) => void;
 }
@@ -36,7 +36,7 @@ export interface PruneReport {
 }
 
 const removalsAtOnce = 8;
-/** Between two looks whether the place is still ours. */
+/** After so many removals it is checked that the lock of the place is still held. */
 const removalsPerLook = 1000;
 
 /** Throws `BackupFailure`, or the error of the system or store. */
@@ -141,7 +141,7 @@ async function findNeeded(options: PruneOptions, kept: readonly string[]): Promi
     if (!segment) return false;
     const { stream, seq } = segment;
     const from = shipped.get(stream);
-    // One that has just begun has no backup yet.
+    // A stream that has just begun has no backup yet.
     return from === undefined ? stream > newest : seq > from;
   };
   return { needed, mayNeed };

@@ -53,11 +53,14 @@ export interface PutDatabaseOptions {
 
 export interface PutBackOptions extends Omit<PutDatabaseOptions, 'databaseFile'> {
   folder: string;
-  /** Of the local store. */
+  /** The folder of the local store. */
   storeFolder: string;
 }
 
-/** All but the database. Throws IntegrityError where the backup is not what was written. */
+/**
+ * Puts back everything but the database. Throws IntegrityError where the backup is not what was
+ * written.
+ */
 export async function putBackBeside(options: PutBackOptions): Promise<void> {
   const { place, sealer, manifest, folder } = options;
   const pieces = PieceStore.open(place, sealer);
@@ -67,7 +70,7 @@ export async function putBackBeside(options: PutBackOptions): Promise<void> {
   await putExtentsBack(options);
 }
 
-/** The database alone, in the place of what is under its name. Throws IntegrityError. */
+/** Puts back the database alone, in the place of what has its name. Throws IntegrityError. */
 export async function putDatabaseBack(options: PutDatabaseOptions): Promise<void> {
   const { place, sealer, manifest, databaseFile, onProgress } = options;
   rmSync(databaseFile, { force: true });
@@ -101,7 +104,7 @@ async function writeFile(
   if (bytes !== sizeBytes) throw new IntegrityError(`${path} has ${bytes} bytes of ${sizeBytes}`);
 }
 
-/** Those that the local store does not have yet. Throws IntegrityError. */
+/** Puts back the extents that the local store does not have yet. Throws IntegrityError. */
 export async function putExtentsBack({
   place,
   sealer,
@@ -149,7 +152,7 @@ export async function putExtentsBack({
   }
 }
 
-/** One that was begun and not finished is not. */
+/** Whether a file is complete: one that was begun and not finished is not. */
 async function isWhole(path: string, digest: Buffer): Promise<boolean> {
   try {
     return hash('sha256', await readFile(path), 'buffer').equals(digest);

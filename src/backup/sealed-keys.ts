@@ -9,11 +9,9 @@ export type SealedKeys =
   | { form: 'kms'; file: string }
   | { form: 'scrypt'; cost: number; salt: string; sealed: string };
 
-/** 128 MiB and some tenths of a second for each guess. */
+/** scrypt's cost: each guess needs 128 MiB and some tenths of a second. */
 const cost = 2 ** 17;
-/**
- * Whoever writes to the place names a cost before anything is known to be authentic: 16 to 256 MiB.
- */
+/** The cost is read before anything is known to be authentic, so it is bounded: 16 to 256 MiB. */
 const [costMin, costMax] = [2 ** 14, 2 ** 18];
 const blockSize = 8;
 const saltBytes = 16;

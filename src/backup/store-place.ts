@@ -17,9 +17,9 @@ import {
 const lockName = 'lock';
 const lockMs = 5 * 60_000;
 const renewMs = 60_000;
-/** Between taking over a lock that has ended and looking who has it. */
+/** The wait between taking over an expired lock and checking who holds it. */
 const settleMs = 2000;
-/** No clock is so wrong: such a lock was not made by us. */
+/** No clock is this wrong: such a lock was not made by a gateway. */
 const lockMsMax = 24 * 3600_000;
 
 type Store = RemoteStore & { close(): Promise<void> };
@@ -86,7 +86,7 @@ export class StorePlace implements BackupPlace {
       await this.#store.putObject(lockName, lockOf(holder, next));
       untilMs = next;
     };
-    // One that fails is tried again before the lock ends.
+    // A renewal that fails is tried again before the lock expires.
     const timer = setInterval(() => void renew().catch(() => {}), renewMs);
     return {
       confirm: async () => {
@@ -116,7 +116,7 @@ export class StorePlace implements BackupPlace {
       throw new BackupFailure(`another process works in ${this.name}, until ${until} at least`);
     }
     await put(!found);
-    // A store that knows no conditions, or a lock that two take over: the last one has it.
+    // The store may ignore conditions, or two may take over the lock at once: the last one has it.
     if (found) await sleep(settleMs);
     if ((await this.#readLock())?.holder === holder) return;
     throw new BackupFailure(`another process works in ${this.name}`);
@@ -130,7 +130,7 @@ export class StorePlace implements BackupPlace {
       const isLock = typeof holder === 'string' && Number.isSafeInteger(untilMs);
       if (isLock && untilMs < Date.now() + lockMsMax) return { holder, untilMs };
     } catch {
-      // An object that is not a valid lock holds nobody off.
+      // An object that is not a valid lock keeps nobody out.
     }
     return { holder: '', untilMs: 0 };
   }

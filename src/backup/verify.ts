@@ -13,7 +13,7 @@ export interface Fault {
   /** Its name in the place. */
   name: string;
   what: 'missing' | 'cut' | 'altered';
-  /** The thing that it is a part of. */
+  /** What it is a part of. */
   of: string;
 }
 
@@ -60,7 +60,7 @@ class Check {
   readonly #place: BackupPlace;
   readonly #pieces: PieceStore;
   readonly #report: VerifyReport;
-  /** Pieces that were read: a file of zeros has one many times. */
+  /** Pieces that were read already: a file of zeros has one of them many times. */
   readonly #read = new Set<string>();
 
   constructor(place: BackupPlace, sealer: PieceSealer, report: VerifyReport) {

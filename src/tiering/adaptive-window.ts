@@ -7,13 +7,13 @@ import type { StreamMeter } from './stores/store-meter.ts';
 
 /** One more must bring so much more throughput to be kept, and one less may not cost so much. */
 const gainMin = 1.05;
-/** Rounds without a trial after one that brought nothing. */
+/** How many rounds pass without a trial after one that brought nothing. */
 const restRounds = 8;
 
 export interface AdaptiveWindowOptions {
   min: number;
   max: number;
-  /** Of the stream; what came through, and in what time, is its word. */
+  /** What measures the stream: how many bytes came through, and in what time. */
   stream: StreamMeter;
 }
 
@@ -21,14 +21,14 @@ export class AdaptiveWindow {
   readonly #max: number;
   readonly #stream: StreamMeter;
   #size: number;
-  /** Fewer cost this stream throughput, or are not allowed. */
+  /** Fewer transfers reduce this stream's throughput, or are not allowed. */
   #floor: number;
 
   #wasLimit = false;
   #isJudged = false;
   /** Bytes per millisecond before the trial under way. */
   #before = 0;
-  /** Of how many more; 0: none is under way. */
+  /** By how many transfers the trial differs; 0: no trial is under way. */
   #trial: -1 | 0 | 1 = 0;
   #rest = 0;
 
@@ -59,7 +59,7 @@ export class AdaptiveWindow {
     this.#wasLimit = false;
   }
 
-  /** The stream has ended: those to come begin where it was. */
+  /** The stream has ended: later streams begin with the number that it had. */
   close(): void {
     if (this.#isJudged) this.#stream.settle(this.#size - this.#trial);
   }
@@ -82,7 +82,7 @@ export class AdaptiveWindow {
   }
 
   #try(rate: number): void {
-    // On the way down several small losses are not to add up.
+    // While the number goes down, several small losses must not add up.
     this.#before = this.#trial < 0 ? Math.max(this.#before, rate) : rate;
     if (this.#size > this.#floor) this.#trial = -1;
     else this.#trial = this.#size < this.#max ? 1 : 0;

@@ -62,13 +62,13 @@ interface Loan {
   isCheap: boolean;
 }
 
-/** A loan is safe for so long: time for a chunk even at 50 KiB/s. */
+/** A loan is safe for this long: enough for a chunk even at 50 KiB/s. */
 const loanMsMin = 5000;
-/** One that costs its client nothing to end is safe for so long. */
+/** How long a loan is safe whose end costs the client nothing. */
 const cheapLoanMsMin = 1000;
 /** How long a stream waits before loans are called back for it, of whoever has more slots. */
 const fairPatienceMs = 100;
-/** How long before they are called back of anybody. */
+/** How long a stream waits before loans are called back for it from any owner. */
 const patienceMs = 2000;
 const patrolMs = 100;
 /** How many slots one patrol calls back from owners that have more than others. */
@@ -94,12 +94,15 @@ export class BufferPool {
   readonly arena: SharedArrayBuffer;
   readonly slots: number;
   readonly #waitMsMax: number;
-  /** Last released is first reused: it is warm in the cache, and cold slots cost no memory. */
+  /**
+   * The slot that was released last is reused first: it is warm in the cache, and cold slots cost
+   * no memory.
+   */
   readonly #free: ChunkBuffer[] = [];
   /** The party that has each slot. Undefined means that the slot is free. */
   readonly #owners: (Holder | undefined)[];
   readonly #tenants = new Map<string, TenantHolder>();
-  /** Tenants that wait. */
+  /** Tenants with streams that wait. */
   readonly #waitingTenants = new Set<TenantHolder>();
   /** Longest first. */
   readonly #waiters = new Set<Waiter>();
@@ -297,7 +300,10 @@ export class BufferPool {
     return nowMs - sinceMs >= safeMs;
   }
 
-  /** Streams that have waited and whose tenant or, in the same, principal has fewer slots. */
+  /**
+   * Counts the streams that have waited and whose tenant, or within the same tenant whose
+   * principal, has fewer slots.
+   */
   #countPoorer(richest: Holder, nowMs: number): number {
     let count = 0;
     for (const { sinceMs, holder } of this.#waiters) {
@@ -345,7 +351,9 @@ function firstOf<T>(all: Iterable<T>): T | undefined {
   return undefined;
 }
 
-/** Of several that have as few, the one that has waited longest. Of none it throws. */
+/**
+ * The one that has fewest; of several the one that has waited longest. Throws where there is none.
+ */
 function fewest<T extends { held: number }>(all: Iterable<T>): T {
   let found: T | undefined;
   for (const one of all) if (!found || one.held < found.held) found = one;

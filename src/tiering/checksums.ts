@@ -11,7 +11,7 @@ export type CrcAlgorithm = 'CRC32' | 'CRC32C' | 'CRC64NVME';
 
 export interface Checksum {
   update(bytes: Uint8Array): void;
-  /** Once, at the end: 4, 8, 20 or 32 bytes. */
+  /** To be called once, at the end. Gives 4, 8, 20 or 32 bytes. */
   digest(): Buffer;
 }
 

@@ -36,7 +36,7 @@ export interface ExtentKey {
   algorithm: number;
 }
 
-/** What they are verified with. */
+/** What the chunks of an extent are verified with. */
 export interface ExtentSeal extends ExtentKey {
   /** Plaintext bytes of the whole extent, 1 to 16 MiB. */
   extentBytes: number;
@@ -45,7 +45,7 @@ export interface ExtentSeal extends ExtentKey {
 export interface ChunkPlace {
   /** The index of the chunk, from 0. */
   index: number;
-  /** The extent ends with it. */
+  /** Whether the extent ends with it. */
   last: boolean;
 }
 
@@ -57,7 +57,7 @@ const extentInfo = Buffer.from('bursar/extent/v1\x01');
  * HMAC each. node's own hkdfSync costs twice as much as these two.
  */
 export function deriveExtentKey(dataKey: Buffer, extentId: Buffer): Buffer {
-  // Its own memory: kept keys shall not keep a slab that they share with others.
+  // The key has memory of its own: a key that is kept must not keep a slab alive that it shares.
   const key = Buffer.allocUnsafeSlow(extentKeyBytes);
   writeMac(extentId, dataKey, key);
   writeMac(key, extentInfo, key);

@@ -39,9 +39,12 @@ interface Incoming extends ReadChunk {
   isHere: boolean;
 }
 
-/** Inline chunks ahead of the client: they come from the database, one by one. */
+/** How many inline chunks may be ahead of the client: they come from the database, one by one. */
 const inlineAheadMax = 8;
-/** Pieces of one chunk ahead of the client, where run after run lies in it: they cost nothing. */
+/**
+ * How many pieces of one chunk may be ahead of the client, where several runs lie in it: they cost
+ * nothing.
+ */
 const piecesAheadMax = 64;
 
 export class ChunkStream {
@@ -172,7 +175,7 @@ export class ChunkStream {
     const here = (): void => {
       incoming.isHere = true;
     };
-    // Its error is met when its turn comes; until then it is no unhandled one.
+    // The error is thrown when its turn comes; until then it must not count as unhandled.
     data.then(here, here);
     this.#incoming.push(incoming);
   }

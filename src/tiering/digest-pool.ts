@@ -95,12 +95,14 @@ class DigestThread {
     if (--this.users === 0) this.#worker.unref();
   }
 
-  /** Jobs that were sent and are not answered. */
+  /** Jobs that were sent and not answered yet. */
   get pending(): number {
     return this.#pending.size;
   }
 
-  /** Sends with all of the same turn or, if the job `canWait`, of the same round of I/O. */
+  /**
+   * Sends the job together with all of the same turn or, if it `canWait`, of the same round of I/O.
+   */
   send(job: DigestJob, canWait = false): void {
     const isFirst = this.#outbox.push(job) === 1;
     if (canWait) {
@@ -207,7 +209,8 @@ export class DigestPool {
       verify: async (seal, index, { slot }, descriptor) => {
         const { id, key, algorithm } = termsOf(seal);
         const extent = { id, key, algorithm, extentBytes: seal.extentBytes };
-        // Chunks that the network brings come one by one, and each message wakes a thread.
+        // Chunks from the network come one by one, and each message wakes a thread, so these may
+        // wait for others.
         const canWait = descriptor === null;
         await thread.ask(
           (job) => ({ kind: 'verify', job, slot, index, descriptor, extent }),
@@ -225,7 +228,7 @@ export class DigestPool {
   }
 
   /**
-   * The least used thread, one that is idle rather than a new one; one that is gone is replaced.
+   * The least used thread: an idle one rather than a new one. A thread that is gone is replaced.
    */
   #enterThread(): DigestThread {
     if (this.#closed) throw new Error('the digest pool is closed');
@@ -241,7 +244,7 @@ export class DigestPool {
   }
 }
 
-/** To begin a thread costs less than to share one, and more than to use one that is idle. */
+/** Beginning a thread costs less than sharing one, and more than using one that is idle. */
 function loadOf(thread: DigestThread | undefined): number {
   return thread && !thread.failure ? thread.users : 0.5;
 }

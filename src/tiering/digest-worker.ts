@@ -20,7 +20,7 @@ import type { DigestJob, DigestReply, KeyTerms } from './digest-jobs.ts';
 interface Stream {
   md5: Hash;
   sha256: Hash;
-  /** `sha256`: asked for, but computed anyway. */
+  /** `sha256`: it is asked for, and computed for the record anyway. */
   checksum: Checksum | 'sha256' | null;
   error: unknown;
 }
@@ -94,7 +94,7 @@ function verify(request: Extract<DigestJob, { kind: 'verify' }>): DigestReply {
   }
 }
 
-/** Fills `into`; says how many bytes there were. */
+/** Fills `into`, and gives how many bytes there were. */
 function readFully(descriptor: number, into: Buffer, position: number): number {
   let done = 0;
   while (done < into.length) {

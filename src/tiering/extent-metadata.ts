@@ -28,13 +28,13 @@ export interface ObjectDescription {
   /** JSON, as in the catalog. */
   attributes: string;
   /**
-   * By its extents alone the write is not known: it stood under a condition, so it may have been
-   * refused after its bytes were stored; or it made a version, whose id only the catalog knows.
+   * The extents alone cannot restore the write: it had a condition, so it may have been refused
+   * after its bytes were stored; or it made a version, whose id only the catalog knows.
    */
   needsJournal?: true;
 }
 
-/** On the last extent of a write that makes an object: with it, all that the object is. */
+/** The last extent of a write that makes an object also says what the object is. */
 export interface LastExtent extends ObjectDescription {
   /** Extents of the write, this one included. */
   extentCount: number;
@@ -65,11 +65,11 @@ const gcmTagBytes = 16;
 const headBytes = 3 + nonceBytes + gcmTagBytes;
 /** length 4 | magic 4 */
 const footBytes = 8;
-/** The length of what is padded to this says little about keys and metadata. */
+/** Lengths are padded to a multiple of this, so that they say little about keys and metadata. */
 const paddingBytes = 256;
-/** 32 KiB of headers, each character escaped in JSON within JSON, and the rest. */
+/** Enough for 32 KiB of headers, with each character escaped in JSON within JSON, and the rest. */
 const metadataBytesMax = 256 * 1024;
-/** What is read at first to find a trailer: nearly all are shorter. */
+/** How much is read at first to find a trailer: nearly all are shorter. */
 const firstReadBytes = 4096;
 
 function contextOf(id: Buffer): Buffer {

@@ -25,10 +25,10 @@ export interface ExtentSinkOptions extends WriteOptions {
   buffers: BufferPool;
 }
 
-/** Extents of one write that end early because others wait for its buffer. */
+/** How many extents of one write may end early because others wait for its buffer. */
 const earlyExtentsMax = 64;
 
-/** A promise that others resolve, made only when somebody waits. */
+/** A promise that is resolved from outside, made only when somebody waits. */
 interface Signal {
   promise: Promise<void>;
   resolve: () => void;
@@ -42,7 +42,7 @@ function createSignal(): Signal {
   return { promise, resolve };
 }
 
-/** What ends with a chunk. Null means nothing, as far as is known. */
+/** What ends with a chunk. Null means that neither is known to end. */
 export type Ends = 'object' | 'extent' | null;
 
 export abstract class ExtentSink implements ObjectSink {
@@ -54,7 +54,7 @@ export abstract class ExtentSink implements ObjectSink {
   protected failure: unknown = null;
   /** The size of the object, or the most that it can be while `#isOpenEnded`. */
   protected sizeBytes: number;
-  /** Only the end of the bytes tells the size, so which chunk is the last. */
+  /** The size is known only at the end of the bytes, and so is which chunk is the last. */
   #isOpenEnded: boolean;
   #received = 0;
 
@@ -65,7 +65,7 @@ export abstract class ExtentSink implements ObjectSink {
   /** The id of the next extent. */
   #nextId: Buffer | null = null;
   #isTakingId = false;
-  /** Others wait for the buffer: what is in it goes off as soon as its extent has an id. */
+  /** Others wait for the buffer: its bytes are sent off as soon as their extent has an id. */
   #isRecalled = false;
   #earlyExtents = 0;
 
@@ -90,7 +90,10 @@ export abstract class ExtentSink implements ObjectSink {
    * be given back by `giveBack`, without waiting for the client. May call `beginExtent` once.
    */
   protected abstract accept(buffer: ChunkBuffer, length: number, ends: Ends): void;
-  /** The stream is about to wait for the pool: what is held must be on its way to be given back. */
+  /**
+   * The stream is about to wait for the pool: everything that is held must be on its way to being
+   * given back.
+   */
   protected abstract letGo(): void;
   /** Resolves when all extents are durable. */
   protected abstract complete(
@@ -111,7 +114,7 @@ export abstract class ExtentSink implements ObjectSink {
       const taken = this.#take(bytes, 0);
       return taken === bytes.length ? null : this.#takeRest(bytes, taken);
     } catch (error) {
-      // The store's gate was shut meanwhile.
+      // The store's gate was closed in the meantime.
       this.fail(error);
       return Promise.reject(error);
     }
@@ -143,7 +146,7 @@ export abstract class ExtentSink implements ObjectSink {
     this.#close();
   }
 
-  /** The next extent, under an id that is declared. */
+  /** Begins the next extent, under an id that is declared. */
   protected beginExtent(): ExtentKey {
     const id = this.#nextId;
     if (!id) throw new Error('an extent before its id');
@@ -157,12 +160,12 @@ export abstract class ExtentSink implements ObjectSink {
     this.move();
   }
 
-  /** Buffers that the subclass has. */
+  /** How many buffers the subclass has. */
   protected get inFlight(): number {
     return this.#inFlight;
   }
 
-  /** Resolves when it has none any more. */
+  /** Resolves when the subclass has no buffer any more. */
   protected async drain(): Promise<void> {
     while (this.#inFlight > 0) await this.#nextMove();
   }
@@ -172,7 +175,7 @@ export abstract class ExtentSink implements ObjectSink {
     this.move();
   }
 
-  /** Something has changed that the stream may wait for. */
+  /** To be called when something changed that the stream may wait for. */
   protected move(): void {
     this.#moved?.resolve();
     this.#moved = null;
@@ -183,7 +186,7 @@ export abstract class ExtentSink implements ObjectSink {
     return this.#moved.promise;
   }
 
-  /** Copies what finds room without waiting; says how many bytes are taken by then. */
+  /** Copies what finds room without waiting, and gives how many bytes are taken by then. */
   #take(bytes: Buffer, from: number): number {
     let at = from;
     while (at < bytes.length) {
@@ -212,12 +215,12 @@ export abstract class ExtentSink implements ObjectSink {
     else this.#hold(buffer);
   }
 
-  /** The client fills it, in its own time. */
+  /** Lends the buffer to the client, which fills it in its own time. */
   #hold(buffer: ChunkBuffer | null): void {
     this.#buffer = buffer;
     const { buffers, recall } = this.options;
     if (buffer && recall) buffers.lend(buffer, () => this.#yield(recall), this.#mayEndEarly);
-    // Declared while the chunk comes in.
+    // The id is declared while the chunk comes in.
     if (buffer && !this.isExtentOpen) this.#takeId();
   }
 
@@ -244,7 +247,7 @@ export abstract class ExtentSink implements ObjectSink {
     try {
       if (this.#isRecalled && this.#sendOff()) this.move();
     } catch (error) {
-      // The store's gate was shut meanwhile.
+      // The store's gate was closed in the meantime.
       this.fail(error);
     }
   }
@@ -267,7 +270,7 @@ export abstract class ExtentSink implements ObjectSink {
       .catch((error: unknown) => this.fail(error));
   }
 
-  /** Copies into the chunk under way, and sends it off when it is full. Says how many bytes. */
+  /** Copies into the present chunk, and sends it off when it is full. Gives how many bytes. */
   #fill(buffer: ChunkBuffer, bytes: Buffer, from: number): number {
     const length = Math.min(chunkBytes, this.sizeBytes - this.#before);
     const count = Math.min(bytes.length - from, length - this.#filled);
@@ -282,7 +285,7 @@ export abstract class ExtentSink implements ObjectSink {
     return this.#filled === Math.min(chunkBytes, this.sizeBytes - this.#before);
   }
 
-  /** Hands the chunk on. False: its extent has no id yet, and it stays. */
+  /** Hands the chunk on. False: its extent has no id yet, and the chunk stays. */
   #sendOff(): boolean {
     const buffer = this.#buffer;
     if (!buffer) return true;

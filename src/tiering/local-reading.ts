@@ -11,9 +11,11 @@ import type { DigestReader } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
 import type { ExtentSource, LocalStore } from './stores/local-store.ts';
 
-/** Chunks that one stream reads ahead. */
+/** How many chunks one stream reads ahead. */
 const chunksAheadMax = 8;
-/** It asks for so many at a time: waking a thread costs about as much as verifying a chunk. */
+/**
+ * How many chunks it asks for at a time: waking a thread costs about as much as verifying a chunk.
+ */
 const chunksPerRequest = 4;
 
 export interface LocalReadingOptions {

@@ -20,7 +20,7 @@ interface LocalExtent {
   extentBytes: number;
   chunks: number;
   chunksWritten: number;
-  /** No chunk is to come any more. */
+  /** Whether its last chunk has come. */
   isEnded: boolean;
   file: Promise<ExtentFile>;
   /** The same once it is open: then the digest thread writes to it by itself. */
@@ -61,7 +61,7 @@ export class LocalSink extends ExtentSink {
   }
 
   protected override letGo(): void {
-    // All that is held is on its way to the disk.
+    // Everything that is held is on its way to the disk already.
   }
 
   protected override async complete(): Promise<ExtentRun[]> {
@@ -87,7 +87,7 @@ export class LocalSink extends ExtentSink {
 
   #begin(): LocalExtent {
     const key = this.beginExtent();
-    // Else a fast client would fill the page cache while the disk is still at earlier extents.
+    // Otherwise a fast client would fill the page cache while the disk is still at earlier extents.
     const former = this.#extents.at(-unfinishedExtentsMax);
     const extent: LocalExtent = {
       key,

@@ -73,7 +73,7 @@ export class ObjectReader {
     return this.#verifyWhole(tenant, run, Buffer.from(body.buffer, body.byteOffset, body.length));
   }
 
-  /** Whether `openRemote` may be asked for the run: it needs memory that is not the pool's. */
+  /** Whether the run may be read by `openRemote`, which needs memory outside the pool. */
   isSmallRemote(run: ExtentRun): boolean {
     return run.store > localStore && run.extentBytes <= inlineBytesMax;
   }
@@ -83,7 +83,8 @@ export class ObjectReader {
     const { id, store, extentBytes, trailerBytes } = run;
     const sealed = sealedBytes(extentBytes);
     try {
-      // With the trailer: some servers do much less for an object as a whole than for most of it.
+      // The trailer is read as well: some servers do much less for a whole object than for most of
+      // one.
       const stored = Buffer.allocUnsafeSlow(sealed + trailerBytes);
       const from = this.#options.stores.remote(store);
       const read = { id, sizeBytes: stored.length, position: 0, into: [stored], tally };

@@ -25,7 +25,7 @@ export interface WriteOptions {
   place: WritePlace;
   /** The exact size to come, bytes. */
   sizeBytes: number;
-  /** Only the most that can come: the end alone will tell the size. */
+  /** `sizeBytes` is only the most that can come: the size is known at the end. */
   isAtMost?: true;
   checksum: ChecksumAlgorithm | null;
   /** The bytes must not lie in the database itself, however few they are. */
@@ -65,8 +65,8 @@ export interface ObjectSink {
     description: ObjectDescription | null,
   ): Promise<WrittenObject> | WrittenObject;
   /**
-   * Removes what was written and gives all back. Safe at any time and twice; after `seal` only
-   * while it is certain that no catalog row names the extents.
+   * Removes what was written and gives everything back. It may be called at any time and twice;
+   * after `seal` only while it is certain that no catalog row names the extents.
    */
   abort(): Promise<void>;
 }

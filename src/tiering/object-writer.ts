@@ -50,7 +50,7 @@ export class ObjectWriter {
       return new LocalSink({ ...this.#options, ...write, local: stores.local });
     }
     const remote = stores.remote(write.store);
-    // Beyond this size their memory is the pool's, for large objects as for many small ones.
+    // The memory of larger objects is the pool's, whether they are large or many.
     if (write.sizeBytes <= inlineBytesMax) return new SmallSink({ keyring, write, remote });
     return new RemoteSink({ ...this.#options, ...write, remote });
   }

@@ -4,7 +4,10 @@
 import type { ExtentRun } from '../core/manifest.ts';
 
 export class ReadLeases {
-  /** Readers by extent id; a Latin-1 string of the id's bytes is the cheapest key. */
+  /**
+   * How many readers an extent has, by its id; a Latin-1 string of the id's bytes is the cheapest
+   * key.
+   */
   readonly #readers = new Map<string, number>();
 
   /**

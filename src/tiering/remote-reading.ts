@@ -22,13 +22,19 @@ import { noteDamage } from './stores/asked-again.ts';
 import type { RemoteStore } from './stores/store.ts';
 import type { StoreTally } from './stores/store-tally.ts';
 
-/** Chunks of one read: an extent of the usual size. */
+/** How many chunks one read has: an extent of the usual size. */
 const unitChunksMax = 32;
-/** Chunks ahead of the client at first: a unit, and as many again once half of it was used. */
+/**
+ * How many chunks are ahead of the client at first: a unit, and as many again once half of it was
+ * used.
+ */
 const aheadChunksMin = unitChunksMax + unitChunksMax / 2;
-/** Chunks that are verified together, behind the first: waking a thread costs as much as one. */
+/**
+ * How many chunks after the first are verified together: waking a thread costs as much as verifying
+ * one.
+ */
 const chunksPerGroup = 4;
-/** Reads of one stream under way, while the client waits for them. */
+/** How many reads of one stream are under way while the client waits for them. */
 const window = { min: 4, max: 8 };
 
 export interface RemoteReadingOptions {
@@ -63,7 +69,7 @@ export class RemoteReading implements Reading {
   readonly #window: AdaptiveWindow;
   #aheadChunks = aheadChunksMin;
   #underWay = 0;
-  /** Units begun since the client was late: for the first bytes everybody waits. */
+  /** Units that were begun since the client was late. Every client waits for the first bytes. */
   #units = 0;
 
   constructor(options: RemoteReadingOptions) {

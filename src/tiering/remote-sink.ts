@@ -13,7 +13,7 @@ import { type Ends, ExtentSink, type ExtentSinkOptions } from './extent-sink.ts'
 import type { Digests, ObjectDescription } from './object-sink.ts';
 import type { RemoteStore } from './stores/store.ts';
 
-/** Extents of one stream on their way to the store. */
+/** How many extents of one stream are on their way to the store. */
 const window = { min: 4, max: 8 };
 
 interface RemoteExtent {
@@ -25,9 +25,9 @@ interface RemoteExtent {
   trailerBytes: number;
   /** In order; the newest is not sealed before its successor is there, or the extent ends. */
   chunks: { buffer: ChunkBuffer; length: number }[];
-  /** Settles when all chunks that were given to the digest thread are ours again. */
+  /** Settles when the digest thread has given all chunks back. */
   sealing: Promise<void>;
-  /** The store may have it, or get it. */
+  /** Whether the store may have it, or get it. */
   isSent: boolean;
   settled: Promise<void> | null;
 }
@@ -37,9 +37,9 @@ export class RemoteSink extends ExtentSink {
   readonly #window: AdaptiveWindow;
   readonly #extents: RemoteExtent[] = [];
   #open: RemoteExtent | null = null;
-  /** The one that the object ends with: put only when the object's digests are known. */
+  /** The object's last extent: it is put only when the object's digests are known. */
   #last: RemoteExtent | null = null;
-  /** Extents on their way. */
+  /** How many extents are on their way. */
   #underWay = 0;
 
   constructor(options: ExtentSinkOptions & { remote: RemoteStore }) {

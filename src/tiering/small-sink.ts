@@ -23,7 +23,7 @@ import type { RemoteStore } from './stores/store.ts';
 export interface SmallSinkOptions {
   keyring: Keyring;
   write: WriteOptions;
-  /** Null: inline. */
+  /** Null: the bytes go inline. */
   remote: RemoteStore | null;
 }
 
@@ -105,7 +105,7 @@ export class SmallSink implements ObjectSink {
     this.#id = null;
   }
 
-  /** The buffer has the object's size from here on: it travels as it is. */
+  /** From here on the buffer has the object's size, since it travels as it is. */
   #settleSize(): void {
     const { sizeBytes, isAtMost } = this.#write;
     if (this.#filled === sizeBytes) return;

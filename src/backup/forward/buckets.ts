@@ -64,7 +64,7 @@ async function removeBucket({ read, commit, report }: Forward, bucket: Bucket): 
 async function addBucket(forward: Forward, staged: StagedBucket): Promise<void> {
   const { read, commit, report } = forward;
   const { tenant, name } = staged;
-  // Somebody was given the name after the backup: so what had it then was deleted.
+  // The name was given to somebody else after the backup, so the bucket that had it was deleted.
   const former = await findBucket(read, tenant, name);
   if (former) await removeBucket(forward, former);
   await ensureOwner(forward, staged);
@@ -101,7 +101,7 @@ async function setUp(forward: Forward, staged: StagedBucket, found: Bucket): Pro
   report.configured++;
 }
 
-/** Compares two flat objects whose members are texts. */
+/** Compares two flat objects. */
 function isSame(a: object, b: object): boolean {
   const textOf = (one: object) => JSON.stringify(Object.entries(one).sort());
   return textOf(a) === textOf(b);

@@ -38,7 +38,7 @@ export async function stageDatabase(work: Work, read: Reader, one: ForwardStore)
     staged += entries.length;
     work.onProgress(`reading what the database has of ${store.name}`, staged);
   }
-  // What the journal says of a damaged version stays.
+  // Of a damaged version, what the journal says stays.
   for (const version of damaged) await staging.affirm(version, toldSeq);
   const ends: Entry[] = [];
   const pending = await listOutbox(read, store.number, Number.MAX_SAFE_INTEGER);

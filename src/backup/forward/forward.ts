@@ -25,7 +25,7 @@ import { type ForwardStore, fence, findForwardStores } from './stores.ts';
 import { forwardVersions } from './versions.ts';
 
 export interface ForwardOptions extends Omit<RebuildOptions, 'generation'> {
-  /** The instance of the database before it was restored, as its journals name it. */
+  /** The instance of the database before the restore, as its journals name it. */
   instance: string;
   /** The restored database, which no gateway serves yet. */
   ledger: Ledger;
@@ -58,7 +58,10 @@ export interface Forward {
 
 export interface RolledForward {
   report: ForwardReport;
-  /** When the database has its name: removes what the stores' new journals tell anew. */
+  /**
+   * To be called when the database has its name: removes the older generations that the stores' new
+   * journals replace.
+   */
   settle(): Promise<void>;
 }
 

@@ -39,8 +39,8 @@ import type { ForwardStore } from './stores.ts';
 type StoredKind = Exclude<ThingKind, 'publicKey'>;
 
 /**
- * In an order in which nothing is left of what goes. A token goes with whose it is, or when it
- * expires.
+ * The order of deletion, so that nothing stays that refers to what is gone. A token is deleted with
+ * its principal, or when it expires.
  */
 const goInOrder = [
   ...(['webhook', 'issuer', 'mount', 'grant', 'limits', 'principal', 'group', 'tenant'] as const),
@@ -77,7 +77,7 @@ export async function stageIdentities(
   for (const kind of [...goInOrder, ...staysUntold]) {
     for await (const entries of rows.list(kind)) await take(entries);
   }
-  // The outbox names what is gone and was not told to the journal yet.
+  // The outbox names the deletions that the journal was not told of yet.
   for (const { store } of own) {
     for (const { seq, bucketId } of await listOutbox(read, store.number, Number.MAX_SAFE_INTEGER)) {
       if (bucketId !== identitiesBucket) continue;
@@ -93,9 +93,9 @@ export async function stageIdentities(
 /** How keys of a principal are named and changed. */
 interface KeyKind<Key> {
   nameOf: (key: Key) => string;
-  /** Of all of them, in records and reports. */
+  /** What records and reports call a key of this kind, without its id. */
   target: string;
-  /** The action that records of such a change name. */
+  /** The action that records of such a change have. */
   action: string;
   /** It is left to what it belongs to. */
   isBound?: (key: Key) => boolean;
@@ -109,7 +109,7 @@ interface Options {
   commit: TryCommit;
   /** What the database knows was staged beside the journals, which are its own. */
   isOwn: boolean;
-  /** Some tell more than revocations. */
+  /** Some journals tell more than revocations. */
   isTold: boolean;
 }
 
@@ -132,12 +132,12 @@ export class ForwardIdentities {
     };
   }
 
-  /** Whoever buckets may be of. */
+  /** Brings all principals that buckets may belong to. */
   bringPeople(): Promise<void> {
     return restorePeople(this.#restoring);
   }
 
-  /** Once the buckets are there, or gone. */
+  /** To be called once the buckets are there, or gone. */
   async bringRights(): Promise<void> {
     await restoreRights(this.#restoring);
     if (!this.#isUntoldGone) return;
@@ -231,7 +231,7 @@ export class ForwardIdentities {
       nameOf: ({ id }) => id,
       target: `${target}/access-keys`,
       action: 'AccessKey',
-      // One without a secret goes with its public key.
+      // A key without a secret is deleted with its public key.
       isBound: ({ thumbprint }) => thumbprint !== null,
       end: ({ id }) => ({ kind: 'deleteAccessKey', ...of, id }),
       set: ({ id, active }) => ({ kind: 'updateAccessKey', ...of, id, active }),
@@ -240,8 +240,8 @@ export class ForwardIdentities {
   }
 
   /**
-   * Ends those that are not told any more, and sets the others as told. Gives those that are to be
-   * made.
+   * Removes those that the journals do not tell of any more, and changes the others to what they
+   * tell. Gives those that are to be made.
    */
   async #bringKeys<Key extends { active: boolean }>(
     found: readonly Key[],
@@ -337,7 +337,9 @@ export class ForwardIdentities {
     }
   }
 
-  /** One that owns what was in no store that is told of is kept, and may do nothing. */
+  /**
+   * A principal that owns something in a store without a journal is kept, but may not do anything.
+   */
   async #removePrincipal({ tenant, name, active }: PrincipalEntry): Promise<void> {
     const target = `tenants/${tenant}/principals/${name}`;
     const change = { kind: 'deletePrincipal', tenant, name } as const;

@@ -20,7 +20,7 @@ export interface ForwardReport
     | 'condemnedExtents'
     | 'leftExtents'
   > {
-  /** The stores told all that they had been told, and all of it is there. */
+  /** Whether the stores told everything that they had been told, and all of it is there. */
   isWhole: boolean;
   /** Versions of the backup that ended after it. */
   ended: number;

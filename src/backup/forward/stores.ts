@@ -37,7 +37,7 @@ interface Finding {
   instance: string;
 }
 
-/** By name; throws `BackupFailure`. Nothing is changed. */
+/** Finds them by name. Changes nothing. Throws `BackupFailure`. */
 export async function findForwardStores(
   options: Finding,
 ): Promise<{ found: ForwardStore[]; empty: string[] }> {
@@ -125,7 +125,7 @@ async function knownJournal(
   return { store, report, begin: { ...begin, instance }, newestGeneration: generation };
 }
 
-/** So many of those in the store are looked for. */
+/** At most so many extents are looked for. */
 const extentsTried = 1000;
 
 /** Whether the store has an extent that the database knows to be there. */
@@ -146,7 +146,10 @@ function explainNone(name: string): string {
   );
 }
 
-/** A gateway that wrote there finds out with its next segment, at most so long after a change. */
+/**
+ * A gateway that wrote there notices with its next segment, which comes at most this long after a
+ * change.
+ */
 const noticedMs = 3000;
 
 /**

@@ -32,7 +32,7 @@ export async function forwardVersions(
   await abortUploads(forward, buckets);
 }
 
-/** Ends what ended after the backup. */
+/** Ends the versions that ended after the backup. */
 async function endEnded(forward: Forward, bucket: StagedBucket): Promise<void> {
   const { read, work, commit, report } = forward;
   const { id: bucketId } = bucket;
@@ -59,7 +59,7 @@ async function endEnded(forward: Forward, bucket: StagedBucket): Promise<void> {
 interface Told {
   bucket: StagedBucket;
   version: VersionEntry;
-  /** Its extents alone tell of it. */
+  /** Whether only its extents tell of it. */
   isTail: boolean;
 }
 
@@ -115,7 +115,7 @@ interface PartRow {
   manifest: Uint8Array;
 }
 
-/** Uploads of the backup that cannot be completed: their parts were swept after it. */
+/** Aborts uploads of the backup that cannot be completed, since their parts were swept after it. */
 async function abortUploads(
   { read, work, commit, report }: Forward,
   buckets: ReadonlyMap<number, StagedBucket>,

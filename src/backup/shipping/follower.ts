@@ -40,7 +40,7 @@ export interface Followed {
   position: Position | null;
   /** Everything that was committed before this moment is in the copy; in milliseconds. */
   timeMs: number;
-  /** In the log, at least. */
+  /** The number of records in the log, at least. */
   records: number;
 }
 
@@ -53,7 +53,7 @@ export interface FollowerOptions {
   onProgress: (step: string, done: number, total?: number) => void;
 }
 
-/** It follows, and was not promoted. */
+/** Whether the folder is a standby's that was not promoted. */
 export function isStandby(folder: string): boolean {
   return existsSync(join(folder, standbyFolder)) && !existsSync(join(folder, 'bursar.db'));
 }
@@ -70,7 +70,7 @@ export function readFollowed(folder: string): Followed | null {
     const { version: written, ...state } = JSON.parse(readFileSync(path, 'utf8'));
     if (written === version && copyPattern.test(state.copy)) return state;
   } catch {
-    // Told below.
+    // The failure below says it.
   }
   throw damaged(folder, path);
 }
@@ -93,13 +93,16 @@ export class Follower {
     this.#state = state;
   }
 
-  /** The same without a place. */
+  /** Finishes without a place. */
   static async finish(folder: string): Promise<void> {
     const state = readFollowed(folder);
     if (state) await finishNext(folder, state);
   }
 
-  /** Finishes what a killed one has begun. Throws `BackupFailure`, or the system's error. */
+  /**
+   * Opens a copy, and finishes what a killed process has begun. Throws `BackupFailure`, or the
+   * system's error.
+   */
   static async open(options: FollowerOptions): Promise<Follower> {
     const follower = new Follower(options, readFollowed(options.folder));
     mkdirSync(follower.#path, { recursive: true, mode: 0o700 });
@@ -112,8 +115,8 @@ export class Follower {
   }
 
   /**
-   * Puts on what was shipped since. Throws IntegrityError where something of that is not there, or
-   * does not follow, or what the place throws.
+   * Applies what was shipped since. Throws IntegrityError where a part of that is missing, or does
+   * not follow, or what the place throws.
    */
   async follow(): Promise<void> {
     const position = this.#state?.position;
@@ -176,7 +179,7 @@ export class Follower {
     if (before !== undefined) this.#remove(before);
   }
 
-  /** On the disk as a whole, before anything of it is written over the copy. */
+  /** Keeps the whole segment on the disk before any of it is written over the copy. */
   async #keep(segment: ReadSegment): Promise<void> {
     const { place, sealer } = this.#options;
     const { head, digest } = segment;
@@ -214,13 +217,13 @@ async function isCovered(
   return false;
 }
 
-/** Writes a segment that was kept over the copy. Can be done again. */
+/** Writes a kept segment over the copy. It can be repeated. */
 async function finishNext(folder: string, state: Followed): Promise<Followed> {
   const path = join(folder, standbyFolder, nextName);
   if (!existsSync(path)) return state;
   const { head, digest, copy } = await readNext(folder, path);
   let next = state;
-  // Another one was kept for a copy that is not there any more.
+  // A kept segment may be for a copy that is not there any more.
   if (copy === state.copy) {
     const { stream, seq, timeMs, records } = head;
     const pages = await open(join(folder, standbyFolder, pagesName), 'r');
@@ -242,7 +245,7 @@ async function finishNext(folder: string, state: Followed): Promise<Followed> {
 interface Next {
   head: SegmentHead;
   digest: string;
-  /** Over which it is to be written. */
+  /** The copy that it is to be written over. */
   copy: string;
 }
 

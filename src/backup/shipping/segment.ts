@@ -24,7 +24,7 @@ export interface SegmentHead {
   previous: string | null;
   /** When its pages began to be read, milliseconds: what was committed before is in it. */
   timeMs: number;
-  /** So many records were in the log then, at least. */
+  /** The number of records in the log at that time, at least. */
   records: number;
   pageBytes: number;
   /** The number of pages of the whole database. */

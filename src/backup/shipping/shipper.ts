@@ -35,22 +35,19 @@ export interface ShipperState {
   seq: number;
   /**
    * What was committed before this moment can be restored from the place; null: nothing of this
-   * stream, which has no backup to begin with yet.
+   * stream, which has no backup yet.
    */
   safeMs: number | null;
   /** The bytes of changed pages that wait to be shipped. */
   waitingBytes: number;
-  /** Since the process began. */
+  /** Bytes that were shipped since the process began. */
   shippedBytes: number;
   streams: number;
-  /**
-   * A backup should be made soon: none is of this stream, or what was shipped since has become
-   * much.
-   */
+  /** Whether a backup should be made soon: this stream has none, or much was shipped since. */
   wantsBackup: boolean;
 }
 
-/** Plaintext of an object, about. */
+/** About how many bytes of plaintext an object has. */
 const objectBytes = 4 * 1024 * 1024;
 const coversMax = 16;
 /** How much is shipped on top of one backup before another one is wanted. */
@@ -141,7 +138,7 @@ export class Shipper {
           this.#since = { segments: 0, bytes: 0 };
         }
       } catch (error) {
-        // Another gateway's, or a damaged one: nothing can be put on top of it.
+        // It is another gateway's backup, or a damaged one: nothing can be put on top of it.
         if (!(error instanceof IntegrityError)) throw error;
       }
       this.#known.add(id);
@@ -167,7 +164,7 @@ export class Shipper {
     return true;
   }
 
-  /** Whoever makes a backup from here on begins its copy after this. */
+  /** A backup that is made from here on begins its copy after this. */
   #beginStream(): void {
     this.#endStream();
     this.#stream = newBackupId(nowMs(), randomBytes(4).toString('hex'));
@@ -220,7 +217,7 @@ export class Shipper {
     };
     const name = segmentName(stream, seq);
     const sealed = sealer.sealSegment(name, encodeLast(head, pages));
-    // All that it names is durable before it is there.
+    // All the objects that it names are durable before it is written.
     if (parts.length > 0) await place.settle();
     await place.write(name, sealed);
     await place.settle();
@@ -246,7 +243,7 @@ export class Shipper {
       }
       return { number, bytes };
     });
-    // A reader that needs nothing of the log does not keep it from beginning anew.
+    // A reader whose state needs nothing of SQLite's log does not keep the log from beginning anew.
     if (!this.#wal.isSame()) throw new Overtaken(`${this.#options.databaseFile}-wal began anew`);
     return pages;
   }

@@ -13,7 +13,7 @@ export interface KeptStream extends Shipped {
   place: string;
 }
 
-/** It is not brought to the disk: after a power cut another stream is begun. */
+/** The file is not synced: after a power cut another stream is begun. */
 export function keepStream(folder: string, stream: KeptStream): void {
   const path = join(folder, fileName);
   writeFileSync(`${path}.tmp`, JSON.stringify(stream), { mode: 0o600 });

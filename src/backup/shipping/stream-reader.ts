@@ -21,12 +21,12 @@ export interface Position {
 export interface Forwarded extends Position {
   /** Everything that was committed before this moment was put on; in milliseconds. */
   timeMs: number;
-  /** Records in the log, at least. */
+  /** The number of records in the log, at least. */
   records: number;
 }
 
 export interface ForwardingOptions extends PutDatabaseOptions {
-  /** The last segment that is put on. */
+  /** The last segment that is to be put on. */
   until: number;
 }
 
@@ -34,10 +34,11 @@ export interface Forwarding {
   /** The last state that the file came to; null: it is the backup's, or `isTorn`. */
   reached: Forwarded | null;
   /**
-   * The file is no state at all: put it back again, and forward it up to the one that was reached.
+   * Whether the file is no state at all: it must be put back again, and brought forward to the one
+   * that was reached.
    */
   isTorn: boolean;
-  /** Why there is no more; null: there was no more. */
+  /** Why it ended early; null: there was no more. */
   problem: string | null;
 }
 
@@ -59,7 +60,7 @@ export async function putNewestBack(source: PutDatabaseOptions): Promise<Forward
       const other = await putForward({ ...source, manifest });
       if (other && other.records > source.manifest.records) return other;
     } catch (error) {
-      // It is damaged: one before it may be whole.
+      // The backup is damaged; an earlier one may be whole.
       if (!(error instanceof IntegrityError)) throw error;
     }
   }
@@ -142,7 +143,7 @@ export async function* readStream(
   let previous = from.digest;
   let next = from.seq + 1;
   try {
-    // The more there were, the more are likely to come.
+    // The more segments there were, the more are likely to come.
     for (let wanted = 1; ; wanted++) {
       while (ahead.length < Math.min(wanted, readsAtOnce)) {
         const one = readSegment(place, sealer, { stream, seq: next++ });

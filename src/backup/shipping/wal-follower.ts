@@ -8,9 +8,9 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 
 const headerBytes = 32;
 const frameHeadBytes = 24;
-/** Of a log whose checksums are of little-endian words, as x86-64 and ARM write it. */
+/** The magic number of a log with little-endian checksums, as x86-64 and ARM write it. */
 const magic = 0x377f0682;
-/** Frames that are read at a time. */
+/** How many frames are read at a time. */
 const framesAtOnce = 64;
 
 /** The first salt is one more with each turn of the log, the second one is random. */
@@ -33,11 +33,11 @@ interface Scanned {
   mark: Mark;
   /** The pages of committed transactions after the mark it began at, each with its newest frame. */
   pages: Map<number, number>;
-  /** Of the database, after the last of them; null: there are none. */
+  /** The size of the database after the last of them, in pages; null: there are none. */
   pageCount: number | null;
   /** Frames of this turn of the log, also those that are not committed. */
   framesSeen: number;
-  /** Of the frame that is none of this turn's any more; null: the file ends. */
+  /** The salts of the first frame that is not of this turn; null: the file ends. */
   nextSalts: readonly [number, number] | null;
 }
 
@@ -101,7 +101,10 @@ export class WalFollower {
     return frame === undefined ? undefined : this.#offsetOf(frame) + frameHeadBytes;
   }
 
-  /** The log has not begun anew since it was read: what was read by `offsetOf` is what it said. */
+  /**
+   * Whether the log has not begun anew since it was read, so that what `offsetOf` said is still
+   * true.
+   */
   isSame(): boolean {
     const header = this.#readHeader();
     return header !== null && this.#mark !== null && isSameTurn(header, this.#mark.header);
@@ -129,7 +132,9 @@ export class WalFollower {
     this.#pageCount = pageCount ?? this.#pageCount;
   }
 
-  /** What was added to the log before it began anew. Null means that nobody knows any more. */
+  /**
+   * What was added to the log before it began anew. Null means that this cannot be known any more.
+   */
   #readTail(before: Mark, now: Header): Map<number, number> | null {
     const isNext =
       now.salts[0] === (before.header.salts[0] + 1) >>> 0 &&

@@ -56,7 +56,10 @@ function isMissing(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'ENOENT';
 }
 
-/** One that is there is fine. Making several at once would tell a used-up quota as ENOENT. */
+/**
+ * A folder that is there already is fine. Making several at once would report a used-up quota as
+ * ENOENT.
+ */
 function makeFolder(folder: string): void {
   try {
     fs.mkdirSync(folder, { mode: 0o700 });
@@ -118,7 +121,10 @@ export class LocalStore implements ExtentStore {
    * durable.
    */
   readonly #settled = new Map<string, number>();
-  /** Of the folder of temporary files: an unmounted disk has left another one there, or none. */
+  /**
+   * The identity of the folder of temporary files: an unmounted disk leaves another one there, or
+   * none.
+   */
   #identity: { dev: number; ino: number } = { dev: 0, ino: 0 };
 
   /** Use `LocalStore.open`. */
@@ -235,7 +241,7 @@ export class LocalStore implements ExtentStore {
       });
     }
     return {
-      // The file is open, so its size is in memory: not worth a trip to the thread pool.
+      // The file is open, so its size is in memory, and not worth a trip to the thread pool.
       sizeBytes: fs.fstatSync(fd).size,
       descriptor: fd,
       close: () => closeFile(fd),

@@ -44,7 +44,10 @@ export type Outcome = AttemptFailure | 'answered' | 'abandoned';
 
 /** The most bytes of an error document. */
 const textBytesMax = 64 * 1024;
-/** Of a body: handed over at once, and what must have come or gone for a try to have moved. */
+/**
+ * How many bytes of a body are handed over at once, and must have moved for a try to count as
+ * moving.
+ */
 const stepBytes = 64 * 1024;
 
 export class Attempt implements Dispatcher.DispatchHandler {
@@ -53,9 +56,9 @@ export class Attempt implements Dispatcher.DispatchHandler {
   readonly requestBody: Buffer | Iterable<Buffer> | null;
   /** Ticks of the patrol since something moved. */
   idleTicks = 0;
-  /** It was ended by us while it still waited for a connection. */
+  /** Whether we ended it while it still waited for a connection. */
   isUnsent = false;
-  /** It has a connection, and its first bytes are on their way. */
+  /** Whether it has a connection, and its first bytes are on their way. */
   isSent = false;
   /** The time from the beginning to the head of the answer, in milliseconds. */
   firstByteMs = 0;
