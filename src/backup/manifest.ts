@@ -208,7 +208,7 @@ function isTime(value: unknown): boolean {
   return isCount(value) && (value as number) <= timeMsMax;
 }
 
-/** Files of the data folder that are kept as they are. */
+/** Files that a backup has as they are. All others of the data folder are restored otherwise. */
 export const keptFiles = ['log-keys.json', 'credentials'] as const;
 
 function isFileName(name: string): boolean {
