@@ -48,6 +48,34 @@ describe('a keyed message', () => {
     },
   );
 
+  it('has the same fields when many are added at once', () => {
+    const long = 'x'.repeat(70_000);
+    const values = [
+      '',
+      'a',
+      null,
+      12,
+      -3n,
+      2n ** 70n,
+      '\x7f',
+      'grün',
+      'é',
+      '€uro',
+      long,
+      'b',
+      null,
+    ];
+    const all = message.begin(key, 'p').text('before').texts(values).text('after').mac();
+    message.begin(key, 'p').text('before');
+    for (const value of values) message.text(value === null ? null : String(value));
+    expect(message.text('after').mac()).toEqual(all);
+    const none = Buffer.from('ffffffff', 'hex');
+    const fields = values.map((value) => (value === null ? none : field(String(value))));
+    expect(all).toEqual(expected(field('p'), field('before'), ...fields, field('after')));
+    expect(() => message.begin(key, 'p').texts(['a', Buffer.of(1)])).toThrow(IntegrityError);
+    expect(() => message.begin(key, 'p').texts([undefined])).toThrow(IntegrityError);
+  });
+
   it('matches its own MAC, and no other bytes', () => {
     const mac = message.begin(key, 'p').text('a').mac();
     expect(message.begin(key, 'p').text('a').matches(mac)).toBe(true);
