@@ -25,9 +25,9 @@ export interface BundleHead {
   /** The times that were asked for and made the indexes, RFC 3339; null: indexes were asked for. */
   fromTime: string | null;
   toTime: string | null;
-  /** A signed note, of at least `to` leaves. */
+  /** A signed note about at least `to` leaves. */
   checkpoint: string;
-  /** Of the log, as `/_/v1/log/keys` gives them. They prove nothing by themselves. */
+  /** The keys of the log, in the form of `/_/v1/log/keys`. They prove nothing by themselves. */
   keys: readonly object[];
   proof: RangeProof;
 }
@@ -75,7 +75,7 @@ export interface VerifiedBundle {
   records: number;
   /** The number of the tenant's records that were erased. */
   erased: number;
-  /** Of these, those whose erasure no record in the bundle tells of. */
+  /** Those of them whose erasure no record in the bundle tells of. */
   unexplained: number[];
   /** The indexes of records that the gateway does not have any more as they were logged. */
   altered: number[];

@@ -87,7 +87,7 @@ async function isOfAct(read: Reader, index: number): Promise<boolean> {
   return (await read.get(sql, index, index)) !== undefined;
 }
 
-/** By tenant of a bucket, by name: which of these records are about buckets of it. */
+/** The records about buckets of each tenant, by the tenant's name. */
 export async function readConcerned(
   read: Reader,
   indexes: readonly number[],

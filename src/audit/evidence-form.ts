@@ -2,7 +2,7 @@
 import { decodeBase64url } from '../core/base64.ts';
 import type { KeptPart } from './evidence.ts';
 
-/** A key's enrolment, the links of a token, and the request. */
+/** The kinds of parts: a key's enrolment, the links of a token, and the request. */
 const partsMax = 10;
 const textLengthMax = 64 * 1024;
 

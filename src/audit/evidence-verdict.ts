@@ -29,7 +29,10 @@ export interface VerifiedLink {
 
 export interface VerifiedEvidence {
   ok: true;
-  /** Of what proves most, which is the last: the request, a link, or a key's enrolment. */
+  /**
+   * The kind of the part that proves most, which is the last: the request, a link, or a key's
+   * enrolment.
+   */
   kind: EvidenceKind;
   /** The thumbprint of the key that signed it. */
   thumbprint: string;

@@ -41,15 +41,12 @@ export function draftRecord(
   return draft;
 }
 
-/**
- * In whose name something is done for which nobody asked: the record says so by naming no access
- * key.
- */
+/** The actor of what nobody asked for: the record says so by naming no access key. */
 export function unasked(tenant: string, principal: string): RecordActor {
   return { tenant, principal, evidence: 'none' };
 }
 
-/** By what the gateway does something of its own accord. */
+/** The origin of what the gateway does of its own accord. */
 export function ownOrigin(source = 'bursar serve', id = newRequestId()): RecordOrigin {
   return { id, source };
 }

@@ -22,7 +22,7 @@ export interface KeptRecord {
   index: number;
   /** When it was made; of one that was erased in the archive, when the first of its tile was. */
   timeMs: number;
-  /** Of who asked. */
+  /** The tenant of the requester. */
   tenant: string;
   /** The tenant of the bucket, where that is another one. */
   bucketTenant: string | null;
@@ -67,7 +67,7 @@ export interface OpenedRecord extends PackedRecord {
 /** Reads a part of a pack out of its store. Throws what the store throws. */
 export type ReadPart = (part: PackedPart) => Promise<Uint8Array>;
 
-/** Some 60 KB each. */
+/** They take some 60 KB each. */
 const tilesKeptMax = 16;
 
 interface KnownTile {
@@ -188,7 +188,7 @@ export class RecordStore {
     return texts.map(({ index, opened }) => ({ index, text: opened?.record ?? null }));
   }
 
-  /** One after the other where one of them is not what was recorded. */
+  /** Reads them one by one where one of them is not what was recorded. */
   async #readArchivedTexts(from: number, max: number): Promise<KeptText[]> {
     try {
       return (await this.readRun(from, max)).map(textOf);
@@ -219,7 +219,8 @@ export class RecordStore {
       tenant: await this.#nameOf(tenant),
       bucketTenant: bucketTenant === null ? null : await this.#nameOf(bucketTenant),
     };
-    // As the database has it now: it may have been erased since the tile was opened.
+    // The salt that the database has now: the record may have been erased since the tile was
+    // opened.
     const salt = saltOf(tile, index);
     if (!salt || !isWanted(known)) return { ...known, timeMs: tile.timeMs, opened: null };
     const { sealed, nonce } = await this.#open(tile, knownTile);

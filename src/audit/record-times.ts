@@ -25,7 +25,7 @@ export async function firstSince(
   return found > from || from === 0 ? found : firstArchived(read, store, { from, timeMs });
 }
 
-/** The same among the records before `from`, which are in the archive. */
+/** The same for the records before `from`, which are in the archive. */
 async function firstArchived(
   read: Reader,
   store: Pick<RecordStore, 'readRun'>,

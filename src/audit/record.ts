@@ -21,7 +21,7 @@ export interface RecordDraft {
   tokens?: readonly string[] | null;
   /** How well the request can be proven (docs/audit/records.md). */
   evidence: 'body-signed' | 'headers-signed' | 'shared-secret' | 'none';
-  /** Of what the client signed, which is kept beside the record; base64url SHA-256. */
+  /** The digest of what the client signed, which is kept beside the record; base64url SHA-256. */
   evidenceHash?: string | null;
   /** Index of the request's first record, where that is kept; null: it is this one. */
   evidenceAt?: number | null;
@@ -31,7 +31,7 @@ export interface RecordDraft {
   /** The principal that is charged for the bucket, by its name in the bucket's tenant. */
   bucketOwner?: string | null;
   key?: string | null;
-  /** Of the version that was asked for, `null` or its id. */
+  /** The id of the version that was asked for, or `null`. */
   versionId?: string | null;
   /** What an administrative operation was about: `tenants/cms/principals/alice`. */
   target?: string | null;
@@ -53,7 +53,9 @@ export interface RecordDraft {
   class?: string | null;
   /** `0-99` of a range read. */
   range?: string | null;
-  /** Of reads that are one record (docs/admin/record-reads.md): how many, when and where from. */
+  /**
+   * Where several reads are one record (docs/admin/record-reads.md): how many, when and where from.
+   */
   folded?: FoldedReads | null;
   /** The time for which storage is charged: `FROM/TO`, RFC 3339. */
   period?: string | null;
@@ -84,7 +86,7 @@ export interface RecordSeal {
   timeMs: number;
   storedBytes: number;
   storedObjects: number;
-  /** It made a version of its object, whose `seq` is the index. */
+  /** Whether it made a version of its object, whose `seq` is the index. */
   makesVersion?: boolean | undefined;
   /** `seq` of the version that it ended. */
   supersededSeq?: number | undefined;

@@ -13,7 +13,7 @@ export function recordedChange(members: object): object {
   return bounded(value, canonicalize(value));
 }
 
-/** The same of what may be a megabyte, in which others have their turns. */
+/** The same for a change that may be a megabyte. Others have their turns meanwhile. */
 export async function recordedLargeChange(members: object): Promise<object> {
   const pace = new Pace();
   await pace.rest();

@@ -8,7 +8,7 @@ export interface TrueRun {
   /** Canonical texts. */
   records: string[];
   altered: AlteredRow[];
-  /** Behind the last; null: there are none yet. */
+  /** The index after the last; null: there are none yet. */
   end: number | null;
 }
 
@@ -35,7 +35,7 @@ export async function readTrueRecords(read: Reader, from: number, max: number): 
   return { ...run, end: rows.length > 0 ? next : null };
 }
 
-/** Whose a record is by its row. */
+/** The tenants that a record belongs to, by its row. */
 async function readTenants(read: Reader, index: number): Promise<Omit<AlteredRow, 'index'>> {
   const sql = 'SELECT tenant, bucket_tenant AS bucketTenant FROM records WHERE idx = ?';
   const row = await read.get<Omit<AlteredRow, 'index'>>(sql, index);

@@ -38,7 +38,7 @@ export class ShownRecords {
     }
   }
 
-  /** As `RecordStore.readRun`. */
+  /** Reads as `RecordStore.readRun` does. */
   async readRun(from: number, max: number, isWanted = anybodys): Promise<ShownRecord[]> {
     const run: ShownRecord[] = [];
     try {

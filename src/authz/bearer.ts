@@ -90,7 +90,7 @@ export class BearerTokens implements BearerVerifier {
     });
   }
 
-  /** Of chains that were verified. */
+  /** The hits and misses of verified chains. */
   get cache(): VerifiedChains['cache'] {
     return this.#chains.cache;
   }
@@ -119,7 +119,10 @@ export class BearerTokens implements BearerVerifier {
     return identityOf({ actor, delegation: this.#delegationOf(chain) }, shown, nowMs);
   }
 
-  /** The same as things are now, by the clock of `atMs`; a proof is good once. */
+  /**
+   * Verifies the token again, as things are now, by the clock of `atMs`; its proof is not asked for
+   * twice.
+   */
   async renew(token: string, atMs: number): Promise<Actor & { delegation: Delegation }> {
     const chain = await this.#findChain(token, atMs);
     if (chain) return { ...(await this.#actorOf(chain)), delegation: this.#delegationOf(chain) };
@@ -127,7 +130,7 @@ export class BearerTokens implements BearerVerifier {
     return { ...actor, delegation };
   }
 
-  /** null: an outside issuer's. */
+  /** null: the token is an outside issuer's. */
   async #findChain(token: string, nowMs: number): Promise<Chain | null> {
     const known = this.#chains.find(token, nowMs);
     if (known) return known;
@@ -256,7 +259,7 @@ function hasBody({ headers }: SignedRequest): boolean {
   return headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');
 }
 
-/** Where nothing signs the body, the client's own word for it is compared none the less. */
+/** Where nothing signs the body, it is still compared with the digest that the client states. */
 export function unsignedPayloadOf({ headers }: SignedRequest): Payload {
   const word = headers[contentSha256];
   return word === undefined ? { kind: 'unsigned' } : readPayload(word, null);

@@ -11,7 +11,7 @@ import type { Proof } from './tokens/proof.ts';
 export interface LinkEvidence {
   /** Undefined: no link proves anything without the last. */
   ofBearer: SignedEvidence | undefined;
-  /** With what a request itself shows of the key that the chain is bound to. */
+  /** Adds what a request itself shows of the key that the chain is bound to. */
   withProof(proof: Proof, key: PublicKey): SignedEvidence;
 }
 
@@ -27,7 +27,7 @@ export class ChainEvidence {
     return this.#gathered.get(chain);
   }
 
-  /** Of the chain that `token` is. */
+  /** Gathers the evidence of the chain that `token` is. */
   async gather(chain: Chain, token: string): Promise<LinkEvidence> {
     const parts: SignedPart[] = [];
     const isBearer = chain.boundKey === undefined;
@@ -60,7 +60,7 @@ export class ChainEvidence {
     return gathered;
   }
 
-  /** Of other tenants' keys nobody learns that they are enrolled. */
+  /** Nobody learns whether a key of another tenant is enrolled. */
   async #describe({ jwk, thumbprint }: PublicKey, { subject }: Chain) {
     const row = await this.#read.get<{ enrolledAt: number }>(
       'SELECT enrolled_seq AS enrolledAt FROM public_keys WHERE thumbprint = ? AND tenant = ?',

@@ -6,7 +6,7 @@ import type { PrincipalKind, Role } from '../core/principal.ts';
 import type { RecordReads } from '../core/record-reads.ts';
 import { anonymousName } from './identity.ts';
 
-/** Of what a name that is gone was. */
+/** What a name stood for that is not used any more. */
 export type RetiredKind = 'principal' | 'group' | 'public-key';
 
 export async function tenantExists(tx: Tx, name: string): Promise<boolean> {

@@ -17,14 +17,14 @@ import type { Scope } from './tokens/scope.ts';
  */
 export type Evidence = 'body-signed' | 'headers-signed' | 'shared-secret' | 'none';
 
-/** A principal with what rules know it by. */
+/** A principal, with the names that rules have for it. */
 export interface Actor {
   principal: Principal;
   /** `subjectsOf` it. */
   subjects: readonly string[];
 }
 
-/** Who can act. */
+/** Finds principals that can act. */
 export interface Actors {
   /** The principal of this id (`tenant/name`); undefined: there is none, or it is not active. */
   findActor(id: string): Promise<Actor | undefined>;
@@ -32,18 +32,18 @@ export interface Actors {
 
 /** What a credential leaves of its principal's rights. */
 export interface Delegation {
-  /** Of the chain, from its first link down: if one is revoked, so is this. */
+  /** The ids of the chain, from its first link down: if one is revoked, so is this. */
   ids: readonly string[];
-  /** null: wherever the principal may. */
+  /** null: everywhere that the principal may. */
   scope: Scope | null;
   conditions: ChainConditions;
-  /** Who is charged besides the principal, from the first link down. */
+  /** The accounts that are charged besides the principal's, from the first link down. */
   accounts: readonly TokenAccount[];
   /** Policies of temporary keys, each of which must allow. */
   policies: readonly (readonly Rule[])[];
-  /** From here on it is refused. */
+  /** It is refused from this time on. */
   expiresAtMs: number;
-  /** Of a share link: its id, under which downloads are counted. */
+  /** The id of a share link, under which downloads are counted. */
   shareId?: string;
 }
 
@@ -58,7 +58,7 @@ export interface Identity extends Actor {
   evidence: Evidence;
   /** What was signed with keys of clients; absent: nothing was. */
   signed?: SignedEvidence | undefined;
-  /** As policies see it; null: anonymous. */
+  /** How it was authenticated, in the words of policies; null: anonymous. */
   authentication: Authentication | null;
   payload: Payload;
   presigned: boolean;

@@ -10,9 +10,9 @@ export interface TokenEntry {
   /** The link above; null: it is the first of its token. */
   parent: string | null;
   tenant: string;
-  /** In whose name it acts. */
+  /** The principal in whose name it acts. */
   principal: string;
-  /** With which it was asked for. */
+  /** The access key that it was asked for with. */
   accessKeyId: string | null;
   details: TokenDetails;
   createdMs: number;
@@ -23,7 +23,7 @@ export interface TokenEntry {
   isActive: boolean;
 }
 
-/** Whose tokens are wanted: null is everybody's. */
+/** The tokens of one tenant or principal; null: everybody's. */
 export interface TokenFilter {
   tenant: string | null;
   principal: string | null;

@@ -8,7 +8,7 @@ export interface Page {
   limit: number;
 }
 
-/** A few milliseconds of the longest rows. */
+/** So many of the longest rows take a few milliseconds. */
 const sliceRows = 64;
 
 /** The rows that `read` gives for the whole page; those of a slice are from one moment. */

@@ -65,13 +65,13 @@ export function checkPostPolicy(policy: PostPolicy, fields: FormFields, nowMs: n
   if (extra.length > 0) throw denied(`Extra input fields: ${extra.join(', ')}`);
 }
 
-/** A checksum can only make an upload fail, so it takes nothing from who signed the policy. */
+/** A checksum can only make an upload fail, so it takes nothing from the signer of the policy. */
 function needsNoCondition(name: string): boolean {
   if (name === 'policy' || name === 'x-amz-signature') return true;
   return name.startsWith('x-ignore-') || name.startsWith('x-amz-checksum-');
 }
 
-/** As on S3, of a field that is not there none does. */
+/** As on S3, no condition holds for a field that is not there. */
 function holds({ operator, field, value }: Condition, given: string | undefined): boolean {
   if (given === undefined) return false;
   if (operator === 'eq') return given === value;
@@ -89,7 +89,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Of S3's escapes JSON does not know these two. */
+/** JSON does not have these two of S3's escapes. */
 function unescapeOwn(escaped: string, character: string): string {
   if (character === '$') return '$';
   return character === 'v' ? '\\u000b' : escaped;

@@ -12,7 +12,7 @@ export interface PublicKeyEntry {
   thumbprint: string;
   jwk: PublicJwk;
   purpose: KeyPurpose;
-  /** Of a `sigv4a` key; else null. */
+  /** The access key of a `sigv4a` key; else null. */
   accessKeyId: string | null;
   active: boolean;
   createdMs: number;

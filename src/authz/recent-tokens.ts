@@ -26,7 +26,7 @@ export class RecentTokens<T extends { goodUntilMs: number }> {
     this.#generationBytes = generationBytes;
   }
 
-  /** To be noted before a token is verified. */
+  /** To be read before a token is verified. */
   get asOf(): number {
     return this.#loads.asOf;
   }

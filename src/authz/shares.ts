@@ -13,19 +13,22 @@ export interface Shared {
   bucket: string;
   /** The bucket itself: another of its name, made later, is somebody else's business. */
   bucketId: number;
-  /** Of an object; or what all keys of a folder begin with, '' or a text that ends in a slash. */
+  /**
+   * The key of an object; or what all keys of a folder begin with: '' or a text that ends in a
+   * slash.
+   */
   key: string;
 }
 
 export interface Share extends Shared {
   id: string;
-  /** In whose name it is used. */
+  /** The principal in whose name it is used. */
   tenant: string;
   principal: string;
   createdMs: number;
   expiresMs: number;
   downloads: number;
-  /** null: as often as one likes. */
+  /** null: there is no limit. */
   downloadsMax: number | null;
   lastUsedMs: number | null;
   isRevoked: boolean;
@@ -53,7 +56,7 @@ export async function findShare(read: Reader, token: string): Promise<Share | un
   return row?.id === id ? shareOf(row) : undefined;
 }
 
-/** Whose links: of all tenants, of one, or of one principal in it. */
+/** Whose links are meant: those of all tenants, of one, or of one principal in it. */
 export interface ShareOwner {
   tenant?: string | undefined;
   principal?: string | undefined;

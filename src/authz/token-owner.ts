@@ -4,7 +4,9 @@ import { issuerOfId } from './oidc/outside-id.ts';
 
 export interface TokenOwner {
   tenant: string;
-  /** null: an outside issuer's that was not seen yet, so its tenant's admins have to say. */
+  /**
+   * null: an outside issuer's token that was not seen yet, so its tenant's admins have to decide.
+   */
   principal: string | null;
   /** When it expires at the latest; null: unknown. */
   expiresMs: number | null;

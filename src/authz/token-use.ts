@@ -45,7 +45,7 @@ export class TokenUse {
   readonly #write: (uses: TokenUses) => Promise<unknown>;
   readonly #nowMs: () => number;
   #seen: SeenLink[] = [];
-  /** By the ids of a chain, which are one object as long as it is kept. */
+  /** Times of use by the ids of a chain, which are one object as long as the chain is kept. */
   #used = new Map<readonly string[], { uses: number; lastUsedMs: number }>();
   #timer: NodeJS.Timeout | null = null;
   #flushing: Promise<void> = Promise.resolve();
@@ -61,7 +61,7 @@ export class TokenUse {
     this.#schedule();
   }
 
-  /** A request is made with a chain of these ids, from its first link down. */
+  /** To be called when a request was made with a chain of these ids, from its first link down. */
   note(ids: readonly string[]): void {
     const lastUsedMs = this.#nowMs();
     const use = this.#used.get(ids);

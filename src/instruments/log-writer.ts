@@ -4,7 +4,7 @@
 import { write, writeSync } from 'node:fs';
 
 export interface LogWriterOptions {
-  /** Of lines that wait for those before them. */
+  /** The most bytes of lines that wait for those before them. */
   bytesMax?: number;
   /** A line waits at most so long for others, to be written with them. */
   delayMs?: number;
@@ -105,7 +105,7 @@ export class LogWriter {
     }
   }
 
-  /** One that has room for so many bytes more. */
+  /** A batch with room for so many more bytes. */
   #batchFor(size: number): Batch {
     const last = this.#batches.at(-1);
     if (last && last.length + size <= last.bytes.length) return last;

@@ -11,7 +11,7 @@ import { Paced } from './paced.ts';
 /** The reader: anybody, or somebody with the operator's leave, to whom tenants may be named. */
 export type Audience = 'everybody' | 'operator';
 
-/** Of one series; keep the object and give the same again: its text is made once. */
+/** The labels of one series. Give the same object each time, since its text is made once. */
 export type Labels = Readonly<Record<string, string>>;
 
 /** The values of one metric: one without labels, or each with its own. */
@@ -39,7 +39,7 @@ interface Line {
 
 const nameForm = /^bursar_[a-z0-9_]+$/;
 const noLabels: Labels = {};
-/** So many lines are written before others have their turn, if they took so long. */
+/** After so many lines others have their turn, if these took long enough. */
 const sliceLines = 500;
 const sliceMs = 2;
 

@@ -22,7 +22,7 @@ export interface ObservedRequest {
   status: number;
   /** Code of the error; null: none. */
   error: string | null;
-  /** Of the bodies, as far as they moved. */
+  /** Bytes of the bodies, as far as they were transferred. */
   bytesIn: number;
   bytesOut: number;
   /** What it is estimated to cost by the price book, worked out when asked for; null: nothing. */

@@ -3,7 +3,10 @@
 import { messageOfFailure } from '../core/command-failure.ts';
 import type { Logger } from './logger.ts';
 
-/** Who runs the process: what it says goes through here, and it alone can end it. */
+/**
+ * The process's own output and end: messages to the operator go through here, and only this can end
+ * the process.
+ */
 export interface Operator {
   /** Shows a line on standard error. */
   show(line: string): void;
@@ -37,7 +40,7 @@ export class OperatorLog {
     this.#operator.show(`${text}: ${messageOfFailure(why)}`);
   }
 
-  /** Nothing can be answered for any more: ends the process. */
+  /** Ends the process, since it cannot guarantee anything any more. */
   stop(text: string): never {
     this.#logger.fatal(text);
     this.#operator.show(text);

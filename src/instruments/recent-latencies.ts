@@ -2,7 +2,7 @@
 // into an array; the percentile is computed once for many samples, in place.
 
 const samplesMax = 512;
-/** Below so many samples nothing is known. */
+/** With fewer samples than this nothing is known. */
 const samplesMin = 32;
 const samplesPerUpdate = 32;
 const quantile = 0.95;
@@ -23,7 +23,7 @@ export class RecentLatencies {
   }));
   readonly #sorted = new Float64Array(samplesMax);
 
-  /** Of larger reads nothing is kept: they are slow because they are large. */
+  /** Larger reads are not kept: they are slow because they are large. */
   add(sizeBytes: number, latencyMs: number): void {
     const samples = this.#classOf(sizeBytes);
     if (!samples) return;

@@ -7,9 +7,12 @@ import { type StageClock, stages } from './stage-clock.ts';
 
 export interface RequestLogOptions {
   logger: Logger;
-  /** Also of requests that were not slow. */
+  /** Whether requests that were not slow are logged, too. */
   isOn: boolean;
-  /** From so long on a request is slow; what its client took for the bodies does not count. */
+  /**
+   * A request is slow from this time on. The time that its client took for the bodies does not
+   * count.
+   */
   slowMs: number;
 }
 

@@ -29,7 +29,7 @@ interface Entry {
 
 const segmentBytesDefault = 16 * 1024 * 1024;
 const segmentsDefault = 16;
-/** Of a sample with all its stages some 500 are used. */
+/** A sample with all its stages takes some 500 bytes. */
 const lineBytesMax = 8 * 1024;
 const segmentName = /^([a-z]{1,32})-(\d{8})\.jsonl$/;
 

@@ -4,7 +4,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
 export interface TraceContext {
-  /** As the client sent it. */
+  /** The header as the client sent it. */
   traceparent: string;
   traceId: string;
   spanId: string;

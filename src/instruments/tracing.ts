@@ -39,7 +39,7 @@ import { RequestSampler } from './trace-sampler.ts';
 
 export interface TracingOptions {
   exporter: SpanExporter;
-  /** Of requests that begin a trace, 0 to 1. */
+  /** The share of requests without a trace that begin one, 0 to 1. */
   share: number;
   isParentBased: boolean;
   isTrusting: boolean;
@@ -116,7 +116,7 @@ function beginTrace(tracer: Tracer, headers: IncomingHttpHeaders, clock: StageCl
   return new PassedTrace(span.spanContext().traceId, headersOf(span, tracestate));
 }
 
-/** Of a request that is recorded. */
+/** The trace of a request that is recorded. */
 class SpanTrace implements RequestTrace {
   readonly traceId: string;
   readonly #tracer: Tracer;

@@ -40,7 +40,7 @@ export interface ArchivedTile {
 
 /** The place of a tile's records. */
 export interface PackedPart {
-  /** Of the pack: number of its first tile. */
+  /** The number of the first tile in the pack. */
   first: number;
   /** And how many it has. */
   tiles: number;
@@ -92,7 +92,7 @@ export async function readArchivedTile(
   throw new IntegrityError(`tile ${index} of the archived records is damaged`);
 }
 
-/** Of a pack, where the tile is that has the number `i` in it. */
+/** Where the tile with the number `i` in a pack is. */
 export function partOf({ first, nonce, ends, manifest }: Pack, i: number): PackedPart {
   return {
     ...{ first, tiles: ends.length },

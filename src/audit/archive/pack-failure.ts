@@ -33,7 +33,7 @@ export class PackFailure extends IntegrityError {
   }
 }
 
-/** A pack that was not asked for, as its store is not configured. Nothing says that it is lost. */
+/** A pack that was not read, since its store is not configured. Nothing says that it is lost. */
 export class PackSkipped extends IntegrityError {
   constructor(part: PackedPart) {
     super(`the store of records ${recordsOf(part)} is not configured`, { kind: 'missing' });

@@ -46,7 +46,9 @@ export function parsePart(part: Uint8Array): Buffer[] | undefined {
   return at === bytes.length ? bodies : undefined;
 }
 
-/** undefined: it does not open under this salt. Whether it is the record, its commitment tells. */
+/**
+ * undefined: it does not open under this salt. Only its commitment tells whether it is the record.
+ */
 export function openPacked(
   sealed: Uint8Array,
   key: { salt: Uint8Array; nonce: Uint8Array },

@@ -8,7 +8,7 @@ import { createCipheriv, createDecipheriv, hash } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 
 export const nonceBytes = 16;
-/** A record that says so much more is none of ours. */
+/** No record is longer than this. */
 const recordBytesMax = 16 * 1024 * 1024;
 
 const keyLabel = Buffer.from('bursar/archived-record/v1\0');

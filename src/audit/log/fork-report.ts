@@ -5,10 +5,10 @@ import { compareLog, findForkPoint, type Tree } from './log-comparison.ts';
 
 /** The state of the log as somebody saw it. */
 export interface Sighting {
-  /** Who: a file, a witness. */
+  /** Where it was seen: a file, or a witness. */
   by: string;
   size: number;
-  /** null: how many leaves, and no more. */
+  /** null: only the number of leaves is known. */
   root: Uint8Array | null;
 }
 

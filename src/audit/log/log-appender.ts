@@ -23,7 +23,7 @@ interface Edge {
   peaks: Buffer[];
 }
 
-/** The same, as plain data. */
+/** The edge of the tree as plain data. */
 export interface SavedEdge {
   index: number;
   width: number;

@@ -16,7 +16,7 @@ export interface LogTarget extends LogSource {
   write(path: string, bytes: Uint8Array): Promise<void>;
   /** All that was written becomes durable. */
   settle(): Promise<void>;
-  /** Of a full tile: the partial ones that it makes needless may go. */
+  /** Told of a full tile: the partial ones that it replaces may be removed. */
   dropPartials(path: string): Promise<void>;
 }
 
@@ -69,7 +69,10 @@ export async function exportLog(options: ExportOptions): Promise<ExportReport> {
   return { origin, size, sizeBefore: before?.size ?? null, files, bytes };
 }
 
-/** Of the target: it was verified before it was written, maybe by a key that is gone. */
+/**
+ * The checkpoint that the target has. It was verified before it was written, maybe by a key that is
+ * gone.
+ */
 async function readCheckpoint(target: LogTarget): Promise<Checkpoint | undefined> {
   const note = await target.read('checkpoint');
   if (note === undefined) return undefined;

@@ -9,7 +9,7 @@ export const hashBytes = 32;
 export const tileWidth = 256;
 export const tileHeight = 8;
 
-/** By way of a string: a digest that Node gives as a buffer takes twice as long. */
+/** By way of a string, since a digest that Node gives as a buffer takes twice as long. */
 export function sha256(data: Uint8Array | string): Buffer {
   return Buffer.from(hash('sha256', data, 'binary'), 'latin1');
 }
@@ -24,7 +24,7 @@ export function hashLeaf(entry: Uint8Array | string): Buffer {
   return sha256(Buffer.concat([leafPrefix, entry]));
 }
 
-/** One for the thread, since nothing here waits. */
+/** One for the whole thread, since nothing here waits. */
 const node = Buffer.allocUnsafeSlow(1 + 2 * hashBytes);
 node[0] = 1;
 
@@ -205,7 +205,7 @@ export async function hashComplete(
   const tile = await tiles.readTile(level, index, widthOfTile(level, index, size));
   const start = (first % tileWidth) * hashBytes;
   const row = tile.subarray(start, start + (count / tileWidth ** level) * hashBytes);
-  // Of a shorter tile the hash would be that of another subtree.
+  // In a shorter tile the hash would be that of another subtree.
   if (row.length * tileWidth ** level !== count * hashBytes) {
     throw new RangeError(`tile ${level}/${index} has ${tile.length} bytes`);
   }

@@ -38,7 +38,7 @@ export interface Note {
   signatures: NoteSignature[];
 }
 
-/** As long as golang.org/x/mod/sumdb/tlog reads checkpoints. */
+/** golang.org/x/mod/sumdb/tlog reads checkpoints up to this length. */
 const noteBytesMax = 1_000_000;
 const signaturesMax = 100;
 const keyNamePattern = /^[^\s+\p{Z}\p{C}]+$/u;

@@ -14,7 +14,7 @@ export interface ProofText {
 }
 
 const firstLine = 'c2sp.org/tlog-proof@v1';
-/** More than any record, with its evidence, comes to. */
+/** No record comes to more than this, with its evidence. */
 const proofBytesMax = 4 * 1024 * 1024;
 /** Levels of a tree whose size is a safe integer. */
 const hashesMax = 53;

@@ -22,14 +22,17 @@ export class LogDamage extends Error {
 }
 
 export interface VerifiedFile {
-  /** Of the tree's own width: of a partial tile, where only the full one was there, its part. */
+  /** The hashes up to the tree's own size: a part of the full tile where only that was there. */
   bytes: Buffer;
   path: string;
   /** The source that had it. */
   source: LogSource;
 }
 
-/** Of tiles above level 0: one level of the largest log there will be, and what is next to it. */
+/**
+ * How many tiles above level 0 are kept: enough for one level of the largest log, and what is next
+ * to it.
+ */
 const keptTilesMax = 64;
 
 export class VerifiedLog implements TileReader {

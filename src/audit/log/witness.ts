@@ -4,14 +4,14 @@
 import { hashBytes } from './merkle.ts';
 import { cosignature, type NoteKey, parseNote, parseVerifier, verifyNote } from './note.ts';
 
-/** One that is asked. */
+/** A witness that is asked for its signature. */
 export interface Witness {
   key: NoteKey;
   /** Its submission prefix, without a slash at its end. */
   url: string;
 }
 
-/** As many as a request may hold. */
+/** The most hashes that a request may have. */
 const proofHashesMax = 63;
 /** Room for dozens of cosignatures. */
 export const answerBytesMax = 64 * 1024;

@@ -143,7 +143,7 @@ async function mendNext(): Promise<boolean> {
   }
   if (end === 0 || performance.now() < comparedMs + comparingMs) return false;
   comparedMs = performance.now();
-  // Those in the archive would cost requests to its store each time.
+  // Records in the archive are left out: they would cost requests to its store each time.
   const oldest = await log.tx.get<{ idx: number | null }>('SELECT min(idx) AS idx FROM records');
   const first = Math.ceil((oldest?.idx ?? 0) / blockWidth);
   const next = comparedBlock >= first && comparedBlock < end ? comparedBlock : first;
@@ -159,7 +159,7 @@ async function mend(block: number): Promise<void> {
   if (!wasUnread) tell({ mended: block });
 }
 
-/** One whose pack is lost must not keep the others from being indexed, nor what was erased here. */
+/** A lost pack must not keep the other records from being indexed, nor those erased here. */
 async function indexBlock(block: number): Promise<void> {
   try {
     await index.putBlock(block, await readBlock(block));

@@ -119,7 +119,7 @@ export class RecordSearch {
     return { records, nextIndex: to < found.end ? to - 1 : null };
   }
 
-  /** It may have been put back since. */
+  /** It may have been put right since. */
   async #isAltered(index: number): Promise<boolean> {
     try {
       return (
@@ -192,7 +192,7 @@ export class RecordSearch {
     }
   }
 
-  /** The same among those that are not indexed yet. */
+  /** The same for records that are not indexed yet. */
   async #findBehind(query: RecordQuery, { from, to }: Span, records: Hit[]): Promise<number> {
     const end = Math.min(from + examinedMax, to);
     const terms = termsWanted(query);
@@ -233,7 +233,7 @@ export class RecordSearch {
   }
 }
 
-/** Of what is no record at all nobody can tell. */
+/** Whether a text that is no record would fit cannot be known. */
 function mayFit(raw: string, terms: readonly string[], prefix: string | undefined): boolean {
   try {
     return fitting(raw, terms, prefix) !== undefined;

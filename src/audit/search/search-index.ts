@@ -326,7 +326,7 @@ class TermRun {
     return this.#rows[this.#at]?.block ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Of the block that it has come to. */
+  /** The places in the present block. */
   places(): Buffer {
     return (this.#rows[this.#at] as Posting).places;
   }

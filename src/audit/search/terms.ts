@@ -3,7 +3,7 @@
 // index and tail ask the same function, so a record is found by the same words before it is indexed
 // and after.
 
-/** Those members of a record by which it is found. */
+/** The members of a record by which it is found. */
 export interface FoundBy {
   readonly index: number;
   readonly tenant: string;

@@ -219,7 +219,7 @@ export class DeepRecords {
     this.#compareCheckpoints();
   }
 
-  /** Of records in a pack that is not read the database has the leaves. */
+  /** For records in a pack that is not read, the database has the leaves. */
   async #visitUnread(from: number, to: number, failure: Error): Promise<void> {
     this.unread += to - from;
     if (!(failure instanceof PackSkipped)) this.#lose(from, to, failure.message);
@@ -250,7 +250,7 @@ export class DeepRecords {
     await this.#tree.append(hashLeaf(renderLeaf(leaf)), index);
   }
 
-  /** Up to the first that cannot be read, and why that is. */
+  /** Reads up to the first that cannot be read, and says why that is. */
   async #readRun(from: number, max: number): Promise<{ run: KeptRecord[]; failure?: unknown }> {
     const { store } = this.#options;
     try {
@@ -420,7 +420,7 @@ class SecondTree {
     await this.#append(leafHash);
   }
 
-  /** In the place of records that are not there: what the tree has of them. */
+  /** Where records are not there, the tree's own hashes are taken. */
   async skip(count: number): Promise<void> {
     for (let i = 0; i < count; i++) {
       await this.#append((await this.#storedHash(this.size)) ?? Buffer.alloc(hashBytes));

@@ -14,7 +14,7 @@ export interface LogSource {
   read(path: string): Promise<Buffer | undefined>;
 }
 
-/** It could not be read, which says nothing about the log. */
+/** The file could not be read, which says nothing about the log. */
 export class SourceFailure extends Error {
   override readonly name = 'SourceFailure';
 }

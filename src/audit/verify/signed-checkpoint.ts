@@ -12,7 +12,7 @@ import {
   verifyNote,
 } from '../log/note.ts';
 
-/** Whom a verifier believes. */
+/** The keys that a verifier trusts. */
 export interface Trust {
   /** Keys of logs; their name is the origin of the log that they sign for. */
   keys: readonly NoteKey[];
@@ -58,7 +58,7 @@ export function verifyCheckpoint(
   const ours = signedBy.filter(({ key }) => key.type === ed25519 && key.name === origin);
   if (ours.length === 0) return refuse(explainNoSignature(note, origin, trust, signedBy));
   const seenBy = signedBy.filter(({ key }) => key.type === cosignature);
-  // A witness that was given under two names is one.
+  // A witness whose key was given under two names counts once.
   const distinct = new Set(seenBy.map(({ key }) => key.publicKey.toString('hex')));
   if (distinct.size < witnessesMin) {
     return refuse(`${distinct.size} of your witnesses signed its checkpoint, not ${witnessesMin}`);

@@ -11,14 +11,14 @@ export interface AddressPolicy {
   allowsPrivate(url: URL): boolean;
 }
 
-/** For what operators choose. */
+/** The policy for URLs that operators choose. */
 export const everywhere: AddressPolicy = { allowsPrivate: () => true };
 
 /** A host that an operator named: `sso.example.org:8443`. */
 export interface PrivateHost {
-  /** As `URL.hostname` has it. */
+  /** In the form of `URL.hostname`. */
   name: string;
-  /** null: each. */
+  /** null: every port. */
   port: number | null;
 }
 
@@ -116,7 +116,10 @@ export function guardedLookup(isPrivateAllowed: boolean): LookupFunction {
   };
 }
 
-/** For the operator's log: what is called how in there is no tenant's business. */
+/**
+ * Its message is for the operator's log: tenants must not learn the names and addresses of a
+ * private network.
+ */
 export class AddressRefused extends Error {
   override readonly name = 'AddressRefused';
 

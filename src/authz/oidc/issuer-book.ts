@@ -16,7 +16,7 @@ export interface TrustedIssuer {
   audience: string;
   keys: IssuerKeys;
   pathPrefix: string;
-  /** Of tokens that name no storage right; null: wherever their principals may. */
+  /** The scope of tokens that name no storage right; null: everywhere that their principals may. */
   wholeScope: Scope | null;
   principals: ReadonlyMap<string, string>;
   groups: ReadonlyMap<string, string>;
@@ -26,11 +26,11 @@ export interface TrustedIssuer {
 }
 
 export interface IssuerBookOptions {
-  /** Where issuers may be asked for their keys. */
+  /** The addresses at which issuers may be asked for their keys. */
   policy: AddressPolicy;
   /** How long an issuer has to give them. */
   fetchMsMax: number;
-  /** Told why one did not, for the operator. */
+  /** Told, for the operator, why an issuer gave no keys. */
   onProblem: (reason: string) => void;
 }
 
@@ -46,7 +46,7 @@ export class IssuerBook {
   readonly #fetchMsMax: number;
   readonly #onProblem: (reason: string) => void;
   #issuers = new Map<string, TrustedIssuer>();
-  /** By tenant and URL: what one tenant sees of the keys says nothing of whom others trust. */
+  /** By tenant and URL, so that a tenant cannot see from the state of keys whom others trust. */
   #keys = new Map<string, IssuerKeys>();
   #asOf = 0;
 
@@ -57,7 +57,7 @@ export class IssuerBook {
     this.#onProblem = onProblem;
   }
 
-  /** Those that were given these URL and audiences: `iss` and `aud` of a token. */
+  /** The issuers with this URL and one of these audiences: `iss` and `aud` of a token. */
   find(url: string, audiences: readonly string[]): TrustedIssuer[] {
     return audiences.flatMap((audience) => this.#issuers.get(placeOf(url, audience)) ?? []);
   }
@@ -81,7 +81,7 @@ export class IssuerBook {
 
   /** What the tables say now. Keys of issuers that stay are kept. */
   async read(): Promise<Issuers> {
-    // One query, so that of two loads the later one has what is newer.
+    // One query, so that the later one of two loads has the newer state.
     const { sparing = this.#read } = this.#read;
     const rows = await sparing.all<IssuerRow & { groups: string }>(
       `SELECT ${columns}, (SELECT json_group_array(name) FROM groups
@@ -118,7 +118,7 @@ function keysPlaceOf(tenant: string, url: string): string {
   return `${tenant}\n${url}`;
 }
 
-/** A URL has no line end. */
+/** The separator is unambiguous, since a URL has no line end. */
 function placeOf(url: string, audience: string): string {
   return `${url}\n${audience}`;
 }

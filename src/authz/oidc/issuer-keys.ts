@@ -26,7 +26,10 @@ export interface KeysState {
   count: number;
   /** null: never. */
   fetchedAt: string | null;
-  /** That the last try failed: why is told to the operator alone. Null: it did not. */
+  /**
+   * Whether the last try failed, without the reason, which only the operator is told. Null: it did
+   * not.
+   */
   problem: string | null;
 }
 
@@ -57,7 +60,7 @@ export class IssuerKeys {
     return { count, fetchedAt, problem: this.#problem };
   }
 
-  /** Until when what these keys verified needs no second look. */
+  /** Until then, what these keys verified needs not be verified again. */
   get goodUntilMs(): number {
     return this.#goodUntilMs;
   }

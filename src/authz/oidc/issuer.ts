@@ -6,7 +6,10 @@ import { Refusal } from '../../core/errors.ts';
 import { parsePath, renderPath, ScopeError } from '../tokens/scope.ts';
 import { isLoopbackAddress } from './address-policy.ts';
 
-/** Whom an issuer's tokens act for. Principals and groups are of the tenant that trusts it. */
+/**
+ * The principals that an issuer's tokens act as. Principals and groups are of the tenant that
+ * trusts it.
+ */
 export interface IssuerMapping {
   /** `/bucket/prefix`, percent-encoded: where its tokens reach, and where their paths begin. */
   pathPrefix: string;
@@ -14,14 +17,14 @@ export interface IssuerMapping {
   principals: Readonly<Record<string, string>>;
   /** Names of groups by entries of the tokens' `wlcg.groups` or `groups`. */
   groups: Readonly<Record<string, string>>;
-  /** For every other `sub`; null: those are refused. */
+  /** The principal for every other `sub`; null: those are refused. */
   defaultPrincipal: string | null;
 }
 
 export interface IssuerEntry {
   tenant: string;
   name: string;
-  /** As tokens have it in `iss`. */
+  /** The `iss` of its tokens. */
   url: string;
   /** What tokens must have in `aud`. */
   audience: string;

@@ -26,7 +26,7 @@ export interface OutsideToken {
   /** `oidc.TENANT.ISSUER.JTI`: under which it can be revoked. */
   id: string;
   expiresAtMs: number;
-  /** Until when it needs not be verified again. */
+  /** Until then it needs not be verified again. */
   goodUntilMs: number;
 }
 
@@ -99,7 +99,7 @@ function readToken(text: string): ReadToken {
   return { header: read.header, claims: read.claims, signingInput };
 }
 
-/** One answer for an issuer that nobody trusts and a signature that is not its. */
+/** The answer is the same for an issuer that nobody trusts and for a wrong signature. */
 function notTrusted(cause?: unknown): Refusal {
   const wanted = 'is not signed by an issuer that is trusted here for its audience';
   const refusal = tokenRefusal('Signature', wanted);
@@ -137,7 +137,7 @@ async function verifySignature(text: string, issuer: TrustedIssuer, nowMs: numbe
   }
 }
 
-/** Of what the issuer has signed, that which jose does not ask. */
+/** Checks those claims that jose does not check. */
 function checkRest(claims: JsonObject, nowMs: number): void {
   const { sub, exp, iat, cnf, 'wlcg.ver': version } = claims;
   if (!isText(sub) || sub === '') throw tokenRefusal('Claims', 'has no "sub" that names anybody');

@@ -14,13 +14,13 @@ import type { Conditions } from '../tokens/conditions.ts';
 /** What is sealed. Plain data. */
 export interface Session {
   secret: string;
-  /** In whose name it acts, `tenant/name`. */
+  /** The principal in whose name it acts, `tenant/name`. */
   principal: string;
   /** Groups of an outside issuer's mapping, besides those that the principal is in. */
   groups: readonly string[];
   /** The outside issuer's state, without which it is void; null: there is none. */
   issuer: string | null;
-  /** Of the chain. */
+  /** The ids of the chain. */
   ids: readonly string[];
   /** null: wherever the principal may. */
   scope: string | null;
@@ -35,7 +35,8 @@ export class SessionSealer {
   readonly #sealer: Sealer;
 
   constructor(keyring: Keyring) {
-    // A key of its own for each access key id: as many as one likes, no nonce counts twice.
+    // Each access key id has a key of its own, so no nonce is used twice, however many ids there
+    // are.
     this.#sealer = new Sealer(keyring, (epoch, context) =>
       createHmac('sha256', keyring.sessionsKey(epoch)).update(context).digest(),
     );
@@ -47,7 +48,7 @@ export class SessionSealer {
     return this.#sealer.seal(packed, contextOf(accessKeyId)).toString('base64url');
   }
 
-  /** undefined: it is none of this gateway's, not this key's, or was altered. */
+  /** undefined: it is not from this gateway, not for this key, or was altered. */
   open(accessKeyId: string, token: string): Session | undefined {
     const sealed = decodeBase64url(token);
     if (!sealed) return undefined;

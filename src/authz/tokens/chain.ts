@@ -14,7 +14,7 @@ import { type PublicKey, thumbprintOf, thumbprintUri } from './keys.ts';
 import { type Link, linkType, readLink } from './link.ts';
 import { isSubset, type Scope } from './scope.ts';
 
-/** Who signed link 0. */
+/** The signer of link 0. */
 export interface Issuer {
   key: PublicKey;
   /** The principal whose registered key it is; undefined: the gateway's own. */
@@ -59,17 +59,17 @@ export interface Chain {
   hash: string;
   links: readonly Link[];
   issuer: Issuer;
-  /** In whose name it acts, `tenant/name`. */
+  /** The principal in whose name it acts, `tenant/name`. */
   subject: string;
   scope: Scope;
   conditions: ChainConditions;
-  /** From link 0 down: what is done is charged to each. */
+  /** From link 0 down: a request is charged to each of them. */
   accounts: readonly TokenAccount[];
   /** The `jti`s from link 0 down: if one is revoked, the chain is. */
   ids: readonly string[];
   /** The key that each request must prove; undefined: a bearer token. */
   boundKey: PublicKey | undefined;
-  /** From here on it is refused; the chain may be kept until then. */
+  /** It is refused from this time on; the chain may be kept until then. */
   expiresAtMs: number;
   depth: number;
 }
@@ -138,7 +138,7 @@ function readPart(text: string, index: number): ReadLink {
   return { link: readLink(jws.claims, index), jws };
 }
 
-/** Who signed link 0, where that is somebody who may. */
+/** The signer of link 0, if it may sign it. */
 async function verifyRoot({ link, jws }: ReadLink, options: ChainOptions): Promise<Issuer> {
   const { kid } = jws.header;
   const thumbprint = thumbprintOf(link.issuer);
@@ -152,7 +152,7 @@ async function verifyRoot({ link, jws }: ReadLink, options: ChainOptions): Promi
     issuer !== undefined &&
     issuer.key.thumbprint === (thumbprint ?? keyId) &&
     (thumbprint === undefined ? issuer.principal === undefined : issuer.principal === link.subject);
-  // One answer for all: nobody learns whose keys are registered.
+  // The answer is the same in all cases, so that nobody learns whose keys are registered.
   if (!isKnown || !isSignedBy(jws, issuer.key)) {
     const wanted =
       'is not signed by the gateway, nor by a key of the principal in whose name it acts';

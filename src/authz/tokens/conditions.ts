@@ -60,7 +60,7 @@ function parseNetwork(
 
 /** The conditions of all links of a chain, ready to be asked at each request. */
 export class ChainConditions {
-  /** As the links say them. */
+  /** The conditions of each link. */
   readonly all: readonly Conditions[];
   readonly #networks: readonly BlockList[];
   readonly #classes: readonly (readonly string[])[];

@@ -70,7 +70,7 @@ export function issueToken(request: IssueRequest): MadeToken {
 /** 127 random bits: a link's own part of its `jti`. */
 export function newIdPart(): string {
   const bytes = randomBytes(16);
-  // So that it never begins with a hyphen, by which commands know their flags.
+  // An id never begins with a hyphen, since commands would take it for a flag.
   bytes[0] = (bytes[0] as number) & 0x7f;
   return bytes.toString('base64url');
 }

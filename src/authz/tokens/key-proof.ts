@@ -19,7 +19,7 @@ export interface KeyProofSubject {
   principal: string;
   /** What the gateway gave out for this enrolment, if it did. */
   nonce?: string;
-  /** Of a key that shall verify SigV4A: the access key whose signatures it verifies. */
+  /** For a key that verifies SigV4A: the access key whose signatures it verifies. */
   accessKeyId?: string;
   nowMs: number;
 }

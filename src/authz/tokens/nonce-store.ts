@@ -9,14 +9,14 @@ export interface NonceStoreOptions {
   /** How far from now a proof's time may be, as `verifyProof` has it. */
   windowMs?: number;
   countMax?: number;
-  /** Of one owner. */
+  /** How many nonces one owner may have. */
   ownerCountMax?: number;
   /** Since when nonces are remembered; undefined: since ever. */
   sinceMs?: number;
 }
 
 export interface UsedNonce {
-  /** Who answers for the proof: the chain's subject. */
+  /** The owner of the proof: the chain's subject. */
   owner: string;
   /** The thumbprint of the key that signed it. Keys choose their nonces on their own. */
   key: string;
@@ -72,7 +72,7 @@ export class NonceStore {
     this.#add(number, owner, name);
   }
 
-  /** Of a stretch that ended a window ago no proof is taken any more. */
+  /** Forgets nonces that are older than the window, in which alone proofs are accepted. */
   #forget(nowMs: number): void {
     const oldest = Math.floor((nowMs - this.#windowMs) / this.#windowMs);
     for (const [number, owners] of this.#stretches) {

@@ -4,7 +4,7 @@
 // Specification: WLCG Common JWT Profile 1.x, section "Capability-based Authorization: scope".
 import { scopeEntriesMax, scopePathBytesMax } from './bounds.ts';
 
-/** Of what is stored. */
+/** The rights to what is stored. */
 export const rights = ['read', 'create', 'modify', 'stage'] as const;
 /** `admin` is the native API, and nothing that is stored. */
 export type Right = (typeof rights)[number] | 'admin';

@@ -31,7 +31,9 @@ export class VerifiedChains {
     return this.#recent.find(text, nowMs)?.chain;
   }
 
-  /** The same, verified now if it was not. Throws as `verifyChain` does. */
+  /**
+   * Gives the chain, and verifies it where that was not done before. Throws as `verifyChain` does.
+   */
   async verify(text: string, nowMs: number): Promise<Chain> {
     const found = this.find(text, nowMs);
     if (found !== undefined) return found;

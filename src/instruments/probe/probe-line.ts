@@ -14,7 +14,7 @@ export interface LineOptions {
 }
 
 export interface Exchange extends ProbeRequest {
-  /** Of the body; 0 if absent. */
+  /** The size of the body; 0 if absent. */
   sizeBytes?: number;
   body?: Buffer | Iterable<Buffer>;
   /** Told of each piece of a successful answer's body; false ends the exchange. */
@@ -27,7 +27,7 @@ export interface Exchange extends ProbeRequest {
 export interface Answer {
   status: number;
   headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** Of an answer that `onPiece` was not told of: the beginning of its body. */
+  /** The beginning of the body of an answer that `onPiece` was not told of. */
   text: string;
   bodyBytes: number;
   /** From the beginning of the exchange. Milliseconds. */
@@ -164,7 +164,7 @@ export class ProbeLine {
     // What is under way on it has ended, or is what failed.
     this.#client?.destroy().catch(() => {});
     this.#client = null;
-    // One that is still being made undici leaves to its timeout.
+    // A connection that is still being made is left to undici's timeout.
     this.#socket?.destroy(dropped);
     this.#socket = null;
     this.#isConnected = false;
@@ -197,7 +197,7 @@ async function readText(body: Body, bytesMax: number): Promise<Pick<Answer, 'tex
   return { text: Buffer.concat(pieces).toString('utf8'), bodyBytes };
 }
 
-/** For samples and people: what of it matters, in a word or two. */
+/** The reason of a failure in a word or two, for samples and people. */
 export function reasonOf(error: unknown): string {
   if (error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError) {
     return 'silence';

@@ -95,7 +95,7 @@ export class ProbeObjects {
     }));
   }
 
-  /** With their versions, where the server knows of such. */
+  /** Lists versions as well, where the server has them. */
   async #listVersions(): Promise<Listed[]> {
     const versions = await this.#list([['versions', '']]);
     if (versions.status === 200) {

@@ -11,7 +11,7 @@ import type { ProbePrices } from './spending.ts';
 export interface ProbeCredentials {
   accessKeyId: string;
   secretAccessKey: string;
-  /** Of temporary keys. */
+  /** The session token of temporary keys. */
   sessionToken?: string | undefined;
 }
 

@@ -25,7 +25,7 @@ export interface ProbeOptions {
   /** Rounds; null: until `forMs` are over. */
   count: number | null;
   forMs: number | null;
-  /** Of the pauses before what is measured, which are distributed exponentially. */
+  /** The mean of the pauses before measurements, which are distributed exponentially. */
   meanIntervalMs: number;
   line: LineOptions;
   /** Bounds of the random pauses between tries. */

@@ -3,7 +3,7 @@
 // never passed; where a price has tiers the dearest counts.
 import { divideUp, type Picodollars } from '../../core/money.ts';
 
-/** Of the class that objects are in, at the endpoint that is measured. */
+/** The prices of the objects' class at the endpoint that is measured. */
 export interface ProbePrices {
   perPut: Picodollars;
   perGet: Picodollars;
@@ -35,7 +35,7 @@ export class Spending {
   readonly #max: Picodollars | null;
   spent: Picodollars = 0n;
 
-  /** null: as much as it takes. */
+  /** null: there is no limit. */
   constructor(max: Picodollars | null) {
     this.#max = max;
   }

@@ -14,7 +14,7 @@ import type { Tries } from './transfer.ts';
 export interface SurgeOptions {
   threadsMin: number;
   threadsMax: number;
-  /** Of each number of threads, reading and writing alike. Milliseconds. */
+  /** How long each number of threads reads, and writes. Milliseconds. */
   eachMs: number;
   sizeBytes: number;
 }
@@ -60,7 +60,7 @@ async function measureThreads(
 
 interface Place {
   object: ProbeObject;
-  /** Of the last write. */
+  /** The tries of the last write. */
   tries: Tries | null;
 }
 
@@ -130,7 +130,7 @@ async function removeObjects({ objects }: ProbeRoom, threads: readonly Thread[])
     await objects.remove(object.key, tries?.answer ?? null);
     hasVersions ||= tries?.answer?.headers['x-amz-version-id'] !== undefined;
   }
-  // Of what was written again and again the bucket has kept all. What cannot be removed now is
-  // tried again at the end, and told of there.
+  // A bucket with versions has kept all that was written. What cannot be removed now is tried again
+  // at the end, and reported there.
   if (hasVersions) await objects.removeAll().catch(() => {});
 }

@@ -31,7 +31,7 @@ export interface TransferRoom {
   keep(sample: Sample): Promise<void>;
 }
 
-/** A server that will refuse all that follows as well. */
+/** After one of these codes a server will refuse all later requests as well. */
 const finalCodes: ReadonlySet<string> = new Set([
   ...[
     'AccessDenied',
@@ -57,7 +57,7 @@ export async function measure(
   const { tries, cost } = await work();
   const durationMs = monotonicMs() - beganMs;
   const { retries, error, firstByteMs } = tries;
-  // Whom it refuses a server is there for all the same: that is no measure of it.
+  // A server that refuses these credentials is available for others: this is no measure of it.
   if (error !== null && finalCodes.has(codeOf(tries.answer))) throw new ProbeEnd('refused', error);
   await room.keep({
     ...{ timeMs, target: target.name, durationMs, firstByteMs, retries, error },
@@ -111,7 +111,7 @@ function failureOf(answer: Answer): string {
   return code === '' ? `HTTP ${status}` : `HTTP ${status} ${code}`;
 }
 
-/** Of S3's error document. */
+/** The code in S3's error document. */
 export function codeOf(answer: Answer | null): string {
   return /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(answer?.text ?? '')?.[1] ?? '';
 }
@@ -123,7 +123,7 @@ function endIfSpent(answer: Answer | null): void {
   throw new ProbeEnd('spent', `the gateway's limit is used up${reset ? ` until ${reset}` : ''}`);
 }
 
-/** Of a read, that what was just written is not there may pass as well. */
+/** Whether a failure may pass: for a read also that what was just written is not there. */
 function mayPass(method: string, answer: Answer | null): boolean {
   if (!answer) return true;
   const { status } = answer;

@@ -29,7 +29,10 @@ export function hourConclusions({ transfers, source }: Chapter, kind: Kind): Con
   return [];
 }
 
-/** Of many hours, the slowest and the fastest are apart by chance too: three errors, not two. */
+/**
+ * Among many hours the slowest and the fastest differ by chance, too: so three errors are needed,
+ * not two.
+ */
 function areApart(slow: Values, fast: Values): boolean {
   const [above, below] = [meanError(slow.sorted), meanError(fast.sorted)];
   return slow.mean + 3 * above < fast.mean - 3 * below;

@@ -88,7 +88,7 @@ export interface Surge {
   count: number;
   failures: number;
   bytes: number;
-  /** Of all threads together, milliseconds. */
+  /** The time of all threads together, milliseconds. */
   busyMs: number;
 }
 
@@ -130,7 +130,7 @@ export class Chapter {
   readonly transfers = byKind(() => sizeBands.map(() => new Transfers()));
   readonly surges = byKind(() => sizeBands.map(() => new Map<number, Surge>()));
   readonly costs = byKind(() => sizeBands.map(newCosts));
-  /** Of 4,096 bytes, milliseconds. */
+  /** The latency of transfers of 4,096 bytes, milliseconds. */
   readonly latencyMs = byKind(() => new Values(valuesMax));
   readonly tries = byKind((): Tries => {
     return { samples: 0, total: 0, squares: 0, done: Array(retriesMax + 1).fill(0) };

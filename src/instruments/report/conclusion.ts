@@ -26,5 +26,5 @@ export interface Conclusion {
   n: number;
 }
 
-/** Of fewer samples nothing is said about medians and means. */
+/** With fewer samples nothing is said about medians and means. */
 export const enough = 30;

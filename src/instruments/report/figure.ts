@@ -15,7 +15,7 @@ export interface Axis {
   /** With the unit. */
   title: string;
   scale: 'log' | 'linear';
-  /** Of a tick. */
+  /** The text of a tick. */
   show: (value: number) => string;
   /** A bound that the numbers do not set. */
   min?: number;

@@ -2,7 +2,7 @@
 // since bandwidths of 1 byte and of 100 MB differ by a million and what changes would be invisible.
 import type { Figure, Series } from './figure.ts';
 
-/** Of the drawing, which the page scales; it is made for 376 pixels and more. */
+/** The size of the drawing, which the page scales; it is made for 376 pixels and more. */
 export const widthPx = 400;
 
 export interface Panel {

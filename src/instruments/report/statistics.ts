@@ -4,7 +4,7 @@
 
 const z95 = 1.959963984540054;
 
-/** Of at least one value, ascending; `share` 0 to 1. */
+/** The quantile of one or more values in ascending order; `share` is 0 to 1. */
 export function quantileOf(sorted: ArrayLike<number>, share: number): number {
   const at = (sorted.length - 1) * share;
   const below = Math.floor(at);

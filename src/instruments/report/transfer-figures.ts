@@ -94,7 +94,7 @@ export function bandwidthFigure(chapter: Chapter, kind: Kind): Figure {
   const last = sizes.at(-1);
   const { bandwidth } = last?.values ?? {};
   const half = bandwidth && `half got ${showBandwidth(bandwidth.quantile(0.5))} or more`;
-  // One in twenty of fewer than twenty is nobody.
+  // With fewer than twenty, one in twenty is nobody.
   const isMany = bandwidth && bandwidth.count >= 20;
   const slow = isMany && `, and one in twenty less than ${showBandwidth(bandwidth.quantile(0.05))}`;
   return {

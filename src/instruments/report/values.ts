@@ -24,10 +24,10 @@ export class Values {
   readonly #keptMax: number;
   readonly #chance = new Chance();
   #kept = new Float64Array(16);
-  /** Of what was kept; null: each is 1. */
+  /** The weights of what was kept; null: each is 1. */
   #keptWeights: Float64Array | null = null;
   #sorted: Float64Array | null = null;
-  /** Of what was kept, in the order of `sorted`, added up. */
+  /** The cumulative weights of what was kept, in the order of `sorted`. */
   #weightsUpTo: Float64Array | null = null;
 
   constructor(keptMax: number) {
