@@ -2,7 +2,7 @@
 // or of the built tree DIR, sends it requests one at a time, and counts by V8's precise coverage
 // how many calls of how many functions in how many of its files each makes, by thread; an async
 // function that goes on counts again. Of several requests the least count of each function is
-// taken, less the most that is called in as long a time in which nothing is asked, so that what
+// taken, less the median of as many rounds of the same time in which nothing is asked, so that what
 // happens in the background does not count. `--functions`: also lists them. `--json`: prints the
 // counts as JSON.
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -65,30 +65,28 @@ async function walkAll({ target }, threads) {
   }
   for (let i = 0; i < 3; i++) await ask(requests['PUT of 8 MiB']);
   await threads.begin();
-  let longestMs = 0;
-  const countEach = async (act, merge) => {
-    let merged = null;
+  const countRounds = async (act) => {
+    const counted = [];
     for (let i = 0; i < rounds; i++) {
       await threads.take();
-      const sinceMs = performance.now();
       await act();
       await sleep(afterMs);
-      const counts = await threads.take();
-      longestMs = Math.max(longestMs, performance.now() - sinceMs);
-      merged = merged ? merge(merged, counts) : counts;
+      counted.push(await threads.take());
     }
-    return merged;
+    return counted;
   };
-  const counted = {};
-  for (const [name, request] of Object.entries(requests)) {
-    counted[name] = await countEach(() => ask(request), leastOf);
-  }
-  const longestAskMs = longestMs - afterMs;
-  const idle = await countEach(() => sleep(longestAskMs), mostOf);
   const walks = {};
-  for (const [name, least] of Object.entries(counted)) {
+  for (const [name, request] of Object.entries(requests)) {
+    const sinceMs = performance.now();
+    const asked = await countRounds(() => ask(request));
+    const roundMs = (performance.now() - sinceMs) / rounds;
+    const idle = await countRounds(() => sleep(Math.max(roundMs - afterMs, 0)));
+    const less = merge(idle, (counts) => counts[Math.floor(rounds / 2)]);
     walks[name] = Object.fromEntries(
-      [...least].map(([thread, counts]) => [thread, sum(lessOf(counts, idle.get(thread)))]),
+      [...merge(asked, ([least]) => least)].map(([thread, counts]) => [
+        thread,
+        sum(lessOf(counts, less.get(thread))),
+      ]),
     );
   }
   agent.destroy();
@@ -101,25 +99,16 @@ function lessOf(counts, idle = new Map()) {
   return new Map(more.filter(([, count]) => count > 0));
 }
 
-/** By thread, the most of each function. */
-function mostOf(before, now) {
-  for (const [thread, counts] of now) {
-    const most = before.get(thread) ?? new Map();
-    for (const [name, count] of counts) most.set(name, Math.max(count, most.get(name) ?? 0));
-    before.set(thread, most);
+/** By thread and function, what `choose` takes of the counts of all rounds in ascending order. */
+function merge(counted, choose) {
+  const merged = new Map();
+  for (const thread of counted[0].keys()) {
+    const names = new Set(counted.flatMap((one) => [...(one.get(thread)?.keys() ?? [])]));
+    const countsOf = (name) => counted.map((one) => one.get(thread)?.get(name) ?? 0);
+    const chosen = [...names].map((name) => [name, choose(countsOf(name).sort((a, b) => a - b))]);
+    merged.set(thread, new Map(chosen.filter(([, count]) => count > 0)));
   }
-  return before;
-}
-
-/** By thread, the least of each function. */
-function leastOf(before, now) {
-  return new Map(
-    [...before].map(([thread, counts]) => {
-      const others = now.get(thread) ?? new Map();
-      const both = [...counts].filter(([name]) => others.has(name));
-      return [thread, new Map(both.map(([name, n]) => [name, Math.min(n, others.get(name))]))];
-    }),
-  );
+  return merged;
 }
 
 function sum(counts) {
