@@ -50,18 +50,18 @@ export interface VerifyRequest {
   bytesMax: number;
 }
 
-export type VerifierRooms = Pick<RequestServices, 'read' | 'keyring' | 'reader' | 'leases'>;
+export type VerifierServices = Pick<RequestServices, 'read' | 'keyring' | 'reader' | 'leases'>;
 
 const sliceMsMax = 2000;
 const sliceRowsMax = 1000;
 const sliceFindingsMax = 100;
 
 export class DataVerifier {
-  readonly #rooms: VerifierRooms;
+  readonly #services: VerifierServices;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(rooms: VerifierRooms) {
-    this.#rooms = rooms;
+  constructor(services: VerifierServices) {
+    this.#services = services;
   }
 
   /**
@@ -91,7 +91,7 @@ export class DataVerifier {
     at: VerifyPosition | null,
     slice: Slice,
   ): Promise<VerifyPosition | null> {
-    const { read } = this.#rooms;
+    const { read } = this.#services;
     const begun = at?.offsetBytes ?? 0;
     const found =
       at && at.offsetBytes !== null
@@ -102,7 +102,7 @@ export class DataVerifier {
     if (!bucket) return { place, offsetBytes: null };
     let row: ScrubRow | undefined;
     try {
-      row = await readScrubRow(this.#rooms, bucket, place);
+      row = await readScrubRow(this.#services, bucket, place);
       if (!row) return { place, offsetBytes: null };
       const offsetBytes = await this.#verifyRow(bucket, row, begun, slice);
       if (offsetBytes < row.sizeBytes) return { place, offsetBytes };
@@ -136,7 +136,7 @@ export class DataVerifier {
 
   /** Gives the bytes that were verified: all of the run's, unless the slice is full. */
   async #verifyRun(tenant: string, run: ExtentRun, slice: Slice): Promise<number> {
-    const { read, reader, leases } = this.#rooms;
+    const { read, reader, leases } = this.#services;
     if (!(await isExtentAlive(read, run))) {
       const message = `extent ${run.id.toString('hex')} is not alive in the catalog`;
       throw new IntegrityError(message, { kind: 'missing', store: run.store });

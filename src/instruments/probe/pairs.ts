@@ -5,7 +5,7 @@ import { randomInt } from 'node:crypto';
 import type { Series } from '../sample.ts';
 import type { ProbeLine } from './probe-line.ts';
 import type { ProbeObject } from './probe-objects.ts';
-import type { ProbeRoom } from './probe-room.ts';
+import type { SeriesContext } from './series-context.ts';
 import { attempt, type Measured, measure, type Tries } from './transfer.ts';
 
 /** Pair ids are whole numbers that JSON keeps. */
@@ -13,7 +13,7 @@ const pairIdMax = 2 ** 48 - 1;
 
 /** A pair of writes, and a pair of reads of what they wrote. Rejects as `measure` does. */
 export async function measurePairs(
-  room: ProbeRoom,
+  context: SeriesContext,
   line: ProbeLine,
   { series, sizeBytes }: { series: Series; sizeBytes: number },
 ): Promise<void> {
@@ -21,37 +21,37 @@ export async function measurePairs(
   try {
     const ids = { write: randomInt(pairIdMax), read: randomInt(pairIdMax) };
     for (const of of [1, 2] as const) {
-      const object = room.objects.next();
+      const object = context.objects.next();
       const measured = { series, sizeBytes, pair: { id: ids.write, of } };
-      written.push({ object, tries: await write(room, line, object, measured) });
+      written.push({ object, tries: await write(context, line, object, measured) });
     }
     const isThere = written.every(({ tries }) => tries.error === null);
     // What was not written cannot be read, and says nothing of reading.
     if (!isThere) return;
     for (const [i, { object }] of written.entries()) {
       const of = i === 0 ? 1 : 2;
-      await read(room, line, object, { series, sizeBytes, pair: { id: ids.read, of } });
+      await read(context, line, object, { series, sizeBytes, pair: { id: ids.read, of } });
     }
   } finally {
-    for (const { object, tries } of written) await room.objects.remove(object.key, tries.answer);
+    for (const { object, tries } of written) await context.objects.remove(object.key, tries.answer);
   }
 }
 
 export function write(
-  room: ProbeRoom,
+  context: SeriesContext,
   line: ProbeLine,
   { key, number }: ProbeObject,
   measured: Omit<Measured, 'kind'>,
 ): Promise<Tries> {
   const { sizeBytes } = measured;
-  return measure(room, line, { kind: 'write', ...measured }, () =>
-    attempt(room, line, {
+  return measure(context, line, { kind: 'write', ...measured }, () =>
+    attempt(context, line, {
       work: { puts: 1, bytesIn: sizeBytes },
       exchange: () => ({
         method: 'PUT',
         key,
         sizeBytes,
-        body: room.content.body(number, 0, sizeBytes),
+        body: context.content.body(number, 0, sizeBytes),
         answerBytesMax: 0,
       }),
     }),
@@ -59,19 +59,19 @@ export function write(
 }
 
 export function read(
-  room: ProbeRoom,
+  context: SeriesContext,
   line: ProbeLine,
   { key, number }: ProbeObject,
   measured: Omit<Measured, 'kind'>,
 ): Promise<Tries> {
   const { sizeBytes } = measured;
-  return measure(room, line, { kind: 'read', ...measured }, () =>
-    attempt(room, line, {
+  return measure(context, line, { kind: 'read', ...measured }, () =>
+    attempt(context, line, {
       work: { gets: 1, bytesOut: sizeBytes },
       exchange: () => {
         let offset = 0;
         const onPiece = (piece: Buffer): boolean => {
-          const isSame = room.content.matches(number, offset, piece);
+          const isSame = context.content.matches(number, offset, piece);
           offset += piece.length;
           return isSame;
         };

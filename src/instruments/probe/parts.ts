@@ -5,8 +5,8 @@
 // API.
 import { ProbeLine } from './probe-line.ts';
 import type { ProbeObject } from './probe-objects.ts';
-import type { ProbeRoom } from './probe-room.ts';
 import type { ProbeTarget } from './probe-target.ts';
+import type { SeriesContext } from './series-context.ts';
 import { attempt, measure, type Tries } from './transfer.ts';
 
 export interface PartsOptions {
@@ -16,7 +16,7 @@ export interface PartsOptions {
 }
 
 interface Upload {
-  room: ProbeRoom;
+  context: SeriesContext;
   object: ProbeObject;
   id: string;
   partBytes: number;
@@ -28,7 +28,7 @@ type Outcome = { tries: Tries; cost: bigint };
 
 /** Rejects as `measure` does. `step` resolves when the next upload may begin. */
 export async function measureParts(
-  room: ProbeRoom,
+  context: SeriesContext,
   target: ProbeTarget,
   { parallel, partBytes }: PartsOptions,
   step: () => Promise<void>,
@@ -36,16 +36,16 @@ export async function measureParts(
   const partCount = Math.max(...parallel);
   for (const count of parallel) {
     await step();
-    const lines = Array.from({ length: count }, () => new ProbeLine(target, room.line));
-    const object = room.objects.next();
-    const upload = { room, object, id: '', partBytes, partCount, etags: [] };
-    await Promise.all(lines.map((line) => line.warm(room.signal)));
+    const lines = Array.from({ length: count }, () => new ProbeLine(target, context.line));
+    const object = context.objects.next();
+    const upload = { context, object, id: '', partBytes, partCount, etags: [] };
+    await Promise.all(lines.map((line) => line.warm(context.signal)));
     const [first] = lines as [ProbeLine];
     const sizeBytes = partBytes * partCount;
     const measured = { series: 'parts', kind: 'write', sizeBytes, parallelParts: count } as const;
     try {
-      const tries = await measure(room, first, measured, () => runUpload(upload, lines));
-      await room.objects.remove(object.key, tries.answer);
+      const tries = await measure(context, first, measured, () => runUpload(upload, lines));
+      await context.objects.remove(object.key, tries.answer);
     } finally {
       for (const line of lines) line.close();
     }
@@ -54,7 +54,7 @@ export async function measureParts(
 
 /** The most retries that any of its requests took stand for all. */
 async function runUpload(upload: Upload, lines: readonly ProbeLine[]): Promise<Outcome> {
-  const { room, object } = upload;
+  const { context, object } = upload;
   const [first] = lines as [ProbeLine];
   const outcomes: Outcome[] = [await begin(upload, first)];
   let isDone = false;
@@ -67,7 +67,7 @@ async function runUpload(upload: Upload, lines: readonly ProbeLine[]): Promise<O
       }
     }
   } finally {
-    if (!isDone && upload.id !== '') await room.objects.abort(object.key, upload.id);
+    if (!isDone && upload.id !== '') await context.objects.abort(object.key, upload.id);
   }
   const all = outcomes.map(({ tries }) => tries);
   const last = all.find(({ error }) => error !== null) ?? (all.at(-1) as Tries);
@@ -79,7 +79,7 @@ async function runUpload(upload: Upload, lines: readonly ProbeLine[]): Promise<O
 
 function begin(upload: Upload, line: ProbeLine): Promise<Outcome> {
   const { key } = upload.object;
-  return attempt(upload.room, line, {
+  return attempt(upload.context, line, {
     work: { puts: 1 },
     exchange: () => ({ method: 'POST', key, query: [['uploads', '']], answerBytesMax: 0 }),
     check: ({ text }) => {
@@ -112,19 +112,19 @@ async function sendParts(upload: Upload, lines: readonly ProbeLine[]): Promise<O
 }
 
 function sendPart(upload: Upload, line: ProbeLine, index: number): Promise<Outcome> {
-  const { room, object, id, partBytes, etags } = upload;
+  const { context, object, id, partBytes, etags } = upload;
   const query: [string, string][] = [
     ['partNumber', String(index + 1)],
     ['uploadId', id],
   ];
-  return attempt(room, line, {
+  return attempt(context, line, {
     work: { puts: 1, bytesIn: partBytes },
     exchange: () => ({
       method: 'PUT',
       key: object.key,
       query,
       sizeBytes: partBytes,
-      body: room.content.body(object.number, index * partBytes, partBytes),
+      body: context.content.body(object.number, index * partBytes, partBytes),
       answerBytesMax: 0,
     }),
     check: ({ headers: { etag } }) => {
@@ -136,7 +136,7 @@ function sendPart(upload: Upload, line: ProbeLine, index: number): Promise<Outco
   });
 }
 
-function complete({ room, object, id, etags }: Upload, line: ProbeLine): Promise<Outcome> {
+function complete({ context, object, id, etags }: Upload, line: ProbeLine): Promise<Outcome> {
   const parts = etags.map((etag, i) => {
     return `<Part><PartNumber>${i + 1}</PartNumber><ETag>${etag}</ETag></Part>`;
   });
@@ -144,7 +144,7 @@ function complete({ room, object, id, etags }: Upload, line: ProbeLine): Promise
     `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${parts.join('')}` +
       '</CompleteMultipartUpload>',
   );
-  return attempt(room, line, {
+  return attempt(context, line, {
     work: { puts: 1 },
     exchange: () => ({
       method: 'POST',

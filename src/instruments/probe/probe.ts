@@ -9,8 +9,8 @@ import { measurePairs } from './pairs.ts';
 import { measureParts, type PartsOptions } from './parts.ts';
 import { type LineOptions, ProbeLine, reasonOf } from './probe-line.ts';
 import { ProbeObjects } from './probe-objects.ts';
-import type { ProbeRoom } from './probe-room.ts';
 import type { ProbeTarget } from './probe-target.ts';
+import type { SeriesContext } from './series-context.ts';
 import { type EndReason, ProbeEnd, type Spending } from './spending.ts';
 import { measureSurge, type SurgeOptions } from './surge.ts';
 
@@ -70,7 +70,7 @@ export async function runProbe(options: ProbeOptions, parts: ProbeParts): Promis
 interface Place {
   target: ProbeTarget;
   line: ProbeLine;
-  room: ProbeRoom;
+  context: SeriesContext;
 }
 
 class Probe {
@@ -96,8 +96,8 @@ class Probe {
       const objects = new ProbeObjects({ line, prefix, owner, signal: abandon, isKept });
       const { line: lineOptions, retryPauseMs } = options;
       const shared = { spending, keep, signal: this.#signal, content };
-      const room = { ...shared, objects, line: lineOptions, retryPauseMs };
-      return { target, line, room };
+      const context = { ...shared, objects, line: lineOptions, retryPauseMs };
+      return { target, line, context };
     });
   }
 
@@ -135,15 +135,15 @@ class Probe {
     }
   }
 
-  async #removeLeft({ target, room }: Place): Promise<void> {
+  async #removeLeft({ target, context }: Place): Promise<void> {
     try {
-      await room.objects.removeAll();
+      await context.objects.removeAll();
     } catch (error) {
       this.#parts.onNotice(`${target.name}: cannot remove what is left: ${reasonOf(error)}`);
     }
   }
 
-  async #runRound({ target, line, room }: Place): Promise<void> {
+  async #runRound({ target, line, context }: Place): Promise<void> {
     const { series, sizesBytes, surge, parts } = this.#options;
     const step = (): Promise<void> => this.#wait();
     for (const one of series) {
@@ -152,19 +152,19 @@ class Probe {
           for (const sizeBytes of sizesBytes) {
             await step();
             await line.warm(this.#signal);
-            await measurePairs(room, line, { series: one, sizeBytes });
+            await measurePairs(context, line, { series: one, sizeBytes });
           }
           break;
         case 'latency':
           await step();
           await line.warm(this.#signal);
-          await measurePairs(room, line, { series: one, sizeBytes: latencyBytes });
+          await measurePairs(context, line, { series: one, sizeBytes: latencyBytes });
           break;
         case 'surge':
-          await measureSurge(room, target, surge, step);
+          await measureSurge(context, target, surge, step);
           break;
         case 'parts':
-          await measureParts(room, target, parts, step);
+          await measureParts(context, target, parts, step);
           break;
       }
     }

@@ -7,8 +7,8 @@ import type { Sample } from '../sample.ts';
 import { read, write } from './pairs.ts';
 import { ProbeLine } from './probe-line.ts';
 import type { ProbeObject } from './probe-objects.ts';
-import type { ProbeRoom } from './probe-room.ts';
 import type { ProbeTarget } from './probe-target.ts';
+import type { SeriesContext } from './series-context.ts';
 import type { Tries } from './transfer.ts';
 
 export interface SurgeOptions {
@@ -21,39 +21,39 @@ export interface SurgeOptions {
 
 /** Rejects as `measure` does. `step` resolves when the next number of threads may begin. */
 export async function measureSurge(
-  room: ProbeRoom,
+  context: SeriesContext,
   target: ProbeTarget,
   options: SurgeOptions,
   step: () => Promise<void>,
 ): Promise<void> {
   for (let count = options.threadsMin; count <= options.threadsMax; count++) {
     await step();
-    await measureThreads(room, target, options, count);
+    await measureThreads(context, target, options, count);
   }
 }
 
 async function measureThreads(
-  room: ProbeRoom,
+  context: SeriesContext,
   target: ProbeTarget,
   { eachMs, sizeBytes }: SurgeOptions,
   count: number,
 ): Promise<void> {
   const measured = { series: 'surge', sizeBytes, threads: count } as const;
-  const threads = Array.from({ length: count }, () => new Thread(room, target));
-  await Promise.all(threads.map(({ line }) => line.warm(room.signal)));
+  const threads = Array.from({ length: count }, () => new Thread(context, target));
+  await Promise.all(threads.map(({ line }) => line.warm(context.signal)));
   try {
     let hasFailed = false;
-    await together(threads, eachMs, async ({ room: own, line }, place) => {
+    await together(threads, eachMs, async ({ context: own, line }, place) => {
       place.tries = await write(own, line, place.object, measured);
       hasFailed ||= place.tries.error !== null;
     });
     // With fewer threads than were asked for it would be another measurement.
     if (hasFailed) return;
-    await together(threads, eachMs, async ({ room: own, line }, { object }) => {
+    await together(threads, eachMs, async ({ context: own, line }, { object }) => {
       await read(own, line, object, measured);
     });
   } finally {
-    await removeObjects(room, threads);
+    await removeObjects(context, threads);
     for (const { line } of threads) line.close();
   }
 }
@@ -68,13 +68,13 @@ class Thread {
   readonly line: ProbeLine;
   /** Two, so that no two requests after each other are for one object. */
   readonly places: readonly Place[];
-  readonly room: ProbeRoom;
+  readonly context: SeriesContext;
   #kept: Promise<void> = Promise.resolve();
 
-  constructor(room: ProbeRoom, target: ProbeTarget) {
-    this.line = new ProbeLine(target, room.line);
-    this.places = [0, 1].map(() => ({ object: room.objects.next(), tries: null }));
-    this.room = { ...room, keep: (sample) => this.#keep(room, sample) };
+  constructor(context: SeriesContext, target: ProbeTarget) {
+    this.line = new ProbeLine(target, context.line);
+    this.places = [0, 1].map(() => ({ object: context.objects.next(), tries: null }));
+    this.context = { ...context, keep: (sample) => this.#keep(context, sample) };
   }
 
   /** All of its samples are kept. */
@@ -86,9 +86,9 @@ class Thread {
    * One sample may still be on its way to the disk while the next request is sent: if the thread
    * waited for it, the others would have the server to themselves meanwhile.
    */
-  #keep(room: ProbeRoom, sample: Sample): Promise<void> {
+  #keep(context: SeriesContext, sample: Sample): Promise<void> {
     const before = this.#kept;
-    this.#kept = room.keep(sample);
+    this.#kept = context.keep(sample);
     // Whoever waits for it next meets the error.
     this.#kept.catch(() => {});
     return before;
@@ -124,7 +124,10 @@ async function together(
   }
 }
 
-async function removeObjects({ objects }: ProbeRoom, threads: readonly Thread[]): Promise<void> {
+async function removeObjects(
+  { objects }: SeriesContext,
+  threads: readonly Thread[],
+): Promise<void> {
   let hasVersions = false;
   for (const { object, tries } of threads.flatMap(({ places }) => places)) {
     await objects.remove(object.key, tries?.answer ?? null);

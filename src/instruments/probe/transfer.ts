@@ -23,7 +23,7 @@ export interface Tries {
   answer: Answer | null;
 }
 
-export interface TransferRoom {
+export interface TransferContext {
   spending: Spending;
   signal: AbortSignal;
   retryPauseMs: { min: number; max: number };
@@ -47,7 +47,7 @@ const finalCodes: ReadonlySet<string> = new Set([
  * The whole of it: tries, and its sample. Rejects with `ProbeEnd`, or when no sample can be kept.
  */
 export async function measure(
-  room: TransferRoom,
+  context: TransferContext,
   { target }: ProbeLine,
   measured: Measured,
   work: () => Promise<{ tries: Tries; cost: bigint }>,
@@ -59,7 +59,7 @@ export async function measure(
   const { retries, error, firstByteMs } = tries;
   // A server that refuses these credentials is available for others: this is no measure of it.
   if (error !== null && finalCodes.has(codeOf(tries.answer))) throw new ProbeEnd('refused', error);
-  await room.keep({
+  await context.keep({
     ...{ timeMs, target: target.name, durationMs, firstByteMs, retries, error },
     ...measured,
     ...(target.prices && { costPicodollars: String(cost) }),
@@ -69,11 +69,11 @@ export async function measure(
 
 /** Tries a request until it succeeds, at most six times. Rejects with `ProbeEnd`. */
 export async function attempt(
-  room: TransferRoom,
+  context: TransferContext,
   line: ProbeLine,
   given: { work: Work; exchange: () => Omit<Exchange, 'signal'>; check?: (answer: Answer) => void },
 ): Promise<{ tries: Tries; cost: bigint }> {
-  const { spending, signal } = room;
+  const { spending, signal } = context;
   let cost = 0n;
   for (let retries = 0; ; retries++) {
     signal.throwIfAborted();
@@ -97,7 +97,7 @@ export async function attempt(
       const firstByteMs = answer?.firstByteMs ?? monotonicMs() - beganMs;
       return { tries: { retries, error, firstByteMs, answer }, cost };
     }
-    const { min, max } = room.retryPauseMs;
+    const { min, max } = context.retryPauseMs;
     const bound = Math.min(max, min * 2 ** retries);
     await sleep(Math.random() * bound, undefined, { signal });
   }

@@ -12,7 +12,7 @@ import { listPackStores, listStores } from '../../catalog/stores.ts';
 import { CommandFailure } from '../../core/command-failure.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
 import { localStore } from '../../core/manifest.ts';
-import type { VerifierRooms } from '../../gateway/data-verifier.ts';
+import type { VerifierServices } from '../../gateway/data-verifier.ts';
 import { partReader, readingOnce } from '../../ledger/archive/part-reader.ts';
 import { schemaVersion } from '../../ledger/migrations/steps.ts';
 import { BufferPool } from '../../tiering/buffer-pool.ts';
@@ -40,7 +40,7 @@ export interface DeepParts {
   /** Reads records through a connection of this database. */
   openStore: (read: Reader) => RecordStore;
   /** The database as it is now, and the stores. */
-  rooms: VerifierRooms;
+  rooms: VerifierServices;
   /** The buckets in stores that can be read. */
   buckets: { tenant: string; name: string }[];
   /** Names of stores that are not configured and have buckets or old records. */

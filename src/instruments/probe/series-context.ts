@@ -2,9 +2,9 @@
 import type { Content } from './content.ts';
 import type { LineOptions } from './probe-line.ts';
 import type { ProbeObjects } from './probe-objects.ts';
-import type { TransferRoom } from './transfer.ts';
+import type { TransferContext } from './transfer.ts';
 
-export interface ProbeRoom extends TransferRoom {
+export interface SeriesContext extends TransferContext {
   content: Content;
   objects: ProbeObjects;
   line: LineOptions;
