@@ -247,7 +247,7 @@ export class Ledger {
     }
     this.#closing = true;
     const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
-    this.#post({ close: true }, []);
+    this.#worker.postMessage({ close: true } satisfies ToWorker);
     await exited;
   }
 
@@ -268,8 +268,14 @@ export class Ledger {
     if (this.#underWay.length > 0 || (this.#waiting.length === 0 && !this.#isPromptDue)) return;
     this.#underWay = this.#takeBatch();
     this.#underWaySinceMs = monotonicMs();
-    const requests = this.#underWay.map((waiting) => waiting.request);
-    this.#post({ requests }, requests.flatMap(inlineBuffer));
+    const requests: LedgerRequest[] = [];
+    const transfer: ArrayBuffer[] = [];
+    for (const { request } of this.#underWay) {
+      requests.push(request);
+      const buffer = inlineBuffer(request);
+      if (buffer) transfer.push(buffer);
+    }
+    this.#worker.postMessage({ requests } satisfies ToWorker, transfer);
   }
 
   /**
@@ -283,10 +289,6 @@ export class Ledger {
     const reads = this.#prompt.splice(0, isHeld ? 0 : room);
     if (this.#prompt.length === 0) this.#isPromptDue = false;
     return [...reads, ...this.#waiting.splice(0, batchRequestsMax - reads.length)];
-  }
-
-  #post(message: ToWorker, transfer: ArrayBuffer[]): void {
-    this.#worker.postMessage(message, transfer);
   }
 
   #listen(): void {
@@ -317,20 +319,28 @@ export class Ledger {
     this.meter.countBatch(answers.length, appliedMs, committedMs);
     const answered = this.#underWay;
     this.#underWay = [];
+    const kept: Waiting[] = [];
+    let [isRefused, isTaken] = [false, false];
+    for (let i = 0; i < answered.length; i++) {
+      const one = answered[i] as Waiting;
+      const answer = answers[i] as LedgerAnswer;
+      if (!answer.ok && answer.isUnwritten) {
+        isRefused = true;
+        if (one.isRead && !this.#isEnding) {
+          kept.push(one);
+          continue;
+        }
+        if (one.isRead) this.#lostReads++;
+      } else if (isWritten(one.request, answer)) isTaken = true;
+      if (changesMemory(answer)) this.#resolveApplied(one, answer);
+      else one.resolve(answer);
+    }
     // A batch in which nothing was to be written says nothing of the disk.
-    if (answers.some(isUnwritten)) this.#isUnwritten = true;
-    else if (answered.some(({ request }, i) => isWritten(request, answers[i] as LedgerAnswer))) {
+    if (isRefused) this.#isUnwritten = true;
+    else if (isTaken) {
       this.#isUnwritten = false;
       this.#writtenMs = monotonicMs();
     }
-    const kept: Waiting[] = [];
-    answered.forEach((one, i) => {
-      const answer = answers[i] as LedgerAnswer;
-      if (one.isRead && isUnwritten(answer) && !this.#isEnding) kept.push(one);
-      else if (changesMemory(answer)) this.#resolveApplied(one, answer);
-      else one.resolve(answer);
-      if (one.isRead && isUnwritten(answer) && this.#isEnding) this.#lostReads++;
-    });
     if (kept.length > 0) {
       this.#prompt.unshift(...kept);
       this.#isPromptDue = false;
@@ -378,17 +388,13 @@ function nextOf(worker: Worker): Promise<FromWorker> {
 }
 
 /** The buffer of an inline body, to be handed over instead of copied. It must be the body's own. */
-function inlineBuffer(request: LedgerRequest): ArrayBuffer[] {
-  if (request.kind !== 'commit') return [];
+function inlineBuffer(request: LedgerRequest): ArrayBuffer | null {
+  if (request.kind !== 'commit') return null;
   const { change } = request.commit;
-  if (change.kind !== 'putObject' && change.kind !== 'putPart') return [];
+  if (change.kind !== 'putObject' && change.kind !== 'putPart') return null;
   const body = change.inline?.body;
-  if (!body || body.byteLength !== body.buffer.byteLength) return [];
-  return [body.buffer as ArrayBuffer];
-}
-
-function isUnwritten(answer: LedgerAnswer): boolean {
-  return !answer.ok && answer.isUnwritten === true;
+  if (!body || body.byteLength !== body.buffer.byteLength) return null;
+  return body.buffer as ArrayBuffer;
 }
 
 /** For sure: housekeeping may have found nothing to do. */

@@ -30,6 +30,22 @@ export class DiskRoom {
   #unaskedBytes = 0;
 
   /**
+   * The capacity that is shared: what has come of open bodies counts as held by them, and is on the
+   * disk already.
+   */
+  readonly #capacityBytes = (): number => {
+    // Bodies that came whole since then are on the disk, and open no more.
+    const isFresh = this.#unaskedBytes >= stepBytes;
+    if (isFresh) this.#unaskedBytes = 0;
+    const freeBytes = this.#freeBytes(isFresh);
+    if (freeBytes !== this.#lastFreeBytes) {
+      this.#lastFreeBytes = freeBytes;
+      this.#shownBytes = this.#arrivedBytes;
+    }
+    return freeBytes + this.#shownBytes;
+  };
+
+  /**
    * `freeBytes` tells what the disk can still take, not counting what is promised; it may be late
    * unless it is to be fresh.
    * `clock`: monotonic milliseconds.
@@ -37,7 +53,7 @@ export class DiskRoom {
   constructor(freeBytes: (isFresh: boolean) => number, clock: () => number = monotonicMs) {
     this.#freeBytes = freeBytes;
     this.#clock = clock;
-    this.#share = new FairShare(() => this.#capacityBytes());
+    this.#share = new FairShare(this.#capacityBytes);
   }
 
   /** The room that the disk still has, including what is promised of it. */
@@ -84,22 +100,6 @@ export class DiskRoom {
     // How much of it the disk has shown is not known. Until it says something new, what a body that
     // failed gives back is not counted on.
     this.#shownBytes = Math.max(this.#shownBytes - room.arrivedBytes, 0);
-  }
-
-  /**
-   * The capacity that is shared: what has come of open bodies counts as held by them, and is on the
-   * disk already.
-   */
-  #capacityBytes(): number {
-    // Bodies that came whole since then are on the disk, and open no more.
-    const isFresh = this.#unaskedBytes >= stepBytes;
-    if (isFresh) this.#unaskedBytes = 0;
-    const freeBytes = this.#freeBytes(isFresh);
-    if (freeBytes !== this.#lastFreeBytes) {
-      this.#lastFreeBytes = freeBytes;
-      this.#shownBytes = this.#arrivedBytes;
-    }
-    return freeBytes + this.#shownBytes;
   }
 
   /** Takes back promises that bodies are too slow to need. */
