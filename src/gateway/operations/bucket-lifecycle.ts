@@ -8,7 +8,7 @@ import {
 import { invalidArgument } from '../../core/errors.ts';
 import { lifecycleBodyBytesMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
-import { receiveDocument } from '../demanded-digest.ts';
+import { demandDigest, receiveDocument } from '../demanded-digest.ts';
 import { lifecycleElements, parseLifecycle } from '../lifecycle-xml.ts';
 import { emptyReply, largeXmlReply, type Reply } from '../reply.ts';
 import type { Reserved } from '../stages.ts';
@@ -42,6 +42,8 @@ async function show(context: Reserved<'bucket'>): Promise<Reply> {
 }
 
 async function receive(context: Reserved<'bucket'>): Promise<LifecycleConfig> {
+  // Both are refused before the body is sent, a body without a digest first.
+  demandDigest(context);
   const transitionMinimum = readMinimum(context);
   const root = await parseLargeXml(await receiveDocument(context), 'LifecycleConfiguration');
   const pace = new Pace();

@@ -117,6 +117,12 @@ export function describeLifecycle(targetOf: () => Target): void {
       const md5 = createHash('md5').update(body).digest('base64');
       const other = createHash('md5').update('other').digest('base64');
       expect((await send(target, message({}))).code).toBe('InvalidRequest');
+      // The digest is demanded before the headers are read.
+      const wrong = { 'x-amz-transition-default-minimum-object-size': 'wrong' };
+      expect((await send(target, message(wrong))).code).toBe('InvalidRequest');
+      expect((await send(target, message({ ...wrong, 'content-md5': md5 }))).code).toBe(
+        'InvalidArgument',
+      );
       expect((await send(target, message({ 'content-md5': other }))).code).toBe('BadDigest');
       expect((await send(target, message({ 'content-md5': md5 }))).status).toBe(200);
     });
