@@ -67,7 +67,7 @@ describe('the rooms', () => {
     ['src/server/folder/planted.ts', '../../cli/output.ts'],
     ['src/cli/planted.ts', '../server/composition.ts'],
     ['src/cli/planted.ts', '../server/opened-ledger.ts'],
-    ['src/gateway/operations/planted.ts', '../../server/settings/config.ts'],
+    ['src/gateway/s3/operations/planted.ts', '../../../server/settings/config.ts'],
     ['src/ledger/planted.ts', 'fastify'],
     ['src/catalog/planted.ts', 'better-sqlite3'],
     ['src/core/planted.ts', 'better-sqlite3'],
@@ -105,7 +105,7 @@ describe('the rooms', () => {
 
   it.each([
     ['src/ledger/planted.ts', '../catalog/buckets.ts'],
-    ['src/gateway/operations/planted.ts', '../../ledger/commit.ts'],
+    ['src/gateway/s3/operations/planted.ts', '../../../ledger/commit.ts'],
     ['src/gateway/planted.ts', 'fastify'],
     ['src/core/database.ts', 'better-sqlite3'],
     ['src/authz/oidc/planted.ts', 'jose'],

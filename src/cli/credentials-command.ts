@@ -12,7 +12,7 @@ import { isObject, parseStrictObject } from '../authz/tokens/strict-json.ts';
 import { nowMs } from '../core/clock.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
-import { childOf, parseXml, textOf, type XmlNode } from '../gateway/xml.ts';
+import { childOf, parseXml, textOf, type XmlNode } from '../gateway/http/xml.ts';
 import { parseDuration, parseUrl } from '../server/settings/quantities.ts';
 import { exchange } from './api-client.ts';
 import { loadPrivateKey, readText } from './key-files.ts';

@@ -23,7 +23,7 @@ import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { printable } from '../core/printable.ts';
-import { askSeenSize } from '../gateway/witnesses.ts';
+import { askSeenSize } from '../gateway/log/witnesses.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { LogKeyFile } from '../ledger/log-key-file.ts';
 import { signerOf } from '../ledger/log-signing.ts';

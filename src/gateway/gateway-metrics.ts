@@ -2,8 +2,8 @@
 // their buckets, and what turned out to be damaged.
 import type { MetricRegistry } from '../instruments/metric-registry.ts';
 import { type CacheCounts, watchCaches, watchIntegrity } from '../instruments/state-metrics.ts';
-import { type Connections, closeReasons } from './connections.ts';
 import type { Health } from './health.ts';
+import { type Connections, closeReasons } from './http/connections.ts';
 import type { IntegrityCounter } from './integrity-counter.ts';
 import type { RequestServices } from './services.ts';
 

@@ -8,26 +8,29 @@ import { Refusal } from '../core/errors.ts';
 import { inlineStore } from '../core/manifest.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
 import type { Logger } from '../instruments/logger.ts';
-import { AcceptedHosts } from './accepted-hosts.ts';
-import { Connections } from './connections.ts';
 import { takeCredentials } from './credentials.ts';
-import { Preflights } from './cross-origin.ts';
+import { watchGateway } from './gateway-metrics.ts';
+import { judge } from './health.ts';
+import { AcceptedHosts } from './http/accepted-hosts.ts';
+import { Connections } from './http/connections.ts';
+import { Preflights } from './http/cross-origin.ts';
 import {
   type Exchange,
   type ExchangeTerms,
   exchangeOf,
   lendExchange,
   type TimingAudience,
-} from './exchange.ts';
-import { watchGateway } from './gateway-metrics.ts';
-import { judge } from './health.ts';
+} from './http/exchange.ts';
 import {
   type Answer,
   answerClientError,
   type Entry,
   type HttpServerOptions,
   openHttpServer,
-} from './http-server.ts';
+} from './http/http-server.ts';
+import { ShareHost } from './http/origins.ts';
+import { type DescribeRefusal, describeInXml } from './http/reply.ts';
+import { TrustedProxies } from './http/trusted-proxies.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { registerNativeApi } from './native/api.ts';
 import type { NativeDeps } from './native/deps.ts';
@@ -35,14 +38,11 @@ import { nativeDepsOf } from './native/gateway-deps.ts';
 import { observeCalls } from './native/observed-call.ts';
 import { describeInProblem, sendProblem } from './native/problem.ts';
 import { nativeServerOptions } from './native/server-options.ts';
-import { ShareHost } from './origins.ts';
-import { type Entrance, type Pipeline, serveRequest } from './pipeline.ts';
-import { type DescribeRefusal, describeInXml } from './reply.ts';
-import { s3Entrance } from './s3-entrance.ts';
+import { type Entrance, type Pipeline, serveRequest } from './s3/pipeline.ts';
+import { s3Entrance } from './s3/s3-entrance.ts';
 import type { Services } from './services.ts';
-import { describeInWords, shareEntrance } from './share-entrance.ts';
-import { describeInStsXml, serveSts } from './sts.ts';
-import { TrustedProxies } from './trusted-proxies.ts';
+import { describeInWords, shareEntrance } from './share/share-entrance.ts';
+import { describeInStsXml, serveSts } from './sts/sts.ts';
 
 export interface GatewayOptions {
   services: Services;

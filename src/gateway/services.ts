@@ -28,16 +28,16 @@ import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { AlarmNotifier } from './alarms/alarm-notifier.ts';
 import type { AlteredRecords } from './altered-records.ts';
-import type { CorsRules } from './cors.ts';
 import type { Distrust } from './distrust.ts';
 import type { HealthFacts } from './health.ts';
-import type { LogHead } from './log-head.ts';
+import type { StoredPages } from './http/origins.ts';
+import type { LogHead } from './log/log-head.ts';
+import type { Witnesses } from './log/witnesses.ts';
 import type { DeepRuns } from './native/deep-routes.ts';
-import type { ObjectMemory } from './object-memory.ts';
-import type { StoredPages } from './origins.ts';
-import type { RecordFolding } from './record-folding.ts';
+import type { CorsRules } from './s3/buckets/cors.ts';
+import type { ObjectMemory } from './s3/objects/object-memory.ts';
+import type { RecordFolding } from './s3/record-folding.ts';
 import type { StoreList } from './store-list.ts';
-import type { Witnesses } from './witnesses.ts';
 
 /** What S3 operations and share links are served with. */
 export interface RequestServices

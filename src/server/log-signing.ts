@@ -3,8 +3,8 @@
 // and, as far as they answer, with what the witnesses have seen.
 import { listLogKeys } from '../audit/log/log-keys.ts';
 import { readLogSize, storedTiles } from '../audit/log/stored-tiles.ts';
-import type { LogHead } from '../gateway/log-head.ts';
-import { Witnesses } from '../gateway/witnesses.ts';
+import type { LogHead } from '../gateway/log/log-head.ts';
+import { Witnesses } from '../gateway/log/witnesses.ts';
 import type { OperatorLog } from '../instruments/operator-log.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { LogKeyFile } from '../ledger/log-key-file.ts';

@@ -2,10 +2,10 @@
 import { TokenUse } from '../authz/token-use.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { Turns } from '../core/turns.ts';
-import { ObjectMemory } from '../gateway/object-memory.ts';
-import { RecordFolding } from '../gateway/record-folding.ts';
+import type { Witnesses } from '../gateway/log/witnesses.ts';
+import { ObjectMemory } from '../gateway/s3/objects/object-memory.ts';
+import { RecordFolding } from '../gateway/s3/record-folding.ts';
 import type { RequestServices } from '../gateway/services.ts';
-import type { Witnesses } from '../gateway/witnesses.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
 import { LeaseDesk } from '../quota/leases/lease-desk.ts';

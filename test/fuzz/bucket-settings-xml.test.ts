@@ -2,9 +2,9 @@
 // written, and whatever comes, nothing but a Refusal is ever thrown.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
-import { parseTagging } from '#bursar/gateway/object-tags.js';
-import { parseVersioning } from '#bursar/gateway/operations/bucket-versioning.js';
-import { renderXml } from '#bursar/gateway/xml.js';
+import { renderXml } from '#bursar/gateway/http/xml.js';
+import { parseTagging } from '#bursar/gateway/s3/objects/object-tags.js';
+import { parseVersioning } from '#bursar/gateway/s3/operations/bucket-versioning.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
 type Random = () => number;

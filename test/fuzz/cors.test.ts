@@ -2,9 +2,14 @@
 // a plain reading of them allows.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
-import { type CorsRule, CorsRules, corsHeaders, readCorsRules } from '#bursar/gateway/cors.js';
-import { corsElements, parseCorsRules } from '#bursar/gateway/cors-xml.js';
-import { parseXml, renderXml } from '#bursar/gateway/xml.js';
+import { parseXml, renderXml } from '#bursar/gateway/http/xml.js';
+import {
+  type CorsRule,
+  CorsRules,
+  corsHeaders,
+  readCorsRules,
+} from '#bursar/gateway/s3/buckets/cors.js';
+import { corsElements, parseCorsRules } from '#bursar/gateway/s3/buckets/cors-xml.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
 type Random = () => number;

@@ -3,9 +3,9 @@
 import { SaxesParser } from 'saxes';
 import { expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
+import { describeInXml } from '#bursar/gateway/http/reply.js';
 import { describeInProblem } from '#bursar/gateway/native/problem.js';
-import { describeInXml } from '#bursar/gateway/reply.js';
-import { describeInStsXml } from '#bursar/gateway/sts.js';
+import { describeInStsXml } from '#bursar/gateway/sts/sts.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
 const pieces = [

@@ -9,8 +9,8 @@ import {
   type LifecycleVersion,
 } from '#bursar/catalog/lifecycle.js';
 import { Refusal } from '#bursar/core/errors.js';
-import { lifecycleElements, parseLifecycle } from '#bursar/gateway/lifecycle-xml.js';
-import { parseXml, renderXml } from '#bursar/gateway/xml.js';
+import { parseXml, renderXml } from '#bursar/gateway/http/xml.js';
+import { lifecycleElements, parseLifecycle } from '#bursar/gateway/s3/buckets/lifecycle-xml.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
 type Random = () => number;

@@ -2,16 +2,19 @@
 // read back, and whatever comes, nothing but a Refusal is ever thrown.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
-import { parseOwnership } from '#bursar/gateway/acl.js';
+import { renderXml } from '#bursar/gateway/http/xml.js';
+import { parseOwnership } from '#bursar/gateway/s3/buckets/acl.js';
+import {
+  parsePublicAccess,
+  publicAccessElements,
+} from '#bursar/gateway/s3/buckets/public-access.js';
 import {
   lockConfigurationElements,
   parseLegalHold,
   parseLockConfiguration,
   parseRetention,
   retentionElements,
-} from '#bursar/gateway/object-lock-xml.js';
-import { parsePublicAccess, publicAccessElements } from '#bursar/gateway/public-access.js';
-import { renderXml } from '#bursar/gateway/xml.js';
+} from '#bursar/gateway/s3/objects/object-lock-xml.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
 type Random = () => number;

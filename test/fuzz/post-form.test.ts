@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { checkPostPolicy, parsePostPolicy } from '#bursar/authz/post-policy.js';
 import { Refusal } from '#bursar/core/errors.js';
-import { boundaryOf, FormFileDecoder, FormReader } from '#bursar/gateway/multipart-form.js';
+import { boundaryOf, FormFileDecoder, FormReader } from '#bursar/gateway/http/multipart-form.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomBytesOf, randomOf } from './seeded-random.ts';
 
 type Random = () => number;

@@ -5,8 +5,8 @@ import { type IncomingMessage, validateHeaderName, validateHeaderValue } from 'n
 import { expect, it } from 'vitest';
 import { percentEncode } from '#bursar/core/canonical-request.js';
 import { Refusal } from '#bursar/core/errors.js';
-import { takeQueryHeaders } from '#bursar/gateway/query-headers.js';
-import { parseRequest, type S3Request } from '#bursar/gateway/request.js';
+import { takeQueryHeaders } from '#bursar/gateway/s3/query-headers.js';
+import { parseRequest, type S3Request } from '#bursar/gateway/s3/request.js';
 import { listFiles } from '../tooling/files.ts';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 

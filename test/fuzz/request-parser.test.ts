@@ -4,8 +4,8 @@ import type { IncomingMessage } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { percentEncode } from '#bursar/core/canonical-request.js';
 import { Refusal } from '#bursar/core/errors.js';
-import { parseRequest, type S3Request } from '#bursar/gateway/request.js';
-import { findOperation } from '#bursar/gateway/routes.js';
+import { parseRequest, type S3Request } from '#bursar/gateway/s3/request.js';
+import { findOperation } from '#bursar/gateway/s3/routes.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomBytesOf, randomOf } from './seeded-random.ts';
 
 type Random = () => number;

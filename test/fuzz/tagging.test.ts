@@ -2,8 +2,8 @@
 // gives other tags or a Refusal, and never anything else.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
-import { parseTagging, readTags } from '#bursar/gateway/object-tags.js';
-import { renderXml } from '#bursar/gateway/xml.js';
+import { renderXml } from '#bursar/gateway/http/xml.js';
+import { parseTagging, readTags } from '#bursar/gateway/s3/objects/object-tags.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
 type Random = () => number;

@@ -2,7 +2,7 @@
 // Refusal is ever thrown.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
-import { parseXml, renderXml, type XmlElements, type XmlNode } from '#bursar/gateway/xml.js';
+import { parseXml, renderXml, type XmlElements, type XmlNode } from '#bursar/gateway/http/xml.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomBytesOf, randomOf } from './seeded-random.ts';
 
 type Random = () => number;

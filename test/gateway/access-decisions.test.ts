@@ -6,8 +6,8 @@ import { parseSessionPolicy } from '#bursar/authz/grants/session-policy.js';
 import { subjectsOf } from '#bursar/authz/grants/subjects.js';
 import type { Delegation, Identity } from '#bursar/authz/identity.js';
 import { ChainConditions } from '#bursar/authz/tokens/conditions.js';
-import { Access, type Target } from '#bursar/gateway/access.js';
-import type { S3Request } from '#bursar/gateway/request.js';
+import { Access, type Target } from '#bursar/gateway/s3/access.js';
+import type { S3Request } from '#bursar/gateway/s3/request.js';
 import { BucketCache } from '#bursar/state/bucket-cache.js';
 
 const principal = {

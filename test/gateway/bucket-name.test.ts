@@ -1,6 +1,6 @@
 // Bucket names: the rules of the Amazon S3 user guide, one by one.
 import { describe, expect, it } from 'vitest';
-import { checkBucketName } from '#bursar/gateway/bucket-lookup.js';
+import { checkBucketName } from '#bursar/gateway/s3/bucket-lookup.js';
 
 describe('a bucket name', () => {
   it.each([

@@ -2,9 +2,9 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { Preflights } from '#bursar/gateway/cross-origin.js';
-import { Exchange } from '#bursar/gateway/exchange.js';
-import type { TrustedProxies } from '#bursar/gateway/trusted-proxies.js';
+import { Preflights } from '#bursar/gateway/http/cross-origin.js';
+import { Exchange } from '#bursar/gateway/http/exchange.js';
+import type { TrustedProxies } from '#bursar/gateway/http/trusted-proxies.js';
 import { Instruments } from '#bursar/instruments/instruments.js';
 
 type Given = ConstructorParameters<typeof Preflights>[0];

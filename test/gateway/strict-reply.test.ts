@@ -3,9 +3,9 @@
 import { EventEmitter } from 'node:events';
 import { expect, test } from 'vitest';
 import type { ErrorCode } from '#bursar/core/errors.js';
-import type { Reply } from '#bursar/gateway/reply.js';
-import { sendReply } from '#bursar/gateway/reply.js';
-import type { Reserved } from '#bursar/gateway/stages.js';
+import type { Reply } from '#bursar/gateway/http/reply.js';
+import { sendReply } from '#bursar/gateway/http/reply.js';
+import type { Reserved } from '#bursar/gateway/s3/stages.js';
 import { StageClock } from '#bursar/instruments/stage-clock.js';
 
 const chunks = ['first', 'second', 'last'];

@@ -9,7 +9,7 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { addressGroupOf } from '#bursar/gateway/address-group.js';
+import { addressGroupOf } from '#bursar/gateway/http/address-group.js';
 import { S3Client } from '../fault/s3-client.ts';
 import { fuzz, randomBelow, randomOf } from '../fuzz/seeded-random.ts';
 import {

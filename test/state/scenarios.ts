@@ -9,7 +9,7 @@ import { generatePrivateKey } from '#bursar/authz/tokens/keys.js';
 import type { BucketRow } from '#bursar/catalog/buckets.js';
 import { principalId } from '#bursar/core/principal.js';
 import { Sealer } from '#bursar/core/sealing.js';
-import type { CorsRules } from '#bursar/gateway/cors.js';
+import type { CorsRules } from '#bursar/gateway/s3/buckets/cors.js';
 import type { IdentityChange } from '#bursar/ledger/commands/identities.js';
 import type { Change } from '#bursar/ledger/commands/index.js';
 import { keyring } from '../ledger/fixture.ts';

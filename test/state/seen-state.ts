@@ -5,7 +5,7 @@ import { monotonicMs, stepMsMax } from '#bursar/core/clock.js';
 import { Keyring, type RootKey } from '#bursar/core/keyring.js';
 import { Sealer } from '#bursar/core/sealing.js';
 import { SteadyClock } from '#bursar/core/steady-clock.js';
-import { type CorsRules, readCorsRules } from '#bursar/gateway/cors.js';
+import { type CorsRules, readCorsRules } from '#bursar/gateway/s3/buckets/cors.js';
 import { LeaseDesk } from '#bursar/quota/leases/lease-desk.js';
 import { Rates } from '#bursar/quota/rates.js';
 import { State } from '#bursar/state/state.js';

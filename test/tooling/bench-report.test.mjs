@@ -153,7 +153,7 @@ it('gives the collecting of garbage to the part that it interrupts', () => {
     node(2, '(idle)'),
     node(3, 'enter', 'file:///a/dist/instruments/stage-clock.js'),
     node(4, '(garbage collector)'),
-    node(5, 'serve', 'file:///a/dist/gateway/pipeline.js'),
+    node(5, 'serve', 'file:///a/dist/gateway/s3/pipeline.js'),
   ];
   const samples = [3, 4, 4, 5, 4, 2, 4, 5];
   const timeDeltas = samples.map(() => 10);

@@ -12,8 +12,8 @@ import type { Decision, KnownRights } from '../../ledger/known-rights.ts';
 import type { Scope } from '../../ledger/scopes.ts';
 import type { DataVerifier, Finding } from '../data-verifier.ts';
 import type { Health } from '../health.ts';
+import type { Origin } from '../http/trusted-proxies.ts';
 import type { Services } from '../services.ts';
-import type { Origin } from '../trusted-proxies.ts';
 
 /** Who a request was authenticated as, and how. */
 export type Identity = Pick<

@@ -19,11 +19,11 @@ import { accountOf } from '../../ledger/commands/index.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { DataVerifier, type Finding } from '../data-verifier.ts';
-import { type Exchange, exchangeOf } from '../exchange.ts';
-import { provenBy } from '../proven-record.ts';
-import type { RecordFolding } from '../record-folding.ts';
-import { type Begun, parseRequest } from '../request.ts';
-import { actorOf } from '../request-record.ts';
+import { type Exchange, exchangeOf } from '../http/exchange.ts';
+import { provenBy } from '../s3/proven-record.ts';
+import type { RecordFolding } from '../s3/record-folding.ts';
+import { type Begun, parseRequest } from '../s3/request.ts';
+import { actorOf } from '../s3/request-record.ts';
 import type { Services } from '../services.ts';
 import type { NativeDeps, NativeEntry } from './deps.ts';
 

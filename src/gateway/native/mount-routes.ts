@@ -4,7 +4,7 @@
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { MountEntry } from '../../state/mount-book.ts';
-import { checkBucketName } from '../bucket-lookup.ts';
+import { checkBucketName } from '../s3/bucket-lookup.ts';
 import type { NativeDeps } from './deps.ts';
 import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
 import { answerObject, answerPage, closedObject, name, pageQuery, time } from './schemas.ts';

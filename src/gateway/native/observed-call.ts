@@ -2,7 +2,7 @@
 // by its message. Without an HTTP server before it, as where the API is tried alone, it has none.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Stage } from '../../instruments/stage-clock.ts';
-import { exchangeOf } from '../exchange.ts';
+import { exchangeOf } from '../http/exchange.ts';
 import type { Identity } from './deps.ts';
 import { healthPaths } from './health-routes.ts';
 

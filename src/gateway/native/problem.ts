@@ -2,10 +2,10 @@
 // Invariant: a bug's message never leaves; only refusals, which are written for clients, do.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { messageOf, Refusal } from '../../core/errors.ts';
-import { challengeOf } from '../challenge.ts';
-import { echoed } from '../echo.ts';
-import { exchangeOf } from '../exchange.ts';
-import type { DescribeRefusal } from '../reply.ts';
+import { challengeOf } from '../http/challenge.ts';
+import { echoed } from '../http/echo.ts';
+import { exchangeOf } from '../http/exchange.ts';
+import type { DescribeRefusal } from '../http/reply.ts';
 
 /** The refusal that an error means; undefined for a bug. */
 export function refusalOf(error: unknown): Refusal | undefined {

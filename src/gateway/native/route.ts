@@ -7,7 +7,7 @@ import { Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
 import type { Principal } from '../../core/principal.ts';
 import type { Finding } from '../data-verifier.ts';
-import type { Origin } from '../trusted-proxies.ts';
+import type { Origin } from '../http/trusted-proxies.ts';
 import type { Identity, NativeChange, NativeDeps } from './deps.ts';
 import type { NativeAction, Reach } from './rights.ts';
 

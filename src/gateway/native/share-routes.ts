@@ -18,10 +18,10 @@ import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { keyBytesMax, shareSecondsMax } from '../../core/limits.ts';
 import { principalId } from '../../core/principal.ts';
-import { Access } from '../access.ts';
-import { lookUpBucket, type NamedBucket } from '../bucket-lookup.ts';
-import { checkKeyLength, parseRequest } from '../request.ts';
-import { shareUrl } from '../share-url.ts';
+import { Access } from '../s3/access.ts';
+import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
+import { checkKeyLength, parseRequest } from '../s3/request.ts';
+import { shareUrl } from '../share/share-url.ts';
 import { type Call, type NativeRoute, nextOf, pageOf, param, refuseDelegated } from './route.ts';
 import { answerObject, answerPage, closedObject, pageQuery, time } from './schemas.ts';
 

@@ -11,7 +11,7 @@ import {
 import { timerMsMax } from '../../core/clock.ts';
 import { inlineBytesMax } from '../../core/limits.ts';
 import { type Picodollars, parseUsd } from '../../core/money.ts';
-import { type StoredPages, storedPagesChoices } from '../../gateway/origins.ts';
+import { type StoredPages, storedPagesChoices } from '../../gateway/http/origins.ts';
 import { parseDuration, parseSize } from './quantities.ts';
 
 export function parseText(value: string): string {

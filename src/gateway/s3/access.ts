@@ -1,0 +1,298 @@
+// May who asks do this? The one place where S3 operations are decided: by the grants, the bucket's
+// policy and the requester's own rights, and then by what the request's credential leaves of them.
+// Invariant: each decision is about the very bucket and key that are used afterwards.
+import type { AccessRequest, RequestFacts } from '../../authz/grants/access-request.ts';
+import { parseActions, type S3Action } from '../../authz/grants/actions.ts';
+import {
+  couldBeAllowed,
+  type Decision,
+  decideAccess,
+  decideBriefly,
+} from '../../authz/grants/decide.ts';
+import { parsePolicy } from '../../authz/grants/policy.ts';
+import { type Rule, verdictOf } from '../../authz/grants/rule.ts';
+import { anyone } from '../../authz/grants/subjects.ts';
+import type { Delegation, Identity } from '../../authz/identity.ts';
+import { type Wanted, writeRight } from '../../authz/tokens/scope.ts';
+import type { Bucket } from '../../catalog/buckets.ts';
+import type { Tags } from '../../catalog/versions.ts';
+import { Refusal } from '../../core/errors.ts';
+import type { RequestServices } from '../services.ts';
+import type { NamedBucket } from './bucket-lookup.ts';
+import { namesOfBucket } from './bucket-lookup.ts';
+import { isShutOut } from './buckets/public-access.ts';
+import { isDelegated } from './delegated-rights.ts';
+import { requestedLock } from './objects/object-lock.ts';
+import { parameter, type S3Request } from './request.ts';
+
+/** What is to be done, and with what. */
+export interface Target {
+  action: S3Action;
+  /** The bucket as it was asked for, and as it was found; null: it is about none. */
+  askedName: string | null;
+  found: NamedBucket | null;
+  key: string | null;
+  /** The version that is meant, where that is not what the request's `versionId` says. */
+  versionId?: string | undefined;
+  /** Of one in a list to delete: the entity tag that it must have; null: any, or none. */
+  ifMatch?: string | null;
+  /** One of many, which whoever asks decides again by itself. */
+  isOneOfMany?: true;
+  /** Of a listing, the prefix that it shows. */
+  listPrefix: string | null;
+  /** Tags of the object that is there; asked for only where a rule depends on them. */
+  loadTags?: () => Promise<Tags>;
+  /** What a scope must allow, where that is less than the action's name stands for. */
+  wanted?: Wanted;
+  /** Of an upload: who began it may list and abort it, unless a rule denies that. */
+  isInitiator?: boolean;
+  /** Of a read: whether it is of a copy that who asks has made, and may read the source of. */
+  isOwnCopy?: () => Promise<boolean>;
+}
+
+const noTags: ReadonlyMap<string, string> = new Map();
+
+export class Access {
+  readonly #rooms: Pick<RequestServices, 'buckets' | 'grants'>;
+  #who: Identity;
+  #facts: RequestFacts;
+  /** All that was demanded and allowed: what is done for the request rests on it. */
+  readonly #allowed: { target: Target; facts: RequestFacts }[] = [];
+
+  constructor(
+    rooms: Pick<RequestServices, 'buckets' | 'grants'>,
+    request: S3Request,
+    who: Identity,
+  ) {
+    this.#rooms = rooms;
+    this.#who = who;
+    this.#facts = factsOf(request, who);
+  }
+
+  /** What only the operation knows of the request. */
+  learn(facts: Partial<Pick<RequestFacts, 'requestTags' | 'copySource' | 'lock'>>): void {
+    this.#facts = { ...this.#facts, ...facts };
+  }
+
+  /**
+   * Throws `Refusal` AccessDenied unless who asks may do this, which is what the request asks.
+   * Neither that nor its time tells whether the bucket is there.
+   */
+  async demand(target: Target): Promise<void> {
+    const facts = this.#facts;
+    try {
+      const deciding = this.#demand(target, facts);
+      if (deciding) await deciding;
+    } catch (error) {
+      const { found } = target;
+      if (found) await this.#rooms.buckets.levelRefusal(found.tenant, found.name);
+      throw error;
+    }
+    if (!target.isOneOfMany) this.#allowed.push({ target, facts });
+  }
+
+  /** When what is decided began, by the clock. */
+  get askedMs(): number {
+    return this.#facts.timeMs;
+  }
+
+  /**
+   * Demands again all that was allowed, of who asks as things are now. `placeOf`: a bucket as it is
+   * now. Throws as `demand` does.
+   */
+  async demandAgain(
+    who: Identity,
+    placeOf: (found: Target['found']) => Target['found'],
+  ): Promise<void> {
+    this.#who = who;
+    for (const { target, facts } of this.#allowed) {
+      target.found = placeOf(target.found);
+      await this.#demand(target, facts);
+    }
+  }
+
+  /** Whether who asks may do this, which the request does not ask. */
+  async allows(target: Target): Promise<boolean> {
+    const { listPrefix } = target;
+    const query = listPrefix === null ? [] : [['prefix', listPrefix] as const];
+    try {
+      const deciding = this.#demand(target, { ...this.#facts, query });
+      if (deciding) await deciding;
+      return true;
+    } catch (error) {
+      if (error instanceof Refusal && error.code === 'AccessDenied') return false;
+      throw error;
+    }
+  }
+
+  /**
+   * Could who asks do this in another request? Whatever the credential leaves them of their rights.
+   */
+  couldDo(target: Target): boolean {
+    const request = this.#requestFor(target, this.#facts, undefined);
+    return couldBeAllowed(this.#rooms.grants.index, request, policyOf(target.found?.bucket));
+  }
+
+  /**
+   * Must a write of this key leave what is there? What a `create` scope allows never overwrites.
+   */
+  mustCreate(target: Target): boolean {
+    const scope = this.#who.delegation?.scope;
+    const { askedName, found, key } = target;
+    if (!scope || askedName === null || !found || key === null) return false;
+    const names = namesOfBucket(this.#who.principal.tenant, askedName, found);
+    return !names.some((name) => writeRight(scope, name, key) === 'modify');
+  }
+
+  /** A promise only where that depends on what is to be read. */
+  #demand(target: Target, facts: RequestFacts): Promise<void> | null {
+    const { delegation, principal } = this.#who;
+    if (delegation) checkScope(delegation, principal.tenant, target);
+    const { loadTags } = target;
+    const request = this.#requestFor(target, facts, loadTags ? undefined : noTags);
+    const { index } = this.#rooms.grants;
+    const decision = decideBriefly(index, request, policyOf(target.found?.bucket));
+    const policies = delegation?.policies ?? [];
+    if (loadTags && (decision.needsTags || policies.some((one) => needsTags(one, request)))) {
+      return this.#demandByTags(target, facts, loadTags);
+    }
+    if (!decision.allowed) return this.#admit(target, request, decision);
+    for (const policy of policies) checkPolicy(policy, request);
+    return null;
+  }
+
+  async #demandByTags(
+    target: Target,
+    facts: RequestFacts,
+    loadTags: () => Promise<Tags>,
+  ): Promise<void> {
+    const request = this.#requestFor(target, facts, new Map(await loadTags()));
+    const { index } = this.#rooms.grants;
+    const decision = decideBriefly(index, request, policyOf(target.found?.bucket));
+    await this.#admit(target, request, decision);
+  }
+
+  /** Throws `Refusal` AccessDenied unless it is allowed, or who asks made what it is about. */
+  async #admit(target: Target, request: AccessRequest, decision: Decision): Promise<void> {
+    if (!decision.allowed && !(await this.#isMakers(request, target, decision))) {
+      throw new Refusal('AccessDenied', { cause: decision.reason });
+    }
+    for (const policy of this.#who.delegation?.policies ?? []) checkPolicy(policy, request);
+  }
+
+  /** Has who asks made what this is about? Then they may, where no rule speaks. */
+  async #isMakers(request: AccessRequest, target: Target, { by }: Decision): Promise<boolean> {
+    const { isInitiator, isOwnCopy } = target;
+    if (by !== 'default' || !(isInitiator ?? (await isOwnCopy?.()))) return false;
+    const { index } = this.#rooms.grants;
+    return decideAccess(index, request, policyOf(target.found?.bucket)).by === 'default';
+  }
+
+  #requestFor(
+    target: Target,
+    facts: RequestFacts,
+    objectTags: RequestFacts['objectTags'],
+  ): AccessRequest {
+    const { principal, subjects, isAnonymous } = this.#who;
+    const { found, action, key, listPrefix } = target;
+    const who = isAnonymous ? null : principal;
+    const { versionId = facts.versionId, ifMatch } = target;
+    const { headers } = facts;
+    return {
+      who,
+      subjects,
+      action,
+      tenant: found?.tenant ?? principal.tenant,
+      bucket: found?.name ?? null,
+      owner: found?.bucket?.owner ?? null,
+      key,
+      listPrefix,
+      isShutOut: found?.bucket?.publicAccess ? isShutOut(found.bucket, who) : false,
+      facts: {
+        ...facts,
+        versionId,
+        objectTags,
+        // In a list each has a condition of its own, as a header says it of one.
+        headers: ifMatch === undefined ? headers : { ...headers, 'if-match': ifMatch ?? undefined },
+      },
+    };
+  }
+}
+
+function factsOf(request: S3Request, who: Identity): RequestFacts {
+  return {
+    timeMs: Date.now(),
+    sourceAddress: request.source,
+    isSecure: request.isSecure,
+    headers: request.headers,
+    query: request.query,
+    versionId: request.query.length === 0 ? null : (parameter(request, 'versionId') ?? null),
+    copySource: null,
+    authentication: who.authentication,
+    requestTags: noTags,
+    objectTags: noTags,
+    lock: requestedLock(request),
+  };
+}
+
+function checkScope({ scope }: Delegation, tenant: string, target: Target): void {
+  if (scope === null) return;
+  const { askedName, found } = target;
+  const bucketNames = askedName === null || !found ? [] : namesOfBucket(tenant, askedName, found);
+  if (isDelegated(scope, { ...target, bucketNames })) return;
+  throw new Refusal('AccessDenied', {
+    message: 'The scope of the token does not cover this request.',
+  });
+}
+
+function needsTags(policy: readonly Rule[], request: AccessRequest): boolean {
+  return policy.some((rule) => verdictOf(rule, request) === 'needs tags');
+}
+
+/** A session policy: what it does not allow, or denies, is refused. */
+function checkPolicy(policy: readonly Rule[], request: AccessRequest): void {
+  const applying = policy.filter((rule) => verdictOf(rule, request) === 'applies');
+  if (applying.length > 0 && applying.every(({ effect }) => effect === 'allow')) return;
+  throw new Refusal('AccessDenied', { message: 'The session policy does not allow this request.' });
+}
+
+/** A bucket that is cached keeps its policy compiled. */
+const compiled = new WeakMap<Bucket, readonly Rule[]>();
+
+/**
+ * The rules of a bucket's policy. Of one that is not understood, which no request can have stored,
+ * they deny everything: what it restricted cannot be known. Who may replace it still may.
+ */
+export function policyOf(bucket: Bucket | undefined): readonly Rule[] | undefined {
+  if (!bucket || bucket.policy === null) return undefined;
+  const kept = compiled.get(bucket);
+  if (kept) return kept;
+  const rules = readStored(bucket, bucket.policy);
+  compiled.set(bucket, rules);
+  return rules;
+}
+
+function readStored(bucket: Bucket, text: string): readonly Rule[] {
+  try {
+    return parsePolicy(Buffer.from(text), bucket);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return denyAll(bucket);
+  }
+}
+
+function denyAll({ tenant, name }: Bucket): readonly Rule[] {
+  // All but nothing.
+  const keys = [] as const;
+  return [
+    {
+      source: 'policy',
+      name: 'not-understood',
+      effect: 'deny',
+      subjects: { names: [anyone], isExcept: false },
+      actions: parseActions(['s3:*']),
+      resource: { form: 'patterns', tenant, bucket: name, hasBucket: false, keys, isExcept: true },
+      conditions: [],
+    },
+  ];
+}

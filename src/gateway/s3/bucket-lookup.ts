@@ -1,0 +1,122 @@
+// Which bucket a name means: one of the requester's own tenant, another's as `tenant:bucket`, or a
+// mount, an alias in the requester's namespace for another tenant's.
+// Specifications of the Amazon S3 user guide: "Bucket naming rules", general purpose buckets, and
+// "Verifying bucket ownership".
+import type { Identity } from '../../authz/identity.ts';
+import type { Bucket } from '../../catalog/buckets.ts';
+import { Refusal } from '../../core/errors.ts';
+import { principalId } from '../../core/principal.ts';
+import type { RequestServices } from '../services.ts';
+import { bucketOfHost, type S3Request } from './request.ts';
+import type { Resource } from './stages.ts';
+
+export interface NamedBucket {
+  /** The tenant in whose namespace the bucket is, or would be. */
+  tenant: string;
+  /** Its name there. */
+  name: string;
+  /** Undefined: there is none of this name. */
+  bucket: Bucket | undefined;
+}
+
+const shape = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+const address = /^\d{1,3}(\.\d{1,3}){3}$/;
+const reserved = /^(?:xn--|sthree-|amzn-s3-demo-)|(?:-s3alias|--ol-s3|\.mrap|--x-s3|--table-s3)$/;
+
+/** Throws `Refusal` InvalidBucketName. */
+export function checkBucketName(name: string): void {
+  const fits =
+    shape.test(name) && !/\.[.-]|-\./.test(name) && !address.test(name) && !reserved.test(name);
+  if (!fits) throw new Refusal('InvalidBucketName', { fields: { BucketName: name } });
+}
+
+/**
+ * The bucket that a request means; null: it is about none. A promise only where that is not in
+ * memory. Throws, or rejects with, `Refusal`.
+ */
+export function findBucket(
+  rooms: RequestServices,
+  request: S3Request,
+  { isAnonymous, principal: { tenant } }: Identity,
+  resource: Resource,
+): NamedBucket | null | Promise<NamedBucket> {
+  const name = isAnonymous ? publicBucketName(request, rooms.domains) : request.bucketName;
+  if (name === null) return null;
+  const found = lookUpBucket(rooms, tenant, name, resource === 'bucketName');
+  if (found instanceof Promise) return found.then((one) => checkTrusted(rooms, one));
+  return checkTrusted(rooms, found);
+}
+
+/** Throws IntegrityError for a bucket that is not served. */
+function checkTrusted({ distrust }: RequestServices, found: NamedBucket): NamedBucket {
+  distrust.checkBucket(found.tenant, found.name);
+  return found;
+}
+
+const tenantForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
+
+/**
+ * Throws, or rejects with, `Refusal` InvalidBucketName for what can be no bucket's name. `isNew`:
+ * the name is for a bucket that is to be made, so it stands for no mount.
+ */
+export function lookUpBucket(
+  rooms: Pick<RequestServices, 'buckets' | 'mounts'>,
+  tenant: string,
+  asked: string,
+  isNew = false,
+): NamedBucket | Promise<NamedBucket> {
+  const colon = asked.indexOf(':');
+  const owner = colon < 0 ? tenant : asked.slice(0, colon);
+  if (colon >= 0 && !tenantForm.test(owner)) {
+    throw new Refusal('InvalidBucketName', { fields: { BucketName: asked } });
+  }
+  const name = asked.slice(colon + 1);
+  checkBucketName(name);
+  const bucket = rooms.buckets.find(owner, name);
+  // Nearly always: its own bucket, and in memory.
+  if (bucket && !(bucket instanceof Promise)) return { tenant: owner, name, bucket };
+  const mayBeMount = colon < 0 && !isNew;
+  return lookFurther(rooms, { tenant: owner, name, mayBeMount }, bucket);
+}
+
+async function lookFurther(
+  { buckets, mounts }: Pick<RequestServices, 'buckets' | 'mounts'>,
+  { tenant, name, mayBeMount }: { tenant: string; name: string; mayBeMount: boolean },
+  looking: Promise<Bucket | undefined> | undefined,
+): Promise<NamedBucket> {
+  const bucket = await looking;
+  const mount = bucket || !mayBeMount ? undefined : mounts.find(tenant, name);
+  if (!mount) return { tenant, name, bucket };
+  const { bucketTenant, bucket: meant } = mount;
+  return { tenant: bucketTenant, name: meant, bucket: await buckets.find(bucketTenant, meant) };
+}
+
+/**
+ * The bucket that a request without credentials means: a host that names a bucket names its tenant
+ * behind it, `bucket.tenant.DOMAIN`; all other names are the default tenant's.
+ */
+export function publicBucketName(
+  { bucketName, headers }: Pick<S3Request, 'bucketName' | 'headers'>,
+  domains: readonly string[],
+): string | null {
+  const dot = bucketName?.lastIndexOf('.') ?? -1;
+  if (dot < 0 || bucketOfHost(headers.host ?? '', domains) === null) return bucketName;
+  return `${bucketName?.slice(dot + 1)}:${bucketName?.slice(0, dot)}`;
+}
+
+/** The names by which a principal of `tenant` can mean the bucket; a scope may have either. */
+export function namesOfBucket(tenant: string, asked: string, found: NamedBucket): string[] {
+  const own = found.tenant === tenant ? found.name : `${found.tenant}:${found.name}`;
+  return own === asked ? [own] : [own, asked];
+}
+
+/**
+ * `x-amz-expected-bucket-owner` and its twin for copy sources are the client's safeguard against
+ * writing into somebody else's bucket. Throws `Refusal` AccessDenied unless the bucket's owner is
+ * whom the header, if any, names.
+ */
+export function checkExpectedOwner(request: S3Request, headerName: string, bucket: Bucket): void {
+  const expected = request.headers[headerName];
+  if (expected === undefined || expected === principalId(bucket.tenant, bucket.owner)) return;
+  throw new Refusal('AccessDenied', { cause: 'the bucket has another owner' });
+}

@@ -1,0 +1,280 @@
+// The source of CopyObject and UploadPartCopy: named, found, authorized, and held to its
+// conditions. Invariant: what is decided is decided of the very version that is copied.
+import { createHash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import type { Identity } from '../../authz/identity.ts';
+import type { Bucket } from '../../catalog/buckets.ts';
+import { type EvenlyFound, findNamedEvenly, type Version } from '../../catalog/versions.ts';
+import { invalidArgument, Refusal } from '../../core/errors.ts';
+import { singlePutBytesMax } from '../../core/limits.ts';
+import type { ExtentRun } from '../../core/manifest.ts';
+import type { Change } from '../../ledger/commands/index.ts';
+import { type ChecksumAlgorithm, createChecksum } from '../../tiering/checksums.ts';
+import type { RequestServices } from '../services.ts';
+import { checkVersionId, missingVersion, shownId } from './asked-version.ts';
+import { ClientGone } from './body.ts';
+import { checkExpectedOwner, lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
+import { checkCopyConditions } from './conditional.ts';
+import { tagsOf } from './objects/object-tags.ts';
+import { streamRuns } from './operations/get-object.ts';
+import { checkKeyLength, decode, type S3Request } from './request.ts';
+import type { RecordDetail } from './request-record.ts';
+import type { Committed } from './reserved.ts';
+import type { Reserved, Resource } from './stages.ts';
+
+/** What a request copies; null: nothing. Throws `Refusal`. */
+export async function findSource(
+  rooms: RequestServices,
+  request: S3Request,
+  { principal: { tenant } }: Identity,
+  resource: Resource,
+): Promise<SourceName | null> {
+  const text = resource === 'copy' ? request.headers['x-amz-copy-source'] : undefined;
+  if (text === undefined) return null;
+  const source = await nameSource(rooms, tenant, text);
+  rooms.distrust.checkBucket(source.found.tenant, source.found.name);
+  return source;
+}
+
+export interface CopySource {
+  bucket: Bucket;
+  version: Version;
+}
+
+/** How often a source is read that is replaced or deleted while it is copied. */
+const triesMax = 3;
+
+/**
+ * Gives the source and what `copy` made of it. Where it gives null, the source is not there any
+ * more and is read again, if who asks still may, so that a copy has one version or finds none.
+ * Throws `Refusal` as `findCopySource` does, or SlowDown for a source that is never still.
+ */
+export async function copyFrom<T>(
+  context: Reserved<'copy'>,
+  reading: { keepsTags: boolean },
+  copy: (source: CopySource) => Promise<T | null>,
+): Promise<{ source: CopySource; copied: T }> {
+  for (let tries = 1; tries <= triesMax; tries++) {
+    const source = await findCopySource(context, reading);
+    const copied = await copy(source);
+    if (copied !== null) return { source, copied };
+    await lookAgain(context);
+  }
+  throw new Refusal('SlowDown');
+}
+
+/** Finds the source's bucket as it is now, with the policy that it has now. */
+async function lookAgain(context: Reserved<'copy'>): Promise<void> {
+  const { rooms, tags } = context;
+  const { source } = context.asked;
+  const { tenant, name } = source.found;
+  const bucket = await rooms.buckets.find(tenant, name);
+  context.asked.bring(tags, { ...source, found: { tenant, name, bucket } });
+}
+
+/** Within a store, and a tenant, whose key its extents are sealed with. Others are copied. */
+export function mayShare({ bucket }: Reserved<'copy'>, { bucket: from }: CopySource): boolean {
+  return from.store === bucket.store && from.tenant === bucket.tenant;
+}
+
+/** Commits a change that shares the extents of a source; null: they were let go of meanwhile. */
+export async function commitShared(
+  context: Reserved<'copy'>,
+  change: Change,
+  detail: RecordDetail,
+): Promise<Committed | null> {
+  const result = await context.tryCommit(change, detail);
+  if (result.ok) return result;
+  if (result.code === 'SlowDown') return null;
+  throw context.failureOf(result);
+}
+
+/** A source as it was named, and the bucket that this means. */
+export interface SourceName {
+  askedName: string;
+  found: NamedBucket;
+  key: string;
+  /** Undefined: the newest. */
+  versionId: string | undefined;
+}
+
+/** What `x-amz-copy-source` names. Throws `Refusal` InvalidArgument or InvalidBucketName. */
+export async function nameSource(
+  rooms: RequestServices,
+  tenant: string,
+  text: string,
+): Promise<SourceName> {
+  const { bucketName: askedName, key, versionId } = parseSource(text);
+  checkKeyLength(key);
+  if (versionId !== undefined) checkVersionId(versionId, 'x-amz-copy-source');
+  return { askedName, found: await lookUpBucket(rooms, tenant, askedName), key, versionId };
+}
+
+/**
+ * Throws `Refusal` AccessDenied, NoSuchBucket, NoSuchKey, NoSuchVersion, InvalidRequest for a
+ * delete marker, or PreconditionFailed. `keepsTags`: the copy is to have the source's tags, so they
+ * must be its copier's to read, and to write.
+ */
+async function findCopySource(
+  context: Reserved<'copy'>,
+  { keepsTags }: { keepsTags: boolean },
+): Promise<CopySource> {
+  const { rooms, request } = context;
+  const { source } = context.asked;
+  const { askedName, found, key, versionId } = source;
+  const { bucket } = found;
+  let loading: Promise<EvenlyFound> | undefined;
+  const load = async () => {
+    loading ??= bucket
+      ? findNamedEvenly(rooms, bucket, { key, versionId })
+      : Promise.resolve({ version: undefined, tags: [] });
+    return loading;
+  };
+  const loadTags = async () => (await load()).tags;
+  const about = { askedName, found, key, versionId, listPrefix: null, loadTags };
+  const isNewest = versionId === undefined;
+  await context.asked.authorizeOther({
+    action: isNewest ? 's3:GetObject' : 's3:GetObjectVersion',
+    ...about,
+  });
+  if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: askedName } });
+  checkExpectedOwner(request, 'x-amz-source-expected-bucket-owner', bucket);
+  const { version } = await load();
+  if (version?.isMarker && !isNewest) throw markerSource();
+  if (!version || version.isMarker) throw await missingVersion(context, versionId, source);
+  checkCopyConditions(request, version);
+  if (keepsTags && tagsOf(version).length > 0) {
+    await context.asked.authorizeOther({
+      action: isNewest ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging',
+      ...about,
+    });
+    await context.asked.authorizeTags();
+  }
+  noteSource(context, { bucket, version });
+  return { bucket, version };
+}
+
+function markerSource(): Refusal {
+  const message =
+    'The source of a copy request may not specifically refer to a delete marker by version id.';
+  return new Refusal('InvalidRequest', { message });
+}
+
+/** The header that says which version was copied. */
+export function sourceHeaders({ bucket, version }: CopySource): Record<string, string> {
+  const id = shownId(bucket, version);
+  return id === undefined ? {} : { 'x-amz-copy-source-version-id': id };
+}
+
+/** What is copied is in the record of the copy. */
+function noteSource(context: Reserved<'copy'>, { bucket, version }: CopySource): void {
+  const { tenant: bucketTenant, name } = bucket;
+  const { key, seq } = version;
+  const source = {
+    bucket: name,
+    bucketTenant,
+    key,
+    version: seq,
+    versionId: shownId(bucket, version),
+  };
+  context.detail = { ...context.detail, change: { ...context.detail.change, source } };
+}
+
+/**
+ * To be called before the source is read to be moved: a tenant that has nothing else to do with the
+ * copy gets a record of its own, that its object was read.
+ */
+export async function recordRead(
+  context: Reserved<'copy'>,
+  { bucket, version }: CopySource,
+): Promise<void> {
+  const { tenant: bucketTenant, name } = bucket;
+  if (bucketTenant === context.tenant || bucketTenant === context.bucketTenant) return;
+  const { key, sizeBytes, etag, sha256 } = version;
+  const versionId = shownId(bucket, version);
+  await context.recordBesides({
+    ...{ action: 's3:GetObject', bucket: name, bucketTenant, key, versionId, sizeBytes, etag },
+    ...{ class: version.class, sha256: sha256 && Buffer.from(sha256).toString('hex') },
+  });
+}
+
+/** Throws `Refusal` InvalidRequest for more than can be copied in one request. */
+export function checkCopyBytes(sizeBytes: number): void {
+  if (sizeBytes <= singlePutBytesMax) return;
+  const message =
+    'The specified copy source is larger than the maximum allowable size for a copy source: ' +
+    `${singlePutBytesMax}`;
+  throw new Refusal('InvalidRequest', { message });
+}
+
+/** Before a copy begins: it is read from the source's class, and stored. Throws `Refusal`. */
+export function reserveCopy(
+  { budget }: Reserved<'copy'>,
+  { version }: CopySource,
+  { sizeBytes, storedObjects }: { sizeBytes: number; storedObjects: number },
+): Promise<void> | null {
+  const read = { retrievalBytes: sizeBytes, sourceClass: version.class };
+  return budget.reserve({ ...read, storedBytes: sizeBytes, storedObjects });
+}
+
+/** `/bucket/key?versionId=…`, percent-encoded, with or without the first slash. */
+function parseSource(text: string): {
+  bucketName: string;
+  key: string;
+  versionId: string | undefined;
+} {
+  const mark = text.lastIndexOf(versionMark);
+  const versionId =
+    mark < 0 ? undefined : decodeSource(text.slice(mark + versionMark.length), text);
+  // Header bytes arrive as Latin-1; a key that was not encoded is UTF-8 underneath.
+  const bytes = Buffer.from(mark < 0 ? text : text.slice(0, mark), 'latin1').toString('utf8');
+  const path = decodeSource(bytes, text).replace(/^\//, '');
+  const slash = path.indexOf('/');
+  if (slash <= 0 || slash === path.length - 1) {
+    const message = 'Invalid copy source object key';
+    throw invalidArgument('x-amz-copy-source', text, message);
+  }
+  return { bucketName: path.slice(0, slash), key: path.slice(slash + 1), versionId };
+}
+
+const versionMark = '?versionId=';
+
+function decodeSource(part: string, text: string): string {
+  try {
+    return decode(part);
+  } catch {
+    throw invalidArgument('x-amz-copy-source', text, 'Invalid copy source encoding.');
+  }
+}
+
+/**
+ * Chunks hashed before others get their turn: inline runs come without ever waiting for anything.
+ */
+const chunksPerTurn = 4;
+
+/**
+ * MD5, and the asked checksum, of what `runs` hold: read and verified, not moved. Throws
+ * `ClientGone` when nobody waits for the answer any more: hashing is the most costly thing that a
+ * head can ask for.
+ */
+export async function digestRuns(
+  context: Reserved<'copy'>,
+  runs: readonly ExtentRun[],
+  algorithm: ChecksumAlgorithm | null,
+): Promise<{ md5: string; checksum: string | null }> {
+  const md5 = createHash('md5');
+  const checksum = algorithm ? createChecksum(algorithm) : null;
+  const { socket } = context.request.raw;
+  let chunks = 0;
+  for await (const chunk of streamRuns(context, runs)) {
+    md5.update(chunk);
+    checksum?.update(chunk);
+    // The system tells of a client that left only in a turn of the event loop.
+    if (++chunks % chunksPerTurn === 0) await setImmediate();
+    if (socket.destroyed) throw new ClientGone('the client closed the connection');
+  }
+  return {
+    md5: md5.digest('hex'),
+    checksum: checksum ? checksum.digest().toString('base64') : null,
+  };
+}

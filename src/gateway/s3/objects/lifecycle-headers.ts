@@ -1,0 +1,68 @@
+// What answers tell of lifecycle rules: when an object expires, and when an upload is aborted, by
+// which rule. Dates are by the calendar, whatever a day lasts for the gateway's own work.
+// Specification: `x-amz-expiration`, `x-amz-abort-date` and `x-amz-abort-rule-id` of the S3 API
+// reference.
+import {
+  calendarDayMs,
+  type Lifecycle,
+  type LifecycleVersion,
+  versionOf,
+} from '../../../catalog/lifecycle.ts';
+import type { Attributes, Version } from '../../../catalog/versions.ts';
+import { httpTime } from '../../../core/clock.ts';
+import type { Reserved } from '../stages.ts';
+import { noTags } from './object-tags.ts';
+
+/** Beyond it no date can be written with four digits of a year. */
+const dateMsMax = Date.UTC(9999, 11, 31);
+
+type Headers = Readonly<Record<string, string>>;
+const none: Headers = {};
+
+/** Of an object that was just written with these attributes; null: its bucket has no rules. */
+export function writtenExpiration(
+  { rooms, bucket, key }: Reserved<'object'>,
+  written: Pick<LifecycleVersion, 'sizeBytes' | 'createdMs'> & {
+    attributes: Pick<Attributes, 'tags'>;
+  },
+): Promise<Headers> | null {
+  const rules = rooms.lifecycle.find(bucket.id);
+  if (rules === null) return null;
+  const { sizeBytes, createdMs, attributes } = written;
+  const tags = () => attributes.tags ?? noTags;
+  return expirationHeaders(rules, { key, sizeBytes, createdMs, isMarker: false, tags });
+}
+
+/** Of a version that is read; one that is not current does not expire. null: as above. */
+export function readExpiration(
+  { rooms, bucket }: Reserved<'bucket'>,
+  version: Version,
+): Promise<Headers> | null {
+  if (version.supersededMs !== null) return null;
+  const rules = rooms.lifecycle.find(bucket.id);
+  return rules && expirationHeaders(rules, versionOf(version));
+}
+
+async function expirationHeaders(
+  rules: Lifecycle | Promise<Lifecycle | null>,
+  version: LifecycleVersion,
+): Promise<Headers> {
+  const due = (await rules)?.expirationOf(version, calendarDayMs);
+  if (!due || due.dueMs > dateMsMax) return none;
+  const ruleId = encodeURIComponent(due.ruleId);
+  return { 'x-amz-expiration': `expiry-date="${httpTime(due.dueMs)}", rule-id="${ruleId}"` };
+}
+
+/** Of an upload that is not completed. */
+export async function abortHeaders(
+  { rooms, bucket }: Reserved<'bucket'>,
+  upload: { key: string; createdMs: number },
+): Promise<Headers> {
+  const rules = await rooms.lifecycle.find(bucket.id);
+  const due = rules?.abortOf(upload, calendarDayMs);
+  if (!due || due.dueMs > dateMsMax) return none;
+  return {
+    'x-amz-abort-date': httpTime(due.dueMs),
+    'x-amz-abort-rule-id': encodeURIComponent(due.ruleId),
+  };
+}

@@ -1,0 +1,92 @@
+// The bytes of a copy whose source is in another store than its bucket, or another tenant's: read
+// and verified, and written there. Invariant: memory is bounded, for one copy and for all together;
+// and no copy holds chunk buffers of its reader while its writer waits for some, so copies cannot
+// lock each other up: a stretch is read into memory of the copy's own while the stretch before it
+// is written.
+import { Refusal } from '../../../core/errors.ts';
+import { FairShare } from '../../../core/fair-share.ts';
+import { type ExtentRun, localStore, sliceRuns } from '../../../core/manifest.ts';
+import type { ChecksumAlgorithm, ObjectSink } from '../../../tiering/object-writer.ts';
+import { ClientGone } from '../body.ts';
+import { streamRuns } from '../operations/get-object.ts';
+import type { Reserved } from '../stages.ts';
+import { openSink, type Upload, type UploadPlace } from './object-upload.ts';
+
+const stretchBytesMax = 2 * 1024 * 1024;
+/** What the process holds of such copies. */
+const movedBytesMax = 64 * 1024 * 1024;
+const memory = new FairShare(() => movedBytesMax);
+
+export interface Move extends UploadPlace {
+  /** Whose bytes they are. */
+  tenant: string;
+  runs: readonly ExtentRun[];
+  /** What `runs` hold. */
+  sizeBytes: number;
+  checksum: ChecksumAlgorithm | null;
+}
+
+/**
+ * Writes what `runs` hold into a sink of the request's own. Throws `Refusal` SlowDown when there is
+ * no memory for it beside the other copies, or what reserving room for a body throws; `ClientGone`
+ * when nobody waits for the answer any more.
+ */
+export async function moveData(
+  context: Reserved<'object'>,
+  { tenant: from, runs, ...given }: Move,
+): Promise<Pick<Upload, 'sink' | 'digests'>> {
+  const { rooms, tenant, requester, bucket } = context;
+  const { sizeBytes } = given;
+  const stretchBytes = Math.min(sizeBytes, stretchBytesMax);
+  // What a copy holds comes free by itself, so nobody takes it back.
+  const claim = memory.open(tenant, requester, null);
+  if (claim.take(2 * stretchBytes) !== 'taken') throw new Refusal('SlowDown');
+  const release = rooms.leases.hold(runs);
+  const diskBytes = bucket.store === localStore ? sizeBytes : 0;
+  try {
+    context.room = rooms.diskRoom.open(tenant, requester, diskBytes);
+    const sink = openSink(context, given);
+    await fill(context, { tenant: from, runs, sizeBytes }, stretchBytes, sink);
+    return { sink, digests: await sink.digest() };
+  } finally {
+    release();
+    claim.close();
+  }
+}
+
+/** Reads one stretch ahead of the one that is written. */
+async function fill(
+  context: Reserved<'object'>,
+  { tenant, runs, sizeBytes }: Pick<Move, 'tenant' | 'runs' | 'sizeBytes'>,
+  stretchBytes: number,
+  sink: ObjectSink,
+): Promise<void> {
+  const { socket } = context.request.raw;
+  const [even, odd] = [0, 1].map(() => Buffer.allocUnsafeSlow(stretchBytes)) as [Buffer, Buffer];
+  const read = (index: number): Promise<Buffer> => {
+    const from = index * stretchBytes;
+    const stretch = sliceRuns(runs, from, Math.min(from + stretchBytes, sizeBytes));
+    const bytes = streamRuns(context, stretch, tenant);
+    return readStretch(bytes, index % 2 === 0 ? even : odd);
+  };
+  const count = Math.ceil(sizeBytes / stretchBytes);
+  let stretch = await read(0);
+  for (let index = 1; index <= count; index++) {
+    context.room?.arrive(stretch.length);
+    // Both settle before anything else happens: neither may use its memory after a failure.
+    const [ahead, written] = await Promise.allSettled([
+      index < count ? read(index) : stretch,
+      sink.write(stretch),
+    ]);
+    if (written.status === 'rejected') throw written.reason;
+    if (ahead.status === 'rejected') throw ahead.reason;
+    if (socket.destroyed) throw new ClientGone('the client closed the connection');
+    stretch = ahead.value;
+  }
+}
+
+async function readStretch(bytes: AsyncIterable<Buffer>, into: Buffer): Promise<Buffer> {
+  let filled = 0;
+  for await (const chunk of bytes) filled += chunk.copy(into, filled);
+  return into.subarray(0, filled);
+}

@@ -1,0 +1,54 @@
+// The bytes of a write on their way into the bucket's store. Invariants: their extents are declared
+// before they are written; and the sink that a request has opened is the request's until what it
+// holds is committed: the pipeline aborts it when the request fails before that.
+import { inlineStore, localStore } from '../../../core/manifest.ts';
+import type { ChecksumAlgorithm } from '../../../tiering/checksums.ts';
+import type { Digests, ObjectSink, WriteOptions } from '../../../tiering/object-writer.ts';
+import type { Reserved } from '../stages.ts';
+
+/** Bytes that have come, with the digests that they have. To be sealed, and then committed. */
+export interface Upload {
+  sink: ObjectSink;
+  digests: Digests;
+  /** The client's, or the one that was asked for, base64. */
+  checksum: { algorithm: ChecksumAlgorithm; value: string } | null;
+}
+
+/** What is said of bytes besides that they are the key's. */
+export interface UploadPlace {
+  /** The part that they are; absent: an object. */
+  upload?: { id: string; part: number };
+  /** Only the most that can come is known. */
+  isAtMost?: true;
+}
+
+/** Opens the request's sink in its bucket's store. */
+export function openSink(
+  context: Reserved<'object'>,
+  given: UploadPlace & Pick<WriteOptions, 'sizeBytes' | 'checksum'>,
+): ObjectSink {
+  const { rooms, bucket, key } = context;
+  const { sizeBytes, isAtMost, checksum, upload } = given;
+  const { tenant, name, id: bucketId, store } = bucket;
+  const place: WriteOptions['place'] = { tenant, bucket: name, bucketId, key };
+  if (upload) place.upload = upload;
+  const write: WriteOptions = {
+    store,
+    place,
+    sizeBytes,
+    checksum,
+    takeId: () => rooms.intents.take(store),
+    party: { tenant: context.tenant, principal: context.requester },
+    recall: () => context.cut(),
+  };
+  if (isAtMost) write.isAtMost = isAtMost;
+  if (store !== localStore) write.tally = context.tallyOf(store);
+  const sink = rooms.writer.begin(write);
+  context.sink = sink;
+  return sink;
+}
+
+/** The ids of the extents that are in a store, as opposed to inline. */
+export function storedIds(runs: readonly { id: Buffer; store: number }[]): Buffer[] {
+  return runs.filter((run) => run.store !== inlineStore).map((run) => run.id);
+}

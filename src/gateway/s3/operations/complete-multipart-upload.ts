@@ -1,0 +1,389 @@
+// CompleteMultipartUpload: joins the parts' manifests in one commit; asked twice, it answers the
+// same.
+import { createHash } from 'node:crypto';
+import { sealObject } from '../../../catalog/authentic.ts';
+import { type CompletedUpload, listParts, type Part } from '../../../catalog/uploads.ts';
+import type { Attributes } from '../../../catalog/versions.ts';
+import { percentEncode } from '../../../core/canonical-request.ts';
+import { invalidArgument, Refusal } from '../../../core/errors.ts';
+import { objectBytesMax, partBytesMin, partCountMax, xmlBytesMax } from '../../../core/limits.ts';
+import { countRuns } from '../../../core/manifest.ts';
+import { Pace } from '../../../core/pace.ts';
+import {
+  type ChecksumAlgorithm,
+  type CrcAlgorithm,
+  checksumAlgorithms,
+  combineCrc,
+  createChecksum,
+} from '../../../tiering/checksums.ts';
+import { quoted, type Reply, xmlReply } from '../../http/reply.ts';
+import { parseLargeXml, textOf, type XmlNode } from '../../http/xml.ts';
+import { madeHeaders } from '../asked-version.ts';
+import { receiveSmall } from '../body.ts';
+import { decideConditions, noConditions } from '../conditional.ts';
+import {
+  checksumElement,
+  checksumHeader,
+  decodeChecksum,
+  isChecksum,
+  severalChecksums,
+} from '../objects/checksum-headers.ts';
+import { writtenExpiration } from '../objects/lifecycle-headers.ts';
+import { joinPartChecksums } from '../objects/object-parts.ts';
+import {
+  checkRunCount,
+  findNamedUpload,
+  type OpenUpload,
+  readChecksumType,
+  type UploadAttributes,
+} from '../objects/upload-attributes.ts';
+import type { Operation } from '../operation.ts';
+import type { S3Request } from '../request.ts';
+import type { Reserved } from '../stages.ts';
+
+export const completeMultipartUpload: Operation<'object'> = {
+  name: 'CompleteMultipartUpload',
+  action: 's3:PutObject',
+  resource: 'object',
+  price: 'put',
+  bodyBytesMax: xmlBytesMax,
+  run,
+};
+
+/** Parts may be replaced while we compose them; the commit notices, and we compose again. */
+const triesMax = 3;
+
+interface AskedPart {
+  number: number;
+  etag: string;
+  checksum: string | undefined;
+}
+
+async function run(context: Reserved<'object'>): Promise<Reply> {
+  // The upload is looked up first: for one that is not there, the list of parts does not matter.
+  const { upload } = await findNamedUpload(context);
+  const place = { tenant: context.bucket.tenant, uploadId: upload.id };
+  const nodes = await readList(await receiveSmall(context, 'object'));
+  for (let tries = 1; ; tries++) {
+    // Parts first: if the upload is still open after that, they are not those of a completed one.
+    const stored = await listParts(context.rooms, place, 0, partCountMax);
+    const open = await findNamedUpload(context);
+    const asked = await parseParts(nodes, open.attributes);
+    // What follows takes some milliseconds of many parts.
+    await new Pace().wait();
+    const fingerprint = createHash('sha256').update(JSON.stringify(asked)).digest('hex');
+    if (open.upload.completed !== null) return repeat(context, open, fingerprint);
+    const parts = matchParts(asked, stored, open.attributes);
+    const result = await commit(context, open, parts, fingerprint);
+    if (result.ok) {
+      const reply = describe(context, result, result.version?.versionId);
+      const { timeMs: createdMs, attributes } = result;
+      const made = { sizeBytes: sumBytes(parts), createdMs, attributes };
+      Object.assign(reply.headers, await writtenExpiration(context, made));
+      return reply;
+    }
+    const lost = result.code === 'SlowDown' || result.code === 'NoSuchUpload';
+    if (!lost || tries === triesMax) throw context.failureOf(result);
+  }
+}
+
+async function commit(
+  context: Reserved<'object'>,
+  open: OpenUpload,
+  parts: Part[],
+  fingerprint: string,
+) {
+  const { upload } = open;
+  const { bucket, key, rooms } = context;
+  const attributes = await composeAttributes(open.attributes, parts);
+  compareWithHeaders(context, attributes, parts);
+  const etag = compositeTag(parts);
+  const sizeBytes = sumBytes(parts);
+  const manifest = Buffer.concat(parts.map((part) => part.manifest));
+  checkRunCount(countRuns(manifest), sizeBytes);
+  context.asked.checkWritten({ storageClass: upload.class, sizeBytes });
+  // Again for each try: what the one before it held is free.
+  await context.budget.reserve({ storedObjects: 1 });
+  await context.budget.reserveStorage(upload.class, sizeBytes);
+  const result = await context.tryCommit(
+    {
+      kind: 'completeUpload',
+      bucketId: bucket.id,
+      key,
+      uploadId: upload.id,
+      conditions: (await decideConditions(context)) ?? noConditions,
+      parts: {
+        numbers: Uint32Array.from(parts, ({ number }) => number),
+        manifestBytes: Uint32Array.from(parts, ({ manifest }) => manifest.length),
+      },
+      fingerprint,
+      object: sealObject(rooms.keyring, {
+        tenant: bucket.tenant,
+        sizeBytes,
+        etag,
+        sha256: null,
+        class: upload.class,
+        owner: bucket.owner,
+        attributes: JSON.stringify(attributes),
+        manifest,
+      }),
+    },
+    { sizeBytes, etag, class: upload.class },
+  );
+  return { ...result, etag, attributes };
+}
+
+/** The answer of the first time, if the same was asked then. */
+async function repeat(
+  context: Reserved<'object'>,
+  open: OpenUpload,
+  fingerprint: string,
+): Promise<Reply> {
+  const done = JSON.parse(open.upload.completed ?? '') as CompletedUpload;
+  if (done.fingerprint !== fingerprint) {
+    throw new Refusal('NoSuchUpload', { fields: { UploadId: open.upload.id } });
+  }
+  context.detail = { ...context.detail, etag: done.etag };
+  const attributes = JSON.parse(done.attributes) as Attributes;
+  return describe(context, { etag: done.etag, attributes }, done.versionId);
+}
+
+function describe(
+  context: Reserved<'object'>,
+  { etag, attributes }: { etag: string; attributes: Attributes },
+  versionId: string | null | undefined,
+): Reply {
+  const { key, request } = context;
+  const origin = `${request.isSecure ? 'https' : 'http'}://${request.headers.host ?? ''}`;
+  const { checksum } = attributes;
+  const reply = xmlReply('CompleteMultipartUploadResult', {
+    // The request's own path names the object, with its bucket where the host does not.
+    Location: `${origin}${percentEncode(request.path, true)}`,
+    Bucket: context.askedName,
+    Key: key,
+    ETag: quoted(etag),
+    ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),
+    ChecksumType: checksum?.type,
+  });
+  Object.assign(reply.headers, madeHeaders(versionId));
+  return reply;
+}
+
+/** The elements of the parts in the order of the list. Throws `Refusal` MalformedXML. */
+async function readList(body: Buffer): Promise<XmlNode[]> {
+  if (body.length === 0) throw new Refusal('MalformedXML');
+  const root = await parseLargeXml(body, 'CompleteMultipartUpload');
+  const nodes = root.children.filter((child) => child.name === 'Part');
+  if (nodes.length === 0 || nodes.length > partCountMax) throw new Refusal('MalformedXML');
+  return nodes;
+}
+
+/** Longer than any value that fits, and all of one that does not that an answer repeats. */
+const valueLengthMax = 256;
+
+async function parseParts(
+  nodes: readonly XmlNode[],
+  attributes: UploadAttributes,
+): Promise<AskedPart[]> {
+  const algorithm = attributes.checksum?.algorithm;
+  const asked: AskedPart[] = [];
+  let before = 0;
+  const pace = new Pace();
+  for (const node of nodes) {
+    if (pace.isDue) await pace.wait();
+    const text = textOf(node, 'PartNumber')?.trim() ?? '';
+    const etag = textOf(node, 'ETag')
+      ?.trim()
+      .slice(0, valueLengthMax)
+      .replace(/^"(.*)"$/, '$1');
+    if (!/^-?\d{1,9}$/.test(text) || etag === undefined) throw new Refusal('MalformedXML');
+    const number = Number(text);
+    if (number < 1) throw invalidArgument('PartNumber', text, 'PartNumber must be >= 1');
+    if (number <= before) throw new Refusal('InvalidPartOrder');
+    before = number;
+    const checksum = readPartChecksum(node, algorithm, { number, etag });
+    asked.push({ number, etag, checksum });
+  }
+  return asked;
+}
+
+/**
+ * The checksum that the list gives of a part. Throws `Refusal` for what cannot be compared: its
+ * sender takes it for verified. An upload that was begun without an algorithm has parts without
+ * checksums, and there is no such part as one that has one.
+ */
+function readPartChecksum(
+  node: XmlNode,
+  algorithm: ChecksumAlgorithm | undefined,
+  part: { number: number; etag: string },
+): string | undefined {
+  const given = node.children.filter(({ name }) => /^Checksum(?!Type$)/.test(name));
+  const [one, another] = given;
+  if (!one) return undefined;
+  if (algorithm === undefined) throw invalidPart(part);
+  const value = one.text.trim().slice(0, valueLengthMax);
+  if (another) throw invalidPartChecksum(value);
+  if (one.name !== checksumElement(algorithm)) {
+    const message =
+      'The upload was begun with checksums of another algorithm than ' +
+      `${one.name.slice(0, valueLengthMax)}.`;
+    throw new Refusal('BadDigest', { message });
+  }
+  if (!isChecksum(algorithm, value)) throw invalidPartChecksum(value);
+  return value;
+}
+
+function invalidPartChecksum(value: string): Refusal {
+  return invalidArgument(
+    'Checksum',
+    value,
+    'A part has more than one checksum, or one that is none.',
+  );
+}
+
+function invalidPart({ number, etag }: { number: number; etag: string }): Refusal {
+  return new Refusal('InvalidPart', { fields: { PartNumber: String(number), ETag: etag } });
+}
+
+function matchParts(asked: AskedPart[], stored: Part[], attributes: UploadAttributes): Part[] {
+  const byNumber = new Map(stored.map((part) => [part.number, part]));
+  const parts = asked.map(({ number, etag, checksum }) => {
+    const part = byNumber.get(number);
+    const fits =
+      part?.etag === etag &&
+      (checksum === undefined || part.checksum === null || checksum === part.checksum);
+    if (!part || !fits) throw invalidPart({ number, etag });
+    return part;
+  });
+  for (const part of parts.slice(0, -1)) {
+    if (part.sizeBytes >= partBytesMin) continue;
+    const fields = {
+      ProposedSize: String(part.sizeBytes),
+      MinSizeAllowed: String(partBytesMin),
+      PartNumber: String(part.number),
+      ETag: part.etag,
+    };
+    throw new Refusal('EntityTooSmall', { fields });
+  }
+  const sizeBytes = sumBytes(parts);
+  if (sizeBytes > objectBytesMax) throw new Refusal('EntityTooLarge');
+  if (attributes.checksum && parts.some((part) => part.checksum === null)) {
+    throw new Error('a part of an upload with checksums has none');
+  }
+  return parts;
+}
+
+function sumBytes(parts: readonly Part[]): number {
+  return parts.reduce((sum, part) => sum + part.sizeBytes, 0);
+}
+
+/** S3's ETag of a multipart object: the MD5 of the parts' MD5s, and their number. */
+function compositeTag(parts: readonly Part[]): string {
+  const md5 = createHash('md5');
+  for (const part of parts) md5.update(Buffer.from(part.etag, 'hex'));
+  return `${md5.digest('hex')}-${parts.length}`;
+}
+
+async function composeAttributes(
+  upload: UploadAttributes,
+  parts: readonly Part[],
+): Promise<Attributes> {
+  const attributes: Attributes = {
+    ...upload.object,
+    partBytes: parts.map((part) => part.sizeBytes),
+  };
+  if (!upload.checksum) return attributes;
+  const { algorithm, type } = upload.checksum;
+  const checksums = parts.map((part) => Buffer.from(part.checksum ?? '', 'base64'));
+  const value =
+    type === 'COMPOSITE'
+      ? compositeChecksum(algorithm, checksums)
+      : await joinCrcs(algorithm as CrcAlgorithm, checksums, parts);
+  return {
+    ...attributes,
+    partChecksums: joinPartChecksums(checksums),
+    checksum: { algorithm, type, value },
+  };
+}
+
+function compositeChecksum(algorithm: ChecksumAlgorithm, checksums: readonly Buffer[]): string {
+  const checksum = createChecksum(algorithm);
+  for (const one of checksums) checksum.update(one);
+  return `${checksum.digest().toString('base64')}-${checksums.length}`;
+}
+
+async function joinCrcs(
+  algorithm: CrcAlgorithm,
+  checksums: readonly Buffer[],
+  parts: readonly Part[],
+): Promise<string> {
+  const [first, ...rest] = checksums;
+  let joined = first as Buffer;
+  const pace = new Pace();
+  for (const [i, checksum] of rest.entries()) {
+    joined = combineCrc(algorithm, joined, checksum, (parts[i + 1] as Part).sizeBytes);
+    if (pace.isDue) await pace.wait();
+  }
+  return joined.toString('base64');
+}
+
+function compareWithHeaders(
+  context: Reserved<'object'>,
+  attributes: Attributes,
+  parts: readonly Part[],
+): void {
+  const { request } = context;
+  const size = request.headers['x-amz-mp-object-size'];
+  if (size !== undefined && size !== String(sumBytes(parts))) {
+    const message =
+      `The provided 'x-amz-mp-object-size' header value ${size} does not match what was ` +
+      `computed: ${sumBytes(parts)}`;
+    throw new Refusal('InvalidRequest', { message });
+  }
+  const { checksum } = attributes;
+  const type = readChecksumType(request);
+  if (type !== null && !checksum) {
+    const message = 'The upload was begun without checksums, and has none of any type.';
+    throw new Refusal('InvalidRequest', { message });
+  }
+  if (type !== null && checksum && type !== checksum.type) {
+    const message = `The upload was begun with the checksum type ${checksum.type}.`;
+    throw new Refusal('BadDigest', { message });
+  }
+  const claimed = claimedFinal(request);
+  if (claimed) compareChecksum(checksum, claimed);
+}
+
+/**
+ * The checksum of the whole object in the headers; after a composite one is the number of parts.
+ */
+function claimedFinal(
+  request: S3Request,
+): { algorithm: ChecksumAlgorithm; value: string } | undefined {
+  const claims = checksumAlgorithms.flatMap((algorithm) => {
+    const value = request.headers[checksumHeader(algorithm)];
+    return value === undefined ? [] : [{ algorithm, value }];
+  });
+  if (claims.length > 1) throw severalChecksums();
+  const [claim] = claims;
+  if (claim) decodeChecksum(claim.algorithm, claim.value.replace(/-\d{1,5}$/, ''));
+  return claim;
+}
+
+/** What cannot be compared is refused: its sender takes it for verified. */
+function compareChecksum(
+  checksum: Attributes['checksum'],
+  { algorithm, value }: { algorithm: ChecksumAlgorithm; value: string },
+): void {
+  const name = algorithm.toLowerCase();
+  if (checksum?.algorithm !== algorithm) {
+    const message =
+      'Checksum Type mismatch occurred, expected checksum Type: ' +
+      `${checksum?.algorithm.toLowerCase() ?? 'null'}, actual checksum Type: ${name}`;
+    throw new Refusal('InvalidRequest', { message });
+  }
+  // minio-go leaves out the number of parts.
+  if (value === checksum.value || value === checksum.value.replace(/-\d+$/, '')) return;
+  const message = `The ${algorithm} you specified did not match the calculated checksum.`;
+  throw new Refusal('BadDigest', { message });
+}

@@ -1,0 +1,234 @@
+// CopyObject: within a store, a row that shares the source's extents, whatever the size; into
+// another store, or from another tenant, the bytes are copied.
+
+import { sealObject } from '../../../catalog/authentic.ts';
+import type { WriteConditions } from '../../../catalog/conditions.ts';
+import type { Lock } from '../../../catalog/object-lock.ts';
+import type { Attributes } from '../../../catalog/versions.ts';
+import { s3Time } from '../../../core/clock.ts';
+import { invalidArgument, Refusal } from '../../../core/errors.ts';
+import { decodeManifest } from '../../../core/manifest.ts';
+import type { ChecksumAlgorithm } from '../../../tiering/checksums.ts';
+import { quoted, type Reply, xmlReply } from '../../http/reply.ts';
+import { madeHeaders } from '../asked-version.ts';
+import { checkWrittenAcl } from '../buckets/acl.ts';
+import { decideConditions, noConditions } from '../conditional.ts';
+import {
+  type CopySource,
+  checkCopyBytes,
+  commitShared,
+  copyFrom,
+  digestRuns,
+  mayShare,
+  recordRead,
+  reserveCopy,
+  sourceHeaders,
+} from '../copy-source.ts';
+import { checksumElement, parseAlgorithm } from '../objects/checksum-headers.ts';
+import { writtenExpiration } from '../objects/lifecycle-headers.ts';
+import { moveData } from '../objects/move-data.ts';
+import {
+  copiedHeaders,
+  readAttributes,
+  readClass,
+  readRedirect,
+} from '../objects/object-attributes.ts';
+import { readLock } from '../objects/object-lock.ts';
+import { noTags, readTags, replacesTags } from '../objects/object-tags.ts';
+import type { Operation } from '../operation.ts';
+import { copiedFrom } from '../own-copy.ts';
+import type { Committed } from '../reserved.ts';
+import type { Reserved } from '../stages.ts';
+import { checkEarly, commitObject, describeObject } from './put-object.ts';
+
+export const copyObject: Operation<'copy'> = {
+  name: 'CopyObject',
+  action: 's3:PutObject',
+  resource: 'copy',
+  price: 'put',
+  bodyBytesMax: 0,
+  tags: (request) => (replacesTags(request) ? readTags(request) : noTags),
+  run,
+};
+
+async function run(context: Reserved<'copy'>): Promise<Reply> {
+  checkWrittenAcl(context);
+  const lock = await readLock(context);
+  const keepsTags = !replacesTags(context.request);
+  const { source, copied } = await copyFrom(context, { keepsTags }, (source) =>
+    copy(context, source, { lock, keepsTags }),
+  );
+  const { checksum } = copied.attributes;
+  const { timeMs, version } = copied.committed;
+  const reply = xmlReply('CopyObjectResult', {
+    LastModified: s3Time(timeMs),
+    ETag: quoted(copied.etag),
+    ChecksumType: checksum?.type,
+    ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),
+  });
+  Object.assign(reply.headers, madeHeaders(version?.versionId), sourceHeaders(source));
+  const { sizeBytes } = source.version;
+  const made = { sizeBytes, createdMs: timeMs, attributes: copied.attributes };
+  const expiring = writtenExpiration(context, made);
+  if (expiring) Object.assign(reply.headers, await expiring);
+  return reply;
+}
+
+/** null: the source is not there any more. */
+async function copy(
+  context: Reserved<'copy'>,
+  source: CopySource,
+  { lock, keepsTags }: { lock: Lock; keepsTags: boolean },
+): Promise<Copied | null> {
+  const storageClass = readClass(context.request);
+  const wanted = readWanted(context, source, keepsTags);
+  Object.assign(wanted.attributes, lock);
+  const { sizeBytes } = source.version;
+  context.asked.checkWritten({ storageClass, sizeBytes });
+  await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
+  await context.budget.reserveStorage(storageClass, sizeBytes);
+  const conditions = (await decideConditions(context)) ?? noConditions;
+  const drafted = { ...wanted, storageClass, conditions };
+  return (mayShare(context, source) ? share : move)(context, source, drafted);
+}
+
+/** What the copy is to be. */
+interface Wanted {
+  /** With the source's checksum. */
+  attributes: Attributes;
+  /** Of the copy's checksum. */
+  algorithm: ChecksumAlgorithm | null;
+  storageClass: string;
+  conditions: WriteConditions;
+}
+
+interface Copied {
+  attributes: Attributes;
+  etag: string;
+  committed: Committed;
+}
+
+/** The copy as a row of its own that shares the source's extents; null: they are gone. */
+async function share(
+  context: Reserved<'copy'>,
+  source: CopySource,
+  wanted: Wanted,
+): Promise<Copied | null> {
+  const { bucket, key, rooms } = context;
+  const { version } = source;
+  const { attributes, algorithm, storageClass, conditions } = wanted;
+  if (algorithm && attributes.checksum?.algorithm !== algorithm) {
+    const { checksum } = await digestRuns(context, decodeManifest(version.manifest), algorithm);
+    delete attributes.partChecksums;
+    if (checksum) attributes.checksum = { algorithm, value: checksum, type: 'FULL_OBJECT' };
+  }
+  const { sizeBytes, etag, sha256 } = version;
+  const committed = await commitShared(
+    context,
+    {
+      kind: 'copyObject',
+      bucketId: bucket.id,
+      key,
+      conditions,
+      source: { bucketId: version.bucketId, key: version.key, seq: version.seq },
+      object: sealObject(rooms.keyring, {
+        tenant: bucket.tenant,
+        sizeBytes,
+        etag,
+        sha256,
+        class: storageClass,
+        owner: bucket.owner,
+        attributes: JSON.stringify(attributes),
+        manifest: version.manifest,
+      }),
+    },
+    {
+      sizeBytes,
+      etag,
+      sha256: sha256 ? Buffer.from(sha256).toString('hex') : null,
+      class: storageClass,
+    },
+  );
+  return committed && { attributes, etag, committed };
+}
+
+/**
+ * The copy as a new object of its own bytes, written in one piece: so it has the ETag and the
+ * checksum of one, whatever the source was written in.
+ */
+async function move(
+  context: Reserved<'copy'>,
+  source: CopySource,
+  wanted: Wanted,
+): Promise<Copied> {
+  const { version, bucket } = source;
+  const { attributes, algorithm, storageClass, conditions } = wanted;
+  const { sizeBytes } = version;
+  checkCopyBytes(sizeBytes);
+  await checkEarly(context, conditions);
+  await recordRead(context, source);
+  const { sink, digests } = await moveData(context, {
+    tenant: bucket.tenant,
+    runs: decodeManifest(version.manifest),
+    sizeBytes,
+    checksum: algorithm,
+  });
+  delete attributes.partBytes;
+  delete attributes.partChecksums;
+  delete attributes.checksum;
+  if (algorithm && digests.checksum) {
+    const value = digests.checksum.toString('base64');
+    attributes.checksum = { algorithm, value, type: 'FULL_OBJECT' };
+  }
+  const description = describeObject(context, digests, { storageClass, attributes, conditions });
+  const written = await sink.seal(digests, description);
+  const committed = await commitObject(context, written, description, conditions);
+  return { attributes, etag: description.etag, committed };
+}
+
+/** The source's attributes or the request's own, and the checksum that the copy shall have. */
+function readWanted(
+  context: Reserved<'copy'>,
+  { version }: CopySource,
+  keepsTags: boolean,
+): Pick<Wanted, 'attributes' | 'algorithm'> {
+  const { request } = context;
+  const replaces = parseDirective(request.headers['x-amz-metadata-directive']);
+  const isSame = version.bucketId === context.bucket.id && version.key === context.key;
+  // A version that is named is brought back by a copy onto its own key.
+  const redirect = readRedirect(request);
+  const isChanged = replaces || !keepsTags || Object.keys(redirect).length > 0;
+  if (!isChanged && isSame && context.asked.source.versionId === undefined) {
+    const message =
+      'This copy request is illegal because it is trying to copy an object to itself without ' +
+      "changing the object's metadata, storage class, website redirect location or " +
+      'encryption attributes.';
+    throw new Refusal('InvalidRequest', { message });
+  }
+  // A copy is locked as it itself is asked to be.
+  const {
+    retention: _,
+    legalHold: _2,
+    copied: _3,
+    ...kept
+  } = JSON.parse(version.attributes) as Attributes;
+  const asked = request.headers['x-amz-checksum-algorithm'] ?? kept.checksum?.algorithm;
+  const headers = { ...copiedHeaders(kept), ...redirect };
+  const attributes: Attributes = { ...kept, headers, ...(replaces && readAttributes(request)) };
+  const copied = copiedFrom(context.asked);
+  if (copied) attributes.copied = copied;
+  if (!keepsTags) {
+    delete attributes.tags;
+    if (context.tags.length > 0) attributes.tags = context.tags;
+  }
+  return {
+    attributes,
+    algorithm: asked === undefined ? null : parseAlgorithm(asked, 'x-amz-checksum-algorithm'),
+  };
+}
+
+function parseDirective(text: string | undefined): boolean {
+  if (text === undefined || text === 'COPY') return false;
+  if (text === 'REPLACE') return true;
+  throw invalidArgument('x-amz-metadata-directive', text, 'Unknown metadata directive.');
+}

@@ -1,0 +1,94 @@
+// CreateBucket. Creating one's own bucket again succeeds, as in S3's us-east-1, unless it is asked
+// for in another store: a bucket's bytes stay in the store that it was made in.
+import type { CreateBucket } from '../../../catalog/bucket-changes.ts';
+import { findBucket } from '../../../catalog/buckets.ts';
+import { findDefaultStore } from '../../../catalog/stores.ts';
+import { invalidArgument, Refusal } from '../../../core/errors.ts';
+import { emptyReply, type Reply } from '../../http/reply.ts';
+import { childOf, parseXml, textOf } from '../../http/xml.ts';
+import { chooseStore, storeHeader } from '../../store-list.ts';
+import { receiveSmall } from '../body.ts';
+import { checkNewBucketAcl, checkOwnership } from '../buckets/acl.ts';
+import type { Operation } from '../operation.ts';
+import type { Reserved } from '../stages.ts';
+
+const bodyBytesMax = 64 * 1024;
+
+export const createBucket: Operation<'bucketName'> = {
+  name: 'CreateBucket',
+  action: 's3:CreateBucket',
+  resource: 'bucketName',
+  price: 'put',
+  bodyBytesMax,
+  run,
+};
+
+async function run(context: Reserved<'bucketName'>): Promise<Reply> {
+  checkConfiguration(await receiveSmall(context), context.rooms.region);
+  const { name: owner, tenant: ownTenant } = context.who.principal;
+  const { bucketTenant: tenant, bucketName: name } = context;
+  // A bucket's owner is of its tenant.
+  if (tenant !== ownTenant) throw new Refusal('AccessDenied');
+  // That the name is taken comes before any right to what has it.
+  if ((context.bucket?.owner ?? owner) !== owner) {
+    throw new Refusal('BucketAlreadyExists', { fields: { BucketName: name } });
+  }
+  const { read, stores } = context.rooms;
+  const asked = context.request.headers[storeHeader];
+  const store = chooseStore(stores, asked, await findDefaultStore(read, tenant));
+  const kept = await readKept(context);
+  const result = await context.tryCommit(
+    { kind: 'createBucket', tenant, name, owner, store, ...kept },
+    { change: { owner, store: stores.nameOf(store), ...kept } },
+  );
+  let made: number | undefined = store;
+  if (!result.ok) {
+    const isOwn = result.code === 'BucketAlreadyOwnedByYou';
+    const found = isOwn ? await findBucket(read, tenant, name) : undefined;
+    made = found?.store;
+    const lacksLock = kept.objectLock && !found?.objectLock;
+    if (made === undefined || lacksLock || (asked !== undefined && made !== store)) {
+      throw new Refusal(result.code, { fields: { BucketName: name } });
+    }
+  }
+  return emptyReply(200, { location: `/${name}`, [storeHeader]: stores.nameOf(made) });
+}
+
+const lockHeader = 'x-amz-bucket-object-lock-enabled';
+const ownershipHeader = 'x-amz-object-ownership';
+
+/**
+ * What the headers say of the bucket besides its place. Who asks for more than a bucket needs the
+ * rights to that too, as on S3.
+ */
+async function readKept(
+  context: Reserved<'bucketName'>,
+): Promise<Pick<CreateBucket, 'objectLock' | 'ownership'>> {
+  const { request } = context;
+  const lock = request.headers[lockHeader]?.toLowerCase() ?? 'false';
+  const ownership = request.headers[ownershipHeader];
+  if (ownership !== undefined) checkOwnership(ownership, ownershipHeader);
+  checkNewBucketAcl(request, ownership ?? null);
+  if (ownership !== undefined) await context.asked.authorize('s3:PutBucketOwnershipControls');
+  if (lock === 'true') {
+    await context.asked.authorize('s3:PutBucketVersioning');
+    await context.asked.authorize('s3:PutBucketObjectLockConfiguration');
+  } else if (lock !== 'false') throw invalidArgument(lockHeader, lock);
+  return {
+    ...(lock === 'true' && { objectLock: true }),
+    ...(ownership !== undefined && { ownership }),
+  };
+}
+
+function checkConfiguration(body: Buffer, region: string): void {
+  if (body.length === 0) return;
+  const configuration = parseXml(body, 'CreateBucketConfiguration');
+  for (const element of ['Location', 'Bucket', 'Tags']) {
+    if (childOf(configuration, element)) {
+      throw new Refusal('NotImplemented', { fields: { Element: element } });
+    }
+  }
+  const location = textOf(configuration, 'LocationConstraint');
+  if (location === undefined || location === '' || location === region) return;
+  throw new Refusal('InvalidLocationConstraint', { fields: { LocationConstraint: location } });
+}

@@ -1,0 +1,150 @@
+// ListBuckets: of the requester's tenant the buckets that it owns; those, and those that are
+// mounted in it, which a rule lets it list; a tenant's admins see all of the tenant's. With a
+// token, only those that its scope touches.
+
+import { type ListedBucket, listBuckets as readBuckets } from '../../../catalog/buckets.ts';
+import { s3Time } from '../../../core/clock.ts';
+import { invalidArgument } from '../../../core/errors.ts';
+import { Pace } from '../../../core/pace.ts';
+import { principalId } from '../../../core/principal.ts';
+import { compareText } from '../../../core/text-order.ts';
+import type { Mount } from '../../../state/mount-book.ts';
+import { largeXmlReply, type Reply } from '../../http/reply.ts';
+import { type NamedBucket, namesOfBucket } from '../bucket-lookup.ts';
+import { decodeToken, encodeToken, ownerElement, parseCount } from '../buckets/listing-xml.ts';
+import { touches } from '../delegated-rights.ts';
+import type { Operation } from '../operation.ts';
+import { parameter } from '../request.ts';
+import type { Reserved } from '../stages.ts';
+
+const bucketsMax = 10_000;
+/** Buckets read at once. */
+const bucketsPerRead = 200;
+
+export const listBuckets: Operation<'service'> = {
+  name: 'ListBuckets',
+  action: 's3:ListAllMyBuckets',
+  resource: 'service',
+  price: 'put',
+  bodyBytesMax: 0,
+  run,
+};
+
+async function run(context: Reserved<'service'>): Promise<Reply> {
+  const { request, rooms } = context;
+  const { id } = context.who.principal;
+  const max = parseCount(request, 'max-buckets', bucketsMax);
+  if (max < 1 || max > bucketsMax) {
+    throw invalidArgument('max-buckets', String(max), 'max-buckets must be between 1 and 10000');
+  }
+  const token = parameter(request, 'continuation-token');
+  const prefix = parameter(request, 'prefix') ?? '';
+  const after = token === undefined ? '' : decodeToken(token).text;
+  // All buckets are in the gateway's region: who asks for another's gets none.
+  const isHere = (parameter(request, 'bucket-region') ?? rooms.region) === rooms.region;
+  const found = isHere ? await collect(context, { prefix, after, max: max + 1 }) : [];
+  const buckets = found.slice(0, max);
+  const last = buckets.at(-1);
+  return largeXmlReply('ListAllMyBucketsResult', {
+    Owner: ownerElement(id),
+    Buckets: {
+      Bucket: buckets.map((bucket) => ({
+        Name: bucket.name,
+        CreationDate: s3Time(bucket.createdMs),
+        BucketRegion: rooms.region,
+        Owner: bucket.owner === id ? undefined : ownerElement(bucket.owner),
+      })),
+    },
+    Prefix: prefix === '' ? undefined : prefix,
+    ContinuationToken:
+      found.length > max && last ? encodeToken({ kind: 'key', text: last.name }) : undefined,
+  });
+}
+
+interface Entry {
+  name: string;
+  createdMs: number;
+  /** `tenant/name` */
+  owner: string;
+}
+
+/** What can be shown: a bucket of the tenant, or another's that is mounted. */
+type Candidate = { name: string } & ({ bucket: ListedBucket } | { mount: Mount });
+
+/** A tenant has no more than 10,000 buckets, so the search for a few has an end. */
+async function collect(
+  context: Reserved<'service'>,
+  { prefix, after, max }: { prefix: string; after: string; max: number },
+): Promise<Entry[]> {
+  const found: Entry[] = [];
+  const pace = new Pace();
+  let from = after;
+  for (;;) {
+    const candidates = await readCandidates(context, { prefix, after: from });
+    for (const candidate of candidates) {
+      const entry = await readEntry(context, candidate);
+      await pace.rest();
+      if (!entry) continue;
+      found.push(entry);
+      if (found.length === max) return found;
+    }
+    const last = candidates.at(-1);
+    if (!last || candidates.length < bucketsPerRead) return found;
+    from = last.name;
+  }
+}
+
+/** The next names, in their order. A bucket hides the mount of its name. */
+async function readCandidates(
+  { rooms, who }: Reserved<'service'>,
+  { prefix, after }: { prefix: string; after: string },
+): Promise<Candidate[]> {
+  const { tenant } = who.principal;
+  const page = { after, limit: bucketsPerRead };
+  const buckets = await readBuckets(rooms.read, { tenant, prefix, after, max: bucketsPerRead });
+  const mounts = await rooms.mounts.list(tenant, page, prefix);
+  const candidates: Candidate[] = buckets.map((bucket) => ({ name: bucket.name, bucket }));
+  const names = new Set(candidates.map(({ name }) => name));
+  for (const mount of mounts) {
+    if (!names.has(mount.name)) candidates.push({ name: mount.name, mount });
+  }
+  candidates.sort((a, b) => compareText(a.name, b.name));
+  return candidates.slice(0, bucketsPerRead);
+}
+
+/** Undefined: it is not shown to who asks. */
+async function readEntry(
+  context: Reserved<'service'>,
+  candidate: Candidate,
+): Promise<Entry | undefined> {
+  const { principal, delegation } = context.who;
+  const found = await find(context, candidate);
+  const { name } = candidate;
+  const { tenant, bucket } = found;
+  if (!bucket) return undefined;
+  const entry = { name, createdMs: bucket.createdMs, owner: principalId(tenant, bucket.owner) };
+  if (delegation?.scope) {
+    const { scope } = delegation;
+    const names = namesOfBucket(principal.tenant, name, found);
+    if (!names.some((one) => touches(scope, one))) return undefined;
+  }
+  const isAdmin = principal.role !== 'member' && tenant === principal.tenant;
+  if (isAdmin || entry.owner === principal.id) return entry;
+  const place = { askedName: name, found, key: null, listPrefix: null };
+  return (await context.asked.mayReach({ action: 's3:ListBucket', ...place })) ? entry : undefined;
+}
+
+/** What a candidate is. A policy is read only where there is one. */
+async function find(
+  { rooms: { buckets } }: Reserved<'service'>,
+  candidate: Candidate,
+): Promise<NamedBucket> {
+  if ('mount' in candidate) {
+    const { bucketTenant: tenant, bucket: name } = candidate.mount;
+    return { tenant, name, bucket: await buckets.find(tenant, name) };
+  }
+  const { hasPolicy, ...row } = candidate.bucket;
+  const { tenant, name } = row;
+  const bucket = hasPolicy ? await buckets.find(tenant, name) : { ...row, policy: null };
+  return { tenant, name, bucket };
+}

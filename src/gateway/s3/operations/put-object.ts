@@ -1,0 +1,147 @@
+// PutObject: the body streams into extents while it is hashed, then one commit makes it an object.
+
+import { sealObject } from '../../../catalog/authentic.ts';
+import { checkWriteConditions, type WriteConditions } from '../../../catalog/conditions.ts';
+import type { Attributes } from '../../../catalog/versions.ts';
+import { findCurrent } from '../../../catalog/versions.ts';
+import { Refusal } from '../../../core/errors.ts';
+import { singlePutBytesMax } from '../../../core/limits.ts';
+import { encodeManifest } from '../../../core/manifest.ts';
+import type { Digests, ObjectDescription, WrittenObject } from '../../../tiering/object-writer.ts';
+import { emptyReply, quoted, type Reply } from '../../http/reply.ts';
+import { madeHeaders } from '../asked-version.ts';
+import { receiveObject } from '../body.ts';
+import { checkWrittenAcl } from '../buckets/acl.ts';
+import { createsOnly, decideConditions, noConditions } from '../conditional.ts';
+import { writtenExpiration } from '../objects/lifecycle-headers.ts';
+import { checksumHeaders, readAttributes, readClass } from '../objects/object-attributes.ts';
+import { readLockOfBody } from '../objects/object-lock.ts';
+import { readTags } from '../objects/object-tags.ts';
+import { storedIds } from '../objects/object-upload.ts';
+import type { Operation } from '../operation.ts';
+import type { Committed } from '../reserved.ts';
+import type { Reserved } from '../stages.ts';
+
+export const putObject: Operation<'object'> = {
+  name: 'PutObject',
+  action: 's3:PutObject',
+  resource: 'object',
+  price: 'put',
+  stores: 'object',
+  bodyBytesMax: singlePutBytesMax,
+  tags: readTags,
+  run,
+};
+
+async function run(context: Reserved<'object'>): Promise<Reply> {
+  return emptyReply(200, await storeObject(context));
+}
+
+/**
+ * Makes the body, or the file of a form, the request's object; gives what tells of it in headers.
+ * `status`: what is answered then.
+ */
+export async function storeObject(
+  context: Reserved<'object'>,
+  status = 200,
+): Promise<Record<string, string>> {
+  const { form } = context.request;
+  const attributes: Attributes = readAttributes(context.request);
+  if (context.tags.length > 0) attributes.tags = context.tags;
+  checkWrittenAcl(context);
+  const locking = readLockOfBody(context);
+  if (locking) Object.assign(attributes, await locking);
+  const storageClass = readClass(context.request);
+  const sizeBytes = context.bodyBytes;
+  // Of a form that is the most that its file can have.
+  context.asked.checkWritten({ storageClass, sizeBytes: form ? 0 : sizeBytes });
+  const reserving = context.budget.reserveStorage(storageClass, sizeBytes);
+  if (reserving) await reserving;
+  const deciding = decideConditions(context);
+  const conditions = deciding ? await deciding : noConditions;
+  if (deciding) await checkEarly(context, conditions);
+  const given = form ? { decoder: form, isAtMost: true as const } : undefined;
+  const { sink, digests, checksum } = await receiveObject(context, null, given);
+  if (form) context.asked.checkWritten({ storageClass, sizeBytes: form.sizeBytes });
+  if (checksum) attributes.checksum = { ...checksum, type: 'FULL_OBJECT' };
+  const description = describeObject(context, digests, { storageClass, attributes, conditions });
+  const written = await sink.seal(digests, description);
+  const committed = await commitObject(context, written, description, conditions, status);
+  const { timeMs: createdMs, version } = committed;
+  const headers: Record<string, string> = {
+    etag: quoted(description.etag),
+    ...checksumHeaders(attributes),
+    ...madeHeaders(version?.versionId),
+  };
+  const { sizeBytes: writtenBytes } = written;
+  const expiring = writtenExpiration(context, { sizeBytes: writtenBytes, createdMs, attributes });
+  if (expiring) Object.assign(headers, await expiring);
+  return headers;
+}
+
+/**
+ * Conditions are decided for good in the commit; asked here so that a lost body is not sent at all.
+ */
+export async function checkEarly(
+  context: Reserved<'object'>,
+  conditions: WriteConditions,
+): Promise<void> {
+  if (!conditions.ifMatch && !conditions.ifNoneMatch) return;
+  const current = await findCurrent(context.rooms, context.bucket, context.key);
+  const refusal = checkWriteConditions(conditions, current?.etag ?? null);
+  if (!refusal || refusal.ok) return;
+  const { code, fields = {} } = refusal;
+  throw code === 'AccessDenied' ? createsOnly() : new Refusal(code, { fields });
+}
+
+/** What bytes that have come make an object of, when their MD5 is its ETag. */
+export function describeObject(
+  { bucket }: Reserved<'object'>,
+  { md5 }: Digests,
+  given: { storageClass: string; attributes: Attributes; conditions: WriteConditions },
+): ObjectDescription {
+  const { storageClass, attributes } = given;
+  const { ifMatch, ifNoneMatch } = given.conditions;
+  const needsJournal = bucket.versioning !== 'Unversioned' || ifMatch || ifNoneMatch;
+  return {
+    etag: md5.toString('hex'),
+    class: storageClass,
+    owner: bucket.owner,
+    attributes: JSON.stringify(attributes),
+    ...(needsJournal ? { needsJournal: true } : {}),
+  };
+}
+
+/** Makes what was written the current version of the request's key. Throws `Refusal`. */
+export function commitObject(
+  context: Reserved<'object'>,
+  written: WrittenObject,
+  description: ObjectDescription,
+  conditions: WriteConditions,
+  status = 200,
+): Promise<Committed> {
+  const { bucket, key } = context;
+  const { sizeBytes, sha256 } = written;
+  const { etag, owner, attributes } = description;
+  return context.commit(
+    {
+      kind: 'putObject',
+      bucketId: bucket.id,
+      key,
+      conditions,
+      object: sealObject(context.rooms.keyring, {
+        tenant: bucket.tenant,
+        sizeBytes,
+        etag,
+        sha256,
+        class: description.class,
+        owner,
+        attributes,
+        manifest: encodeManifest(written.runs),
+      }),
+      extentIds: storedIds(written.runs),
+      inline: written.inline,
+    },
+    { status, sizeBytes, etag, sha256: sha256.toString('hex'), class: description.class },
+  );
+}

@@ -1,0 +1,298 @@
+// A request that may be done, and for which what it may use is set aside: what operations see of
+// it, and the one way to make a change. An operation returns its reply as a value; the pipeline
+// sends it.
+import type { ServerResponse } from 'node:http';
+import type { RecordDraft } from '../../audit/record.ts';
+import type { Identity } from '../../authz/identity.ts';
+import type { Bucket } from '../../catalog/buckets.ts';
+import type { Tags } from '../../catalog/versions.ts';
+import { monotonicMs } from '../../core/clock.ts';
+import { type ErrorCode, IntegrityError, Refusal } from '../../core/errors.ts';
+import type { StageClock } from '../../instruments/stage-clock.ts';
+import { nameUses } from '../../ledger/backend-upkeep.ts';
+import type { Change } from '../../ledger/commands/index.ts';
+import type { Commit, CommitResult } from '../../ledger/commit.ts';
+import type { Decision } from '../../ledger/known-rights.ts';
+import { bucketScope, tenantScope } from '../../ledger/scopes.ts';
+import type { BackendBill } from '../../quota/backend-cost.ts';
+import type { Charge } from '../../quota/charge.ts';
+import type { BodyRoom } from '../../quota/disk-room.ts';
+import type { ObjectSink } from '../../tiering/object-writer.ts';
+import { StoreTallies, type StoreTally, type TakenUse } from '../../tiering/stores/store-tally.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { TimedStream } from '../http/shaped-body.ts';
+import type { RequestServices } from '../services.ts';
+import type { AskedRequest } from './asked.ts';
+import type { Budget } from './budget.ts';
+import { tellLimits } from './limit-headers.ts';
+import type { LimitAudience } from './limit-refusals.ts';
+import { provenBy } from './proven-record.ts';
+import { countPart, type Entered } from './rate-gate.ts';
+import { isRead, type S3Request } from './request.ts';
+import { draftOf, noChange, type RecordDetail } from './request-record.ts';
+import type { Recorded } from './stages.ts';
+
+/** What was committed. */
+export type Committed = Extract<CommitResult, { ok: true }>;
+
+/** As it was admitted. Of what may change since then, `asked` knows the newest. */
+export class ReservedRequest implements Recorded {
+  readonly rooms: RequestServices;
+  readonly request: S3Request;
+  /** Counts the bytes of both bodies, too. */
+  readonly exchange: Exchange;
+  /** Where the time goes. */
+  readonly clock: StageClock;
+  /** What it asks for, and the one way to a decision. */
+  readonly asked: AskedRequest;
+  readonly who: Identity;
+  readonly tenant: string;
+  readonly requester: string;
+  readonly askedName: string | null;
+  readonly bucketName: string | null;
+  readonly bucketTenant: string;
+  readonly bucket: Bucket | null;
+  readonly key: string | null;
+  readonly versionId: string | undefined;
+  readonly tags: Tags;
+  /** The bytes of its body, without frames, as its headers say. */
+  readonly bodyBytes: number;
+  readonly response: ServerResponse;
+  /** What it may use. */
+  readonly budget: Budget;
+  /** What the bytes of both bodies have to go through; null: nothing slows them. */
+  readonly shaped: TimedStream | null;
+  readonly #audience: LimitAudience;
+  /** null: nobody concerned has a rate. */
+  readonly #entered: Entered | null;
+  /** The disk's room for what is coming in; null: it takes none. */
+  room: BodyRoom | null = null;
+  /** Where bytes of its own go that are not committed yet; null: it has none. */
+  sink: ObjectSink | null = null;
+  /** What the record of this operation shall say besides the obvious. */
+  detail: RecordDetail = {};
+  /**
+   * Resolves when what was committed is safe in its store, and may be answered for; null: it is.
+   * Rejects with `Refusal` ServiceUnavailable: it was committed, and the client does not know.
+   */
+  confirmation: Promise<unknown> | null = null;
+  /** What stores over a network were asked, and no record says yet. Null: nothing. */
+  #tallies: StoreTallies | null = null;
+  /** Is its record one with others, which is still to come? */
+  #isFolded = false;
+
+  constructor(
+    asked: AskedRequest,
+    budget: Budget,
+    audience: LimitAudience,
+    entered: Entered | null,
+  ) {
+    this.rooms = asked.rooms;
+    this.request = asked.request;
+    this.exchange = asked.exchange;
+    this.clock = asked.clock;
+    this.asked = asked;
+    this.who = asked.who;
+    this.tenant = asked.tenant;
+    this.requester = asked.requester;
+    this.askedName = asked.askedName;
+    this.bucketName = asked.bucketName;
+    this.bucketTenant = asked.bucketTenant;
+    this.bucket = asked.bucket;
+    this.key = asked.key;
+    this.versionId = asked.versionId;
+    this.tags = asked.tags;
+    this.bodyBytes = asked.bodyBytes;
+    this.budget = budget;
+    this.#audience = audience;
+    this.#entered = entered;
+    this.response = asked.exchange.response;
+    this.shaped = entered?.stream ?? null;
+    asked.exchange.budget = budget;
+  }
+
+  get isRecorded(): boolean {
+    return this.exchange.index !== null || this.#isFolded;
+  }
+
+  get isStrictRead(): boolean {
+    return isRead(this.request) && this.asked.recordReads === 'strict';
+  }
+
+  /** Makes a change durable together with its charge and record. Throws `Refusal` when refused. */
+  async commit(change: Change, detail: RecordDetail = {}): Promise<Committed> {
+    const result = await this.tryCommit(change, detail);
+    if (!result.ok) throw this.failureOf(result);
+    return result;
+  }
+
+  /** What a refused commit is thrown as: a damaged row counts as one. */
+  failureOf({ code, fields = {}, shortage }: Extract<CommitResult, { ok: false }>): Error {
+    if (shortage) return this.budget.refusalOf(shortage);
+    if (code !== 'BursarIntegrityError') return new Refusal(code, { fields });
+    return new IntegrityError('the stored row is not authentic');
+  }
+
+  /**
+   * The same, with a refusal as a value, for operations that read again and retry. Throws `Refusal`
+   * where rights were taken away meanwhile that it needs. `decision`: of what one request decides
+   * one by one.
+   */
+  async tryCommit(
+    change: Change,
+    detail: RecordDetail = {},
+    decision: Decision = { epoch: this.asked.epoch, again: () => this.asked.decideAnew() },
+  ): Promise<CommitResult> {
+    const { asked, rooms } = this;
+    const { bucket } = asked;
+    const store = change.kind === 'createBucket' ? change.store : bucket?.store;
+    const versioning = bucket?.versioning ?? 'Unversioned';
+    if (store !== undefined) rooms.journals.admit(store, change, versioning);
+    const told = { ...this.detail, ...detail };
+    const charge = this.#charge(told.class);
+    const record = draftOf(asked, { status: 200, error: null }, charge, told);
+    const folds = change.kind === 'deleteObject' && asked.mustFold();
+    const result = await this.#commit({ change, charge, record, folds }, decision);
+    if (!result.ok) return result;
+    this.sink = null;
+    if (store !== undefined) this.#confirm(store, change, result);
+    return result;
+  }
+
+  async #commit(
+    { change, charge, record, folds }: Pick<Commit, 'change' | 'charge' | 'record' | 'folds'>,
+    decision: Decision | null,
+  ): Promise<CommitResult> {
+    const { asked, clock } = this;
+    const uses = this.#tallies?.take();
+    const commit: Commit = { change, charge, record, folds, backend: null, epoch: undefined };
+    if (uses) commit.backend = this.#billOf(uses);
+    // A copy depends on its source too.
+    const source = asked.source?.found;
+    if (source) {
+      commit.concerns = [tenantScope(source.tenant), bucketScope(source.tenant, source.name)];
+    }
+    const before = clock.enter('commit');
+    let result: CommitResult | null = null;
+    try {
+      result = await asked.commit(commit, decision);
+      return result;
+    } finally {
+      clock.enter(before);
+      const index = result?.index ?? null;
+      if (index !== null) this.exchange.index = index;
+      else if (result?.isFolded) this.#isFolded = true;
+      else {
+        this.budget.uncharge();
+        if (uses) this.#tallies?.add(uses);
+      }
+    }
+  }
+
+  #confirm(store: number, change: Change, result: Extract<CommitResult, { ok: true }>): void {
+    const confirmed = this.rooms.journals.confirm(store, change, result);
+    if (!confirmed) return;
+    const before = this.confirmation;
+    this.confirmation = before ? Promise.all([before, confirmed]) : confirmed;
+    // It is awaited at the end, and may fail before that.
+    this.confirmation.catch(() => {});
+  }
+
+  record(status: number, error: string | null): Promise<unknown> | null {
+    const { asked, detail } = this;
+    const charge = this.#pays(status, error) ? this.#charge(detail.class) : null;
+    const draft = draftOf(asked, { status, error }, charge, detail);
+    const { signed } = asked.who;
+    const { record, evidence } = signed ? provenBy(signed, draft) : { record: draft };
+    const uses = this.#tallies?.take();
+    const backend = uses ? this.#billOf(uses) : null;
+    const commit: Commit = { change: noChange, charge, backend, record };
+    if (evidence) commit.evidence = evidence;
+    const isPublicRead =
+      error === null &&
+      asked.who.isAnonymous &&
+      asked.action === 's3:GetObject' &&
+      asked.recordReads === 'aggregate';
+    if (isPublicRead || (charge === null && asked.mustFold())) commit.folds = true;
+    return this.rooms.ledger.record(commit);
+  }
+
+  async recordNow(
+    status: number,
+    error: string | null,
+    detail = this.detail,
+  ): Promise<ErrorCode | null> {
+    const charge = this.#pays(status, error) ? this.#charge(detail.class) : null;
+    const record = draftOf(this.asked, { status, error }, charge, detail);
+    const folds = charge === null && this.asked.mustFold();
+    const result = await this.#commit({ change: noChange, charge, record, folds }, null);
+    return result.ok ? null : result.code;
+  }
+
+  /**
+   * Records what another tenant is to see of this. What the client signed is about more than that,
+   * and is not theirs to see: it does not prove this record. Throws `Refusal` when it cannot.
+   */
+  async recordBesides(told: Partial<RecordDraft>): Promise<void> {
+    const draft = draftOf(this.asked, { status: 200, error: null });
+    const evidence = this.who.signed ? 'shared-secret' : draft.evidence;
+    const record = { ...draft, evidence, bytesIn: 0, bytesOut: 0, ...told };
+    const result = await this.rooms.ledger.commit({ change: noChange, charge: null, record });
+    if (!result.ok) throw new Refusal(result.code);
+  }
+
+  /**
+   * Has a part of what it asks for wait its turn, as a request of its own would, until `byMs` at
+   * most; null: it may go on. Throws `Refusal` SlowDown.
+   */
+  countPart(byMs: number): Promise<void> | null {
+    const { accounts = [] } = this.#entered ?? {};
+    const { response } = this;
+    const audience = () => this.#audience;
+    const waitMsMax = Math.max(byMs - monotonicMs(), 0);
+    return countPart(this.rooms.rates, accounts, { response, audience, waitMsMax });
+  }
+
+  /** Adds to the headers of an answer what limits leave. */
+  tellLimits(headers: Record<string, string>): void {
+    const { holds } = this.budget;
+    if (holds.length === 0 && !this.#entered) return;
+    tellLimits(headers, {
+      holds,
+      rates: this.rooms.rates,
+      ratedAccounts: this.#entered?.accounts ?? [],
+      audience: this.#audience,
+    });
+  }
+
+  /** Counts what a store over a network is asked for this operation. */
+  tallyOf(store: number): StoreTally {
+    this.#tallies ??= new StoreTallies(this.exchange.trace);
+    return this.#tallies.tallyOf(store);
+  }
+
+  /** Nothing is recorded any more: what the stores were asked after that is the gateway's own. */
+  closeTallies(): void {
+    if (this.#tallies) this.rooms.upkeep.add(this.#tallies.take());
+  }
+
+  #billOf(uses: TakenUse[]): BackendBill | null {
+    if (uses.length === 0) return null;
+    return { tenant: this.bucketTenant, uses: nameUses(uses, this.rooms) };
+  }
+
+  #charge(storageClass?: string | null): Charge {
+    const { bytesIn: ingressBytes, bytesOut: egressBytes } = this.exchange;
+    return this.budget.charge({ ingressBytes, egressBytes }, storageClass ?? undefined);
+  }
+
+  /** Whom nothing was done for pays nothing, unless bytes were sent. */
+  #pays(status: number, error: string | null): boolean {
+    return this.exchange.bytesOut > 0 || (status < 500 && error !== 'QuotaExceeded');
+  }
+
+  /** Ends the connection of a client that is too slow while others wait for what it holds. */
+  cut(): void {
+    this.response.destroy();
+  }
+}
