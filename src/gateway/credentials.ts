@@ -13,11 +13,12 @@ export interface Credentials {
   caches: Readonly<Record<string, CacheCounts>>;
 }
 
-export function takeCredentials(rooms: RequestServices): Credentials {
-  const { read, keyring, directory, sessions, outside, revocations, tokenUse, publicUrl } = rooms;
+export function takeCredentials(services: RequestServices): Credentials {
+  const { read, keyring, directory, sessions, outside, revocations, tokenUse, publicUrl } =
+    services;
   const tokenKeys = new TokenKeys(keyring);
   const bearer = new BearerTokens({
-    ...{ read, directory, keys: tokenKeys, recent: rooms.chains, outside, publicUrl },
+    ...{ read, directory, keys: tokenKeys, recent: services.chains, outside, publicUrl },
     onSeen: (links) => tokenUse.see(links),
   });
   const authenticator = new Authenticator({
@@ -27,7 +28,7 @@ export function takeCredentials(rooms: RequestServices): Credentials {
         : sessions.find(id, sessionToken, Date.now()),
     bearer,
     isRevoked: (ids) => revocations.has(ids),
-    distrusts: (principal) => rooms.distrust.ofPrincipal(principal),
+    distrusts: (principal) => services.distrust.ofPrincipal(principal),
     onUse: (ids) => tokenUse.note(ids),
   });
   const caches = {

@@ -8,7 +8,7 @@ import type { IntegrityCounter } from './integrity-counter.ts';
 import type { RequestServices } from './services.ts';
 
 export interface GatewayParts {
-  rooms: Pick<RequestServices, 'buckets' | 'cors' | 'objectMemory' | 'stores'>;
+  services: Pick<RequestServices, 'buckets' | 'cors' | 'objectMemory' | 'stores'>;
   /** Of credentials. */
   caches: Readonly<Record<string, CacheCounts>>;
   integrity: IntegrityCounter;
@@ -19,9 +19,9 @@ export interface GatewayParts {
 
 export function watchGateway(
   registry: MetricRegistry,
-  { rooms, caches, integrity, health, connections }: GatewayParts,
+  { services, caches, integrity, health, connections }: GatewayParts,
 ): void {
-  const { buckets, cors, objectMemory, stores } = rooms;
+  const { buckets, cors, objectMemory, stores } = services;
   watchCaches(registry, { ...caches, buckets, cors, objects: objectMemory });
   watchIntegrity(registry, () => integrity.counts(stores.all()));
   registry.gauge({

@@ -113,14 +113,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     return { ...judge({ ...facts, isUndamaged }), detail: { ...detail, integrityFailures } };
   };
   watchGateway(metrics.registry, {
-    rooms: services,
+    services,
     caches,
     integrity,
     health,
     connections: doors,
   });
   const pipeline: Pipeline = {
-    rooms: services,
+    services,
     metrics,
     onBug: (error, requestId) => logger.error({ err: error, requestId }, 'a request failed'),
     onIntegrityFailure: (error, requestId) => {
@@ -268,7 +268,7 @@ function answersOf(
   };
   const { ledger, rates, folding, sessions, directory } = services;
   const sts = { authenticator, sessions, ledger, rates, folding, onBug };
-  const preflights = new Preflights({ rooms: services, authenticator, onBug });
+  const preflights = new Preflights({ services, authenticator, onBug });
   return {
     preflight: (exchange) => void preflights.serve(exchange),
     s3: behind(s3Entrance(services, authenticator)),

@@ -12,12 +12,12 @@ type Given = ConstructorParameters<typeof Preflights>[0];
 /** Of a gateway without buckets. */
 function makePreflights(): Preflights {
   return new Preflights({
-    rooms: {
+    services: {
       domains: [],
       buckets: { find: async () => undefined },
       mounts: { find: () => undefined },
       cors: { find: () => null },
-    } as unknown as Given['rooms'],
+    } as unknown as Given['services'],
     authenticator: { findClaimedTenant: async () => null } as unknown as Given['authenticator'],
     onBug: (error) => {
       throw error;

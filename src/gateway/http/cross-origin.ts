@@ -37,7 +37,7 @@ type Known = Pick<RequestServices, 'buckets' | 'mounts' | 'cors' | 'domains'>;
  * asks; null: nobody is known.
  */
 export async function tellOrigin(
-  rooms: Known,
+  services: Known,
   authenticator: Authenticator,
   { request, response, tenant }: AskedAcross,
 ): Promise<void> {
@@ -47,7 +47,7 @@ export async function tellOrigin(
   try {
     const ask = { origin, method, headers: requestedHeaders(request) };
     const named = tenant ?? (await claimedTenant(authenticator, request));
-    const rules = await findRules(rooms, request, named);
+    const rules = await findRules(services, request, named);
     if (!rules) return;
     response.setHeader('vary', corsVary);
     const rule = rules.find(ask);
@@ -70,17 +70,17 @@ function setHeaders(response: ServerResponse, headers: Record<string, string>): 
 
 /** Answers the preflights of browsers. */
 export class Preflights {
-  readonly #rooms: Known;
+  readonly #services: Known;
   readonly #authenticator: Authenticator;
   readonly #onBug: (error: unknown, requestId: string) => void;
   readonly #rates = new Map<string, TokenBucket>();
 
   constructor(given: {
-    rooms: Known;
+    services: Known;
     authenticator: Authenticator;
     onBug: (error: unknown, requestId: string) => void;
   }) {
-    this.#rooms = given.rooms;
+    this.#services = given.services;
     this.#authenticator = given.authenticator;
     this.#onBug = given.onBug;
   }
@@ -91,7 +91,7 @@ export class Preflights {
     exchange.operation = 'Preflight';
     try {
       this.#admit(exchange.source);
-      const request = parseRequest(raw, exchange, this.#rooms.domains);
+      const request = parseRequest(raw, exchange, this.#services.domains);
       clock.enter('decide');
       const headers = await this.#decide(request);
       clock.enter('firstByte');
@@ -110,7 +110,7 @@ export class Preflights {
   async #decide(request: S3Request): Promise<Record<string, string>> {
     const ask = readAsk(request);
     const tenant = await claimedTenant(this.#authenticator, request);
-    const rules = await findRules(this.#rooms, request, tenant);
+    const rules = await findRules(this.#services, request, tenant);
     if (!rules) throw forbidden(request, ask, 'CORS is not enabled for this bucket.');
     const rule = rules.find(ask);
     if (rule) return { ...corsHeaders(rule, ask), vary: corsVary };
@@ -184,12 +184,12 @@ function claimedTenant(
 
 /** The rules of the bucket that the request means; null: it has none, or is not there. */
 async function findRules(
-  rooms: Known,
+  services: Known,
   request: S3Request,
   tenant: string | null,
 ): Promise<CorsRules | null> {
-  const named = tenant === null ? publicBucketName(request, rooms.domains) : request.bucketName;
+  const named = tenant === null ? publicBucketName(request, services.domains) : request.bucketName;
   if (named === null) return null;
-  const { bucket } = await lookUpBucket(rooms, tenant ?? defaultTenant, named);
-  return bucket ? rooms.cors.find(bucket.id) : null;
+  const { bucket } = await lookUpBucket(services, tenant ?? defaultTenant, named);
+  return bucket ? services.cors.find(bucket.id) : null;
 }

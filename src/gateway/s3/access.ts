@@ -53,18 +53,18 @@ export interface Target {
 const noTags: ReadonlyMap<string, string> = new Map();
 
 export class Access {
-  readonly #rooms: Pick<RequestServices, 'buckets' | 'grants'>;
+  readonly #services: Pick<RequestServices, 'buckets' | 'grants'>;
   #who: Identity;
   #facts: RequestFacts;
   /** All that was demanded and allowed: what is done for the request rests on it. */
   readonly #allowed: { target: Target; facts: RequestFacts }[] = [];
 
   constructor(
-    rooms: Pick<RequestServices, 'buckets' | 'grants'>,
+    services: Pick<RequestServices, 'buckets' | 'grants'>,
     request: S3Request,
     who: Identity,
   ) {
-    this.#rooms = rooms;
+    this.#services = services;
     this.#who = who;
     this.#facts = factsOf(request, who);
   }
@@ -85,7 +85,7 @@ export class Access {
       if (deciding) await deciding;
     } catch (error) {
       const { found } = target;
-      if (found) await this.#rooms.buckets.levelRefusal(found.tenant, found.name);
+      if (found) await this.#services.buckets.levelRefusal(found.tenant, found.name);
       throw error;
     }
     if (!target.isOneOfMany) this.#allowed.push({ target, facts });
@@ -130,7 +130,7 @@ export class Access {
    */
   couldDo(target: Target): boolean {
     const request = this.#requestFor(target, this.#facts, undefined);
-    return couldBeAllowed(this.#rooms.grants.index, request, policyOf(target.found?.bucket));
+    return couldBeAllowed(this.#services.grants.index, request, policyOf(target.found?.bucket));
   }
 
   /**
@@ -150,7 +150,7 @@ export class Access {
     if (delegation) checkScope(delegation, principal.tenant, target);
     const { loadTags } = target;
     const request = this.#requestFor(target, facts, loadTags ? undefined : noTags);
-    const { index } = this.#rooms.grants;
+    const { index } = this.#services.grants;
     const decision = decideBriefly(index, request, policyOf(target.found?.bucket));
     const policies = delegation?.policies ?? [];
     if (loadTags && (decision.needsTags || policies.some((one) => needsTags(one, request)))) {
@@ -167,7 +167,7 @@ export class Access {
     loadTags: () => Promise<Tags>,
   ): Promise<void> {
     const request = this.#requestFor(target, facts, new Map(await loadTags()));
-    const { index } = this.#rooms.grants;
+    const { index } = this.#services.grants;
     const decision = decideBriefly(index, request, policyOf(target.found?.bucket));
     await this.#admit(target, request, decision);
   }
@@ -184,7 +184,7 @@ export class Access {
   async #isMakers(request: AccessRequest, target: Target, { by }: Decision): Promise<boolean> {
     const { isInitiator, isOwnCopy } = target;
     if (by !== 'default' || !(isInitiator ?? (await isOwnCopy?.()))) return false;
-    const { index } = this.#rooms.grants;
+    const { index } = this.#services.grants;
     return decideAccess(index, request, policyOf(target.found?.bucket)).by === 'default';
   }
 

@@ -85,21 +85,25 @@ export async function findAsked(
   context: Reserved<'object'>,
   whenDeleted: WhenDeleted = 'NoSuchKey',
 ): Promise<Version> {
-  const { rooms, bucket, key, versionId } = context;
-  return admitted(context, await findNamed(rooms, bucket, { key, versionId }), whenDeleted);
+  const { services, bucket, key, versionId } = context;
+  return admitted(context, await findNamed(services, bucket, { key, versionId }), whenDeleted);
 }
 
 /** The same, with the sealed bytes of its first extent where those are inline. */
 export async function findAskedWithBody(context: Reserved<'object'>): Promise<VersionWithBody> {
-  const { rooms, bucket, key, versionId } = context;
-  return admitted(context, await findNamedWithBody(rooms, bucket, { key, versionId }), 'NoSuchKey');
+  const { services, bucket, key, versionId } = context;
+  return admitted(
+    context,
+    await findNamedWithBody(services, bucket, { key, versionId }),
+    'NoSuchKey',
+  );
 }
 
 /** The newest version with all of its bytes, where memory has them. Throws as `findAsked` does. */
 export async function recallAsked(context: Reserved<'object'>): Promise<SmallObject | undefined> {
-  const { rooms, bucket, key, versionId } = context;
+  const { services, bucket, key, versionId } = context;
   if (versionId !== undefined) return undefined;
-  const recalled = rooms.objectMemory.find(bucket.id, key);
+  const recalled = services.objectMemory.find(bucket.id, key);
   if (recalled) await admitted(context, recalled.version, 'NoSuchKey');
   return recalled;
 }

@@ -38,7 +38,7 @@ type About = Partial<Omit<Target, 'action' | 'askedName' | 'found'>>;
 const nothing: EvenlyFound = { version: undefined, tags: noTags };
 
 export class AskedRequest implements Recorded {
-  readonly rooms: RequestServices;
+  readonly services: RequestServices;
   readonly request: S3Request;
   readonly exchange: Exchange;
   /** Where the time goes. */
@@ -89,9 +89,14 @@ export class AskedRequest implements Recorded {
   #proven: ProvenCommits | null = null;
 
   /** `epoch`: of the rights, as it was before anything was read to decide by. */
-  constructor(rooms: RequestServices, exchange: Exchange, identified: Identified, epoch: number) {
+  constructor(
+    services: RequestServices,
+    exchange: Exchange,
+    identified: Identified,
+    epoch: number,
+  ) {
     const { request, who } = identified;
-    this.rooms = rooms;
+    this.services = services;
     this.request = request;
     this.exchange = exchange;
     this.clock = exchange.clock;
@@ -104,7 +109,7 @@ export class AskedRequest implements Recorded {
     this.askedName = request.bucketName;
     this.key = request.key;
     this.versionId = request.query.length === 0 ? undefined : parameter(request, 'versionId');
-    this.#access = new Access(rooms, request, who);
+    this.#access = new Access(services, request, who);
   }
 
   /** What is asked for. */
@@ -135,14 +140,14 @@ export class AskedRequest implements Recorded {
    * that was asked a moment ago. Else it is asked; rejects with `Refusal` where it may not go on.
    */
   reconsider(intervalMs = 0): Promise<unknown> | null {
-    if (this.#epoch === this.rooms.ledger.rights.epoch) return null;
+    if (this.#epoch === this.services.ledger.rights.epoch) return null;
     if (intervalMs > 0 && monotonicMs() - this.#decidedMs < intervalMs) return null;
     return this.decideAnew();
   }
 
   /** The same of a download that is under way, where these are cut. */
   reconsiderDownload(): Promise<unknown> | null {
-    return this.rooms.cutsRevoked ? this.reconsider() : null;
+    return this.services.cutsRevoked ? this.reconsider() : null;
   }
 
   /** Decides by what is known now; gives the epoch of that. Rejects with `Refusal`. */
@@ -159,12 +164,12 @@ export class AskedRequest implements Recorded {
    * `Refusal` AccessDenied, or NoSuchBucket where a name means another bucket than it did.
    */
   async #decideAgain(): Promise<void> {
-    const { epoch } = this.rooms.ledger.rights;
+    const { epoch } = this.services.ledger.rights;
     this.#decidedMs = monotonicMs();
     const who = await this.#identified.renew(this.#access.askedMs);
-    const { rooms, request } = this;
-    const found = await findBucket(rooms, request, this.who, this.#resource);
-    const source = await findSource(rooms, request, this.who, this.#resource);
+    const { services, request } = this;
+    const found = await findBucket(services, request, this.who, this.#resource);
+    const source = await findSource(services, request, this.who, this.#resource);
     const before = { found: this.found, source: this.source };
     checkSame(before.found, found, this.askedName);
     checkSame(before.source?.found ?? null, source?.found ?? null, before.source?.askedName);
@@ -251,7 +256,7 @@ export class AskedRequest implements Recorded {
       if (read?.key === key) return { version: read, tags: tagsOf(read) };
       const { bucket } = this;
       const wanted = { key, versionId };
-      const found = bucket ? await findNamedEvenly(this.rooms, bucket, wanted) : nothing;
+      const found = bucket ? await findNamedEvenly(this.services, bucket, wanted) : nothing;
       this.#tagged = found.version ?? null;
       return found;
     };
@@ -331,12 +336,12 @@ export class AskedRequest implements Recorded {
 
   /** How reads of its bucket are recorded. */
   get recordReads(): RecordReads {
-    return this.rooms.readRecording.modeOf(this.bucketTenant, this.bucket);
+    return this.services.readRecording.modeOf(this.bucketTenant, this.bucket);
   }
 
   /** Shall a record of what costs nothing be one with others? What is charged has its own. */
   mustFold(): boolean {
-    return this.rooms.folding.mustFold(this.requester, this.tenant);
+    return this.services.folding.mustFold(this.requester, this.tenant);
   }
 
   /** Records that it was refused before anything was set aside for it. */
@@ -345,7 +350,7 @@ export class AskedRequest implements Recorded {
     const commit: Commit = { change: noChange, charge: null, backend: null, record };
     if (evidence) commit.evidence = evidence;
     if (this.mustFold()) commit.folds = true;
-    return this.rooms.ledger.record(commit);
+    return this.services.ledger.record(commit);
   }
 
   /** The same, durable before it resolves; gives why it could not be recorded, else null. */
@@ -367,7 +372,7 @@ export class AskedRequest implements Recorded {
    * decided again when it is outdated.
    */
   commit(commit: Commit, decision: Decision | null): Promise<CommitResult> {
-    const { ledger } = this.rooms;
+    const { ledger } = this.services;
     if (this.who.signed) this.#proven ??= new ProvenCommits(ledger, this.who.signed);
     const ways = this.#proven ?? ledger;
     if (!decision) return ways.commit(commit);

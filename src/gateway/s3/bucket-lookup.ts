@@ -35,16 +35,16 @@ export function checkBucketName(name: string): void {
  * memory. Throws, or rejects with, `Refusal`.
  */
 export function findBucket(
-  rooms: RequestServices,
+  services: RequestServices,
   request: S3Request,
   { isAnonymous, principal: { tenant } }: Identity,
   resource: Resource,
 ): NamedBucket | null | Promise<NamedBucket> {
-  const name = isAnonymous ? publicBucketName(request, rooms.domains) : request.bucketName;
+  const name = isAnonymous ? publicBucketName(request, services.domains) : request.bucketName;
   if (name === null) return null;
-  const found = lookUpBucket(rooms, tenant, name, resource === 'bucketName');
-  if (found instanceof Promise) return found.then((one) => checkTrusted(rooms, one));
-  return checkTrusted(rooms, found);
+  const found = lookUpBucket(services, tenant, name, resource === 'bucketName');
+  if (found instanceof Promise) return found.then((one) => checkTrusted(services, one));
+  return checkTrusted(services, found);
 }
 
 /** Throws IntegrityError for a bucket that is not served. */
@@ -60,7 +60,7 @@ const tenantForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
  * the name is for a bucket that is to be made, so it stands for no mount.
  */
 export function lookUpBucket(
-  rooms: Pick<RequestServices, 'buckets' | 'mounts'>,
+  services: Pick<RequestServices, 'buckets' | 'mounts'>,
   tenant: string,
   asked: string,
   isNew = false,
@@ -72,11 +72,11 @@ export function lookUpBucket(
   }
   const name = asked.slice(colon + 1);
   checkBucketName(name);
-  const bucket = rooms.buckets.find(owner, name);
+  const bucket = services.buckets.find(owner, name);
   // Nearly always: its own bucket, and in memory.
   if (bucket && !(bucket instanceof Promise)) return { tenant: owner, name, bucket };
   const mayBeMount = colon < 0 && !isNew;
-  return lookFurther(rooms, { tenant: owner, name, mayBeMount }, bucket);
+  return lookFurther(services, { tenant: owner, name, mayBeMount }, bucket);
 }
 
 async function lookFurther(

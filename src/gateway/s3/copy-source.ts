@@ -24,15 +24,15 @@ import type { Reserved, Resource } from './stages.ts';
 
 /** What a request copies; null: nothing. Throws `Refusal`. */
 export async function findSource(
-  rooms: RequestServices,
+  services: RequestServices,
   request: S3Request,
   { principal: { tenant } }: Identity,
   resource: Resource,
 ): Promise<SourceName | null> {
   const text = resource === 'copy' ? request.headers['x-amz-copy-source'] : undefined;
   if (text === undefined) return null;
-  const source = await nameSource(rooms, tenant, text);
-  rooms.distrust.checkBucket(source.found.tenant, source.found.name);
+  const source = await nameSource(services, tenant, text);
+  services.distrust.checkBucket(source.found.tenant, source.found.name);
   return source;
 }
 
@@ -65,10 +65,10 @@ export async function copyFrom<T>(
 
 /** Finds the source's bucket as it is now, with the policy that it has now. */
 async function lookAgain(context: Reserved<'copy'>): Promise<void> {
-  const { rooms, tags } = context;
+  const { services, tags } = context;
   const { source } = context.asked;
   const { tenant, name } = source.found;
-  const bucket = await rooms.buckets.find(tenant, name);
+  const bucket = await services.buckets.find(tenant, name);
   context.asked.bring(tags, { ...source, found: { tenant, name, bucket } });
 }
 
@@ -100,14 +100,14 @@ export interface SourceName {
 
 /** What `x-amz-copy-source` names. Throws `Refusal` InvalidArgument or InvalidBucketName. */
 export async function nameSource(
-  rooms: RequestServices,
+  services: RequestServices,
   tenant: string,
   text: string,
 ): Promise<SourceName> {
   const { bucketName: askedName, key, versionId } = parseSource(text);
   checkKeyLength(key);
   if (versionId !== undefined) checkVersionId(versionId, 'x-amz-copy-source');
-  return { askedName, found: await lookUpBucket(rooms, tenant, askedName), key, versionId };
+  return { askedName, found: await lookUpBucket(services, tenant, askedName), key, versionId };
 }
 
 /**
@@ -119,14 +119,14 @@ async function findCopySource(
   context: Reserved<'copy'>,
   { keepsTags }: { keepsTags: boolean },
 ): Promise<CopySource> {
-  const { rooms, request } = context;
+  const { services, request } = context;
   const { source } = context.asked;
   const { askedName, found, key, versionId } = source;
   const { bucket } = found;
   let loading: Promise<EvenlyFound> | undefined;
   const load = async () => {
     loading ??= bucket
-      ? findNamedEvenly(rooms, bucket, { key, versionId })
+      ? findNamedEvenly(services, bucket, { key, versionId })
       : Promise.resolve({ version: undefined, tags: [] });
     return loading;
   };

@@ -13,13 +13,13 @@ export async function isOwnCopy(
   key: string,
   load: () => Promise<EvenlyFound>,
 ): Promise<boolean> {
-  const { who, rooms, requester } = context;
+  const { who, services, requester } = context;
   if (who.isAnonymous || !context.couldWrite(key)) return false;
   const { version } = await load();
   const copied = version && (JSON.parse(version.attributes) as Attributes).copied;
   if (!copied || copied.by !== requester) return false;
   const { tenant, bucket: name, bucketId, key: sourceKey } = copied;
-  const bucket = await rooms.buckets.find(tenant, name);
+  const bucket = await services.buckets.find(tenant, name);
   // Another bucket may have the name by now, maybe one of who asks.
   if (bucket?.id !== bucketId) return false;
   const askedName = tenant === who.principal.tenant ? name : `${tenant}:${name}`;
@@ -29,7 +29,7 @@ export async function isOwnCopy(
     found: { tenant, name, bucket },
     key: sourceKey,
     listPrefix: null,
-    loadTags: async () => (await findNamedEvenly(rooms, bucket, { key: sourceKey })).tags,
+    loadTags: async () => (await findNamedEvenly(services, bucket, { key: sourceKey })).tags,
   });
 }
 

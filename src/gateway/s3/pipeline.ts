@@ -24,7 +24,7 @@ import { refuseUnimplemented } from './routes.ts';
 import type { Identified, Recorded } from './stages.ts';
 
 export interface Pipeline {
-  rooms: RequestServices;
+  services: RequestServices;
   /** Told of each bug, with the request's id. */
   onBug: (error: unknown, requestId: string) => void;
   /** Told of each request that ends because what is stored is not what was written. */
@@ -50,10 +50,10 @@ export async function serveRequest(
   entrance: Entrance,
   exchange: Exchange,
 ): Promise<void> {
-  const { rooms } = pipeline;
+  const { services } = pipeline;
   const { clock } = exchange;
   // What is read from here on to decide by is at least as new.
-  const { epoch } = rooms.ledger.rights;
+  const { epoch } = services.ledger.rights;
   // Nothing is recorded of strangers who may do nothing: they could fill the log.
   let recorded: Recorded | null = null;
   let reserved: ReservedRequest | null = null;
@@ -63,22 +63,25 @@ export async function serveRequest(
     const { request, who, receivedBytes = 0 } = identified;
     exchange.know(who);
     exchange.bytesIn = receivedBytes;
-    const asked = new AskedRequest(rooms, exchange, identified, epoch);
+    const asked = new AskedRequest(services, exchange, identified, epoch);
     if (!who.isAnonymous) recorded = asked;
     const operation = identified.findOperation(request);
     exchange.operation = operation.name;
     // Also what is refused at once was asked for.
     asked.concern(operation);
     const { response } = exchange;
-    if (who.delegation || !rooms.rates.isEmpty) {
-      const counted = countCall(rooms.rates, who, { waits: operation.price === 'free', response });
+    if (who.delegation || !services.rates.isEmpty) {
+      const counted = countCall(services.rates, who, {
+        waits: operation.price === 'free',
+        response,
+      });
       if (counted) await clock.during('reserve', counted);
     }
     if (identified.refused) throw identified.refused;
     const { input, decided } = await admit(asked, operation);
     recorded = asked;
     // What is written to a log that is not signed could never be proven.
-    if (!isRead(request)) rooms.log.checkWritable();
+    if (!isRead(request)) services.log.checkWritable();
     clock.enter('reserve');
     const ask = askOf(asked, operation);
     reserved = await enter(asked, operation);
@@ -92,7 +95,7 @@ export async function serveRequest(
       // What goes to a store over a network takes none of the disk's room.
       const isOnDisk = operation.stores !== undefined && asked.bucket?.store === localStore;
       const { tenant, requester, bodyBytes } = reserved;
-      if (isOnDisk) reserved.room = rooms.diskRoom.open(tenant, requester, bodyBytes);
+      if (isOnDisk) reserved.room = services.diskRoom.open(tenant, requester, bodyBytes);
       clock.enter('store');
       const reply = await operation.run(reserved, input, decided);
       if (reserved.confirmation) await clock.during('commit', reserved.confirmation);
@@ -126,13 +129,13 @@ async function admit(
   asked: AskedRequest,
   operation: AnyOperation,
 ): Promise<{ input: unknown; decided: unknown }> {
-  const { request, rooms, who, exchange } = asked;
+  const { request, services, who, exchange } = asked;
   const { resource, tags } = operation;
-  const finding = findBucket(rooms, request, who, resource);
+  const finding = findBucket(services, request, who, resource);
   const found = finding instanceof Promise ? await finding : finding;
   asked.place(found);
-  if (found) exchange.concern(found, rooms.stores);
-  const source = resource === 'copy' ? await findSource(rooms, request, who, resource) : null;
+  if (found) exchange.concern(found, services.stores);
+  const source = resource === 'copy' ? await findSource(services, request, who, resource) : null;
   if (source) exchange.touch(source.found.tenant);
   const given = tags?.(request) ?? noTags;
   // Most writes bring neither.
@@ -197,21 +200,21 @@ async function enter(
   asked: AskedRequest,
   { price, resource }: AnyOperation,
 ): Promise<ReservedRequest> {
-  const { rooms, who, exchange } = asked;
+  const { services, who, exchange } = asked;
   // Who asks for a new bucket by a name that is taken asks nothing of the bucket that has it.
   const bucket = resource === 'bucketName' ? null : asked.bucket;
-  const book = rooms.bookOf(bucket?.store ?? localStore);
+  const book = services.bookOf(bucket?.store ?? localStore);
   const { delegation, principal } = who;
   for (const { name, limits, expiresAtMs } of delegation?.accounts ?? []) {
     if (!limits) continue;
     const { tenant, name: principalName } = principal;
-    rooms.desk.introduce(name, { tenant, principal: principalName, expiresAtMs, limits });
+    services.desk.introduce(name, { tenant, principal: principalName, expiresAtMs, limits });
   }
   const charged = payersOf(who, asked.tenant, bucket);
   const audience = new LimitAudience(who, bucket, asked.askedName);
   const terms = { who, waits: price === 'free', audience, exchange };
-  const entered = rooms.rates.isEmpty ? null : await enterAtRate(rooms.rates, charged, terms);
-  const budget = new Budget(rooms.desk, { who: charged, price, book, audience });
+  const entered = services.rates.isEmpty ? null : await enterAtRate(services.rates, charged, terms);
+  const budget = new Budget(services.desk, { who: charged, price, book, audience });
   return new ReservedRequest(asked, budget, audience, entered);
 }
 

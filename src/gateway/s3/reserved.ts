@@ -37,7 +37,7 @@ export type Committed = Extract<CommitResult, { ok: true }>;
 
 /** As it was admitted. Of what may change since then, `asked` knows the newest. */
 export class ReservedRequest implements Recorded {
-  readonly rooms: RequestServices;
+  readonly services: RequestServices;
   readonly request: S3Request;
   /** Counts the bytes of both bodies, too. */
   readonly exchange: Exchange;
@@ -87,7 +87,7 @@ export class ReservedRequest implements Recorded {
     audience: LimitAudience,
     entered: Entered | null,
   ) {
-    this.rooms = asked.rooms;
+    this.services = asked.services;
     this.request = asked.request;
     this.exchange = asked.exchange;
     this.clock = asked.clock;
@@ -143,11 +143,11 @@ export class ReservedRequest implements Recorded {
     detail: RecordDetail = {},
     decision: Decision = { epoch: this.asked.epoch, again: () => this.asked.decideAnew() },
   ): Promise<CommitResult> {
-    const { asked, rooms } = this;
+    const { asked, services } = this;
     const { bucket } = asked;
     const store = change.kind === 'createBucket' ? change.store : bucket?.store;
     const versioning = bucket?.versioning ?? 'Unversioned';
-    if (store !== undefined) rooms.journals.admit(store, change, versioning);
+    if (store !== undefined) services.journals.admit(store, change, versioning);
     const told = { ...this.detail, ...detail };
     const charge = this.#charge(told.class);
     const record = draftOf(asked, { status: 200, error: null }, charge, told);
@@ -190,7 +190,7 @@ export class ReservedRequest implements Recorded {
   }
 
   #confirm(store: number, change: Change, result: Extract<CommitResult, { ok: true }>): void {
-    const confirmed = this.rooms.journals.confirm(store, change, result);
+    const confirmed = this.services.journals.confirm(store, change, result);
     if (!confirmed) return;
     const before = this.confirmation;
     this.confirmation = before ? Promise.all([before, confirmed]) : confirmed;
@@ -214,7 +214,7 @@ export class ReservedRequest implements Recorded {
       asked.action === 's3:GetObject' &&
       asked.recordReads === 'aggregate';
     if (isPublicRead || (charge === null && asked.mustFold())) commit.folds = true;
-    return this.rooms.ledger.record(commit);
+    return this.services.ledger.record(commit);
   }
 
   async recordNow(
@@ -237,7 +237,7 @@ export class ReservedRequest implements Recorded {
     const draft = draftOf(this.asked, { status: 200, error: null });
     const evidence = this.who.signed ? 'shared-secret' : draft.evidence;
     const record = { ...draft, evidence, bytesIn: 0, bytesOut: 0, ...told };
-    const result = await this.rooms.ledger.commit({ change: noChange, charge: null, record });
+    const result = await this.services.ledger.commit({ change: noChange, charge: null, record });
     if (!result.ok) throw new Refusal(result.code);
   }
 
@@ -250,7 +250,7 @@ export class ReservedRequest implements Recorded {
     const { response } = this;
     const audience = () => this.#audience;
     const waitMsMax = Math.max(byMs - monotonicMs(), 0);
-    return countPart(this.rooms.rates, accounts, { response, audience, waitMsMax });
+    return countPart(this.services.rates, accounts, { response, audience, waitMsMax });
   }
 
   /** Adds to the headers of an answer what limits leave. */
@@ -259,7 +259,7 @@ export class ReservedRequest implements Recorded {
     if (holds.length === 0 && !this.#entered) return;
     tellLimits(headers, {
       holds,
-      rates: this.rooms.rates,
+      rates: this.services.rates,
       ratedAccounts: this.#entered?.accounts ?? [],
       audience: this.#audience,
     });
@@ -273,12 +273,12 @@ export class ReservedRequest implements Recorded {
 
   /** Nothing is recorded any more: what the stores were asked after that is the gateway's own. */
   closeTallies(): void {
-    if (this.#tallies) this.rooms.upkeep.add(this.#tallies.take());
+    if (this.#tallies) this.services.upkeep.add(this.#tallies.take());
   }
 
   #billOf(uses: TakenUse[]): BackendBill | null {
     if (uses.length === 0) return null;
-    return { tenant: this.bucketTenant, uses: nameUses(uses, this.rooms) };
+    return { tenant: this.bucketTenant, uses: nameUses(uses, this.services) };
   }
 
   #charge(storageClass?: string | null): Charge {

@@ -18,14 +18,14 @@ import { parseRequest, type S3Request } from './request.ts';
 import { findOperation } from './routes.ts';
 import type { Identified } from './stages.ts';
 
-export function s3Entrance(rooms: RequestServices, authenticator: Authenticator): Entrance {
+export function s3Entrance(services: RequestServices, authenticator: Authenticator): Entrance {
   return {
     enter: (exchange) => {
-      const request = parseRequest(exchange.raw, exchange, rooms.domains);
+      const request = parseRequest(exchange.raw, exchange, services.domains);
       exchange.clock.enter('authenticate');
       const identifying = identify(authenticator, request, exchange);
       if (request.headers.origin === undefined) return identifying;
-      return tellOriginAfter(identifying, rooms, authenticator, { request, exchange });
+      return tellOriginAfter(identifying, services, authenticator, { request, exchange });
     },
     describeRefusal: describeInXml,
   };
@@ -34,7 +34,7 @@ export function s3Entrance(rooms: RequestServices, authenticator: Authenticator)
 /** Tells a page's browser whether it may read the answer, whatever that is. */
 async function tellOriginAfter(
   identifying: Promise<Identified>,
-  rooms: RequestServices,
+  services: RequestServices,
   authenticator: Authenticator,
   { request, exchange }: { request: S3Request; exchange: Exchange },
 ): Promise<Identified> {
@@ -47,7 +47,7 @@ async function tellOriginAfter(
   } finally {
     clock.enter('decide');
     const tenant = who === null || who.isAnonymous ? null : who.principal.tenant;
-    await tellOrigin(rooms, authenticator, { request, response, tenant });
+    await tellOrigin(services, authenticator, { request, response, tenant });
   }
 }
 

@@ -39,8 +39,8 @@ function checkSame({ bucket }: Reserved<'listing'>, { bucketId }: Share): void {
 }
 
 /** Throws `Refusal` ShareEnded where the link allows no more. */
-async function count({ rooms }: Reserved<'listing'>, id: string): Promise<void> {
-  const counted = await rooms.ledger.maintain({ kind: 'countDownload', id });
+async function count({ services }: Reserved<'listing'>, id: string): Promise<void> {
+  const counted = await services.ledger.maintain({ kind: 'countDownload', id });
   if (counted === 0) throw shareEnded('It is used up.');
 }
 
@@ -78,7 +78,7 @@ async function showFolder(
   token: string,
 ): Promise<Reply> {
   checkSame(context, share);
-  const { rooms, bucket, request } = context;
+  const { services, bucket, request } = context;
   const prefix = parameter(request, 'prefix') ?? '';
   const after = parameter(request, 'continuation-token');
   const query = {
@@ -88,8 +88,8 @@ async function showFolder(
     max: sharePageEntriesMax,
     after: after === undefined ? null : decodeToken(after),
   };
-  const listing = await listObjects(rooms.read, query, (entry) => {
-    verifyListed(rooms.keyring, bucket, entry);
+  const listing = await listObjects(services.read, query, (entry) => {
+    verifyListed(services.keyring, bucket, entry);
     const { key, sizeBytes, createdMs } = entry;
     return { key, sizeBytes, createdMs };
   });

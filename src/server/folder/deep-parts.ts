@@ -40,7 +40,7 @@ export interface DeepParts {
   /** Reads records through a connection of this database. */
   openStore: (read: Reader) => RecordStore;
   /** The database as it is now, and the stores. */
-  rooms: VerifierServices;
+  services: VerifierServices;
   /** The buckets in stores that can be read. */
   buckets: { tenant: string; name: string }[];
   /** Names of stores that are not configured and have buckets or old records. */
@@ -79,14 +79,14 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     const stores = new Stores(await LocalStore.open(folder.storeFolder), remotes);
     const { keyring } = folder;
     const reader = new ObjectReader({ keyring, stores, digests, buffers });
-    const rooms = { read: now.tx, keyring, reader, leases: new ReadLeases() };
+    const services = { read: now.tx, keyring, reader, leases: new ReadLeases() };
     const names = new Map((await listStores(now.tx)).map(({ number, name }) => [number, name]));
     const readPart = partReader(reader, (number) => names.get(number) ?? stores.local.name);
     const isOpen = (number: number): boolean => openNumbers(remotes).includes(number);
     const readPartOnce = readingOnce(readPart, isOpen);
     const openStore = (read: Reader) => new RecordStore(read, readPartOnce);
     const readable = await listReadable(now.tx, remotes);
-    return { folder, database, kept, openStore, rooms, ...readable, close };
+    return { folder, database, kept, openStore, services, ...readable, close };
   } catch (error) {
     await close();
     throw error;
@@ -156,12 +156,17 @@ export interface Signed {
  * have cosigned, and those that the caller kept.
  */
 export async function readSigned(
-  { folder, rooms, kept, openStore }: Pick<DeepParts, 'folder' | 'rooms' | 'kept' | 'openStore'>,
+  {
+    folder,
+    services,
+    kept,
+    openStore,
+  }: Pick<DeepParts, 'folder' | 'services' | 'kept' | 'openStore'>,
   given: { files: readonly string[]; keys: readonly string[] },
 ): Promise<Signed> {
   const signed: Signed = { checkpoints: [], refused: [] };
   const tell = (difference: Difference) => signed.refused.push(difference);
-  const read = tellingReader(rooms.read, tell);
+  const read = tellingReader(services.read, tell);
   const own: NoteKey[] = [];
   await guarded(tell, 'keys of the log', async () => {
     for (const { key } of await listLogKeys(read)) own.push(key);

@@ -166,11 +166,11 @@ async function compare(
 
 /** Gives how many bytes of objects were read. */
 async function readData(
-  { rooms, buckets }: DeepParts,
+  { services, buckets }: DeepParts,
   comparison: Comparison,
   { onProgress }: DeepOptions,
 ): Promise<number> {
-  const verifier = new DataVerifier(rooms);
+  const verifier = new DataVerifier(services);
   let done = comparison.more ?? {
     buckets: 0,
     position: null,

@@ -42,14 +42,18 @@ function rightsTo(key: string, versionId?: string): AskedRequest {
   const raw = { method: 'GET', url: `/data/${key}${named}`, headers: {}, rawHeaders: [] };
   const buckets = new BucketCache(fixture.read, { index: 0 });
   const about = { id: '0', source: '192.0.2.1', isSecure: false };
-  const rooms = { ...catalog(), grants: { index: new GrantIndex() }, buckets } as RequestServices;
+  const services = {
+    ...catalog(),
+    grants: { index: new GrantIndex() },
+    buckets,
+  } as RequestServices;
   const request = parseRequest(raw as unknown as IncomingMessage, about, []);
   const who = anonymousIn('one');
   const identified = {
     ...{ request, who, refused: null, findOperation: () => getObject },
     renew: async () => who,
   };
-  const rights = new AskedRequest(rooms, {} as Exchange, identified, 0);
+  const rights = new AskedRequest(services, {} as Exchange, identified, 0);
   rights.concern(getObject);
   rights.place({ tenant: 'one', name: 'data', bucket });
   return rights;

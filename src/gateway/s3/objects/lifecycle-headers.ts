@@ -21,12 +21,12 @@ const none: Headers = {};
 
 /** Of an object that was just written with these attributes; null: its bucket has no rules. */
 export function writtenExpiration(
-  { rooms, bucket, key }: Reserved<'object'>,
+  { services, bucket, key }: Reserved<'object'>,
   written: Pick<LifecycleVersion, 'sizeBytes' | 'createdMs'> & {
     attributes: Pick<Attributes, 'tags'>;
   },
 ): Promise<Headers> | null {
-  const rules = rooms.lifecycle.find(bucket.id);
+  const rules = services.lifecycle.find(bucket.id);
   if (rules === null) return null;
   const { sizeBytes, createdMs, attributes } = written;
   const tags = () => attributes.tags ?? noTags;
@@ -35,11 +35,11 @@ export function writtenExpiration(
 
 /** Of a version that is read; one that is not current does not expire. null: as above. */
 export function readExpiration(
-  { rooms, bucket }: Reserved<'bucket'>,
+  { services, bucket }: Reserved<'bucket'>,
   version: Version,
 ): Promise<Headers> | null {
   if (version.supersededMs !== null) return null;
-  const rules = rooms.lifecycle.find(bucket.id);
+  const rules = services.lifecycle.find(bucket.id);
   return rules && expirationHeaders(rules, versionOf(version));
 }
 
@@ -55,10 +55,10 @@ async function expirationHeaders(
 
 /** Of an upload that is not completed. */
 export async function abortHeaders(
-  { rooms, bucket }: Reserved<'bucket'>,
+  { services, bucket }: Reserved<'bucket'>,
   upload: { key: string; createdMs: number },
 ): Promise<Headers> {
-  const rules = await rooms.lifecycle.find(bucket.id);
+  const rules = await services.lifecycle.find(bucket.id);
   const due = rules?.abortOf(upload, calendarDayMs);
   if (!due || due.dueMs > dateMsMax) return none;
   return {

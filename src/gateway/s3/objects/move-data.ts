@@ -35,16 +35,16 @@ export async function moveData(
   context: Reserved<'object'>,
   { tenant: from, runs, ...given }: Move,
 ): Promise<Pick<Upload, 'sink' | 'digests'>> {
-  const { rooms, tenant, requester, bucket } = context;
+  const { services, tenant, requester, bucket } = context;
   const { sizeBytes } = given;
   const stretchBytes = Math.min(sizeBytes, stretchBytesMax);
   // What a copy holds comes free by itself, so nobody takes it back.
   const claim = memory.open(tenant, requester, null);
   if (claim.take(2 * stretchBytes) !== 'taken') throw new Refusal('SlowDown');
-  const release = rooms.leases.hold(runs);
+  const release = services.leases.hold(runs);
   const diskBytes = bucket.store === localStore ? sizeBytes : 0;
   try {
-    context.room = rooms.diskRoom.open(tenant, requester, diskBytes);
+    context.room = services.diskRoom.open(tenant, requester, diskBytes);
     const sink = openSink(context, given);
     await fill(context, { tenant: from, runs, sizeBytes }, stretchBytes, sink);
     return { sink, digests: await sink.digest() };

@@ -27,7 +27,7 @@ export function openSink(
   context: Reserved<'object'>,
   given: UploadPlace & Pick<WriteOptions, 'sizeBytes' | 'checksum'>,
 ): ObjectSink {
-  const { rooms, bucket, key } = context;
+  const { services, bucket, key } = context;
   const { sizeBytes, isAtMost, checksum, upload } = given;
   const { tenant, name, id: bucketId, store } = bucket;
   const place: WriteOptions['place'] = { tenant, bucket: name, bucketId, key };
@@ -37,13 +37,13 @@ export function openSink(
     place,
     sizeBytes,
     checksum,
-    takeId: () => rooms.intents.take(store),
+    takeId: () => services.intents.take(store),
     party: { tenant: context.tenant, principal: context.requester },
     recall: () => context.cut(),
   };
   if (isAtMost) write.isAtMost = isAtMost;
   if (store !== localStore) write.tally = context.tallyOf(store);
-  const sink = rooms.writer.begin(write);
+  const sink = services.writer.begin(write);
   context.sink = sink;
   return sink;
 }

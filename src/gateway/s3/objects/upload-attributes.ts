@@ -29,8 +29,8 @@ export interface OpenUpload {
  */
 export async function findNamedUpload(context: Reserved<'object'>): Promise<OpenUpload> {
   const id = uploadIdOf(context.request);
-  const { bucket, key, rooms } = context;
-  const upload = await findUpload(rooms, bucket, { id, key });
+  const { bucket, key, services } = context;
+  const upload = await findUpload(services, bucket, { id, key });
   if (!upload) throw new Refusal('NoSuchUpload', { fields: { UploadId: id } });
   if (upload.initiator !== context.requester && context.asked.mustCreate()) {
     const message = 'The scope of the token lets it use its own uploads only.';
@@ -55,12 +55,12 @@ export async function findOpenUpload(context: Reserved<'object'>): Promise<OpenU
  */
 export async function admitInitiator(asked: Asked<'object'>): Promise<void> {
   const action = asked.action as S3Action;
-  const { who, rooms, key, requester } = asked;
+  const { who, services, key, requester } = asked;
   const [id, bucket] = [uploadIdOf(asked.request), asked.bucket];
   if (who.isAnonymous || (await asked.mayReachKey(action))) return asked.authorizeKey(action);
   // Also where there is no bucket: who may not know is refused by the same work.
   const wanted = { id, key, initiator: requester };
-  const isInitiators = await isInitiator(rooms, bucket ?? nowhere, wanted);
+  const isInitiators = await isInitiator(services, bucket ?? nowhere, wanted);
   return asked.authorizeKey(action, { isInitiator: isInitiators });
 }
 
@@ -79,7 +79,7 @@ export async function checkPart(
   const { delegation } = context.who;
   if (!delegation) return;
   const isBounded = Number.isFinite(delegation.conditions.objectBytesMax);
-  const others = isBounded ? await sumOtherParts(context.rooms.read, upload.id, number) : 0;
+  const others = isBounded ? await sumOtherParts(context.services.read, upload.id, number) : 0;
   context.asked.checkWritten({ storageClass: upload.class, sizeBytes: others + sizeBytes });
 }
 

@@ -14,7 +14,7 @@ export const [getBucketCors, putBucketCors, deleteBucketCors] = bucketSetting({
   actions: { read: 's3:GetBucketCORS', write: 's3:PutBucketCORS' },
   bodyBytesMax: corsBodyBytesMax,
   show: async (context) => {
-    const found = await context.rooms.cors.find(context.bucket.id);
+    const found = await context.services.cors.find(context.bucket.id);
     if (!found) throw notSet('NoSuchCORSConfiguration', context);
     return xmlReply('CORSConfiguration', corsElements(found.rules));
   },

@@ -34,7 +34,7 @@ export const [getBucketLifecycle, putBucketLifecycle, deleteBucketLifecycle] =
   });
 
 async function show(context: Reserved<'bucket'>): Promise<Reply> {
-  const document = await readSetting(context.rooms.read, context.bucket.id, 'lifecycle');
+  const document = await readSetting(context.services.read, context.bucket.id, 'lifecycle');
   if (document === null) throw notSet('NoSuchLifecycleConfiguration', context);
   const { rules, transitionMinimum } = JSON.parse(document) as LifecycleConfig;
   const reply = await largeXmlReply('LifecycleConfiguration', lifecycleElements(rules));

@@ -13,7 +13,7 @@ export const [getBucketTagging, putBucketTagging, deleteBucketTagging] = bucketS
   // More than the tags can have, so that their reader can say what is wrong with them.
   bodyBytesMax: 128 * 1024,
   show: async (context) => {
-    const document = await readSetting(context.rooms.read, context.bucket.id, 'tagging');
+    const document = await readSetting(context.services.read, context.bucket.id, 'tagging');
     if (document === null) throw notSet('NoSuchTagSet', context);
     const tags = (JSON.parse(document) as Tags).map(([Key, Value]) => ({ Key, Value }));
     return xmlReply('Tagging', { TagSet: { Tag: tags } });

@@ -66,7 +66,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   const nodes = await readList(await receiveSmall(context, 'object'));
   for (let tries = 1; ; tries++) {
     // Parts first: if the upload is still open after that, they are not those of a completed one.
-    const stored = await listParts(context.rooms, place, 0, partCountMax);
+    const stored = await listParts(context.services, place, 0, partCountMax);
     const open = await findNamedUpload(context);
     const asked = await parseParts(nodes, open.attributes);
     // What follows takes some milliseconds of many parts.
@@ -94,7 +94,7 @@ async function commit(
   fingerprint: string,
 ) {
   const { upload } = open;
-  const { bucket, key, rooms } = context;
+  const { bucket, key, services } = context;
   const attributes = await composeAttributes(open.attributes, parts);
   compareWithHeaders(context, attributes, parts);
   const etag = compositeTag(parts);
@@ -117,7 +117,7 @@ async function commit(
         manifestBytes: Uint32Array.from(parts, ({ manifest }) => manifest.length),
       },
       fingerprint,
-      object: sealObject(rooms.keyring, {
+      object: sealObject(services.keyring, {
         tenant: bucket.tenant,
         sizeBytes,
         etag,

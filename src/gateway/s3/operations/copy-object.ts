@@ -114,7 +114,7 @@ async function share(
   source: CopySource,
   wanted: Wanted,
 ): Promise<Copied | null> {
-  const { bucket, key, rooms } = context;
+  const { bucket, key, services } = context;
   const { version } = source;
   const { attributes, algorithm, storageClass, conditions } = wanted;
   if (algorithm && attributes.checksum?.algorithm !== algorithm) {
@@ -131,7 +131,7 @@ async function share(
       key,
       conditions,
       source: { bucketId: version.bucketId, key: version.key, seq: version.seq },
-      object: sealObject(rooms.keyring, {
+      object: sealObject(services.keyring, {
         tenant: bucket.tenant,
         sizeBytes,
         etag,

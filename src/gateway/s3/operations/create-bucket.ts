@@ -24,7 +24,7 @@ export const createBucket: Operation<'bucketName'> = {
 };
 
 async function run(context: Reserved<'bucketName'>): Promise<Reply> {
-  checkConfiguration(await receiveSmall(context), context.rooms.region);
+  checkConfiguration(await receiveSmall(context), context.services.region);
   const { name: owner, tenant: ownTenant } = context.who.principal;
   const { bucketTenant: tenant, bucketName: name } = context;
   // A bucket's owner is of its tenant.
@@ -33,7 +33,7 @@ async function run(context: Reserved<'bucketName'>): Promise<Reply> {
   if ((context.bucket?.owner ?? owner) !== owner) {
     throw new Refusal('BucketAlreadyExists', { fields: { BucketName: name } });
   }
-  const { read, stores } = context.rooms;
+  const { read, stores } = context.services;
   const asked = context.request.headers[storeHeader];
   const store = chooseStore(stores, asked, await findDefaultStore(read, tenant));
   const kept = await readKept(context);

@@ -21,7 +21,7 @@ export const createMultipartUpload: Operation<'object'> = {
 };
 
 async function run(context: Reserved<'object'>): Promise<Reply> {
-  const { request, bucket, key, rooms } = context;
+  const { request, bucket, key, services } = context;
   const checksum = readUploadChecksum(request);
   const attributes: UploadAttributes = { object: readAttributes(request), checksum };
   if (context.tags.length > 0) attributes.object.tags = context.tags;
@@ -39,7 +39,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
       initiator: context.requester,
       class: storageClass,
       attributes: JSON.stringify(attributes),
-      epoch: rooms.keyring.currentEpoch,
+      epoch: services.keyring.currentEpoch,
     },
     { target: `uploads/${id}` },
   );

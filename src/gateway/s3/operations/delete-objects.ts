@@ -105,7 +105,7 @@ async function run(
           return refused ? refuseOne(context, target, refused) : deleteOne(context, target, epoch);
         }),
       );
-    told.push(...(await context.rooms.bulkTurns.take(context.requester, deleteSome)));
+    told.push(...(await context.services.bulkTurns.take(context.requester, deleteSome)));
   }
   const shown = quiet ? told.filter(({ element }) => element === 'Error') : told;
   return largeXmlReply(

@@ -15,7 +15,7 @@ export const getBucketLocation: Operation<'bucket'> = {
 };
 
 async function run(context: Reserved<'bucket'>): Promise<Reply> {
-  const { region } = context.rooms;
+  const { region } = context.services;
   const headers = { 'content-type': 'application/xml' };
   const body = renderXml('LocationConstraint', region === 'us-east-1' ? '' : region);
   return { status: 200, headers, body };

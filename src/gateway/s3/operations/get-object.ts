@@ -58,7 +58,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
 
   const range = askedRange(request, version, attributes);
   describe(context, headers, version, attributes, range);
-  const { storedPages } = context.rooms;
+  const { storedPages } = context.services;
   describeToBrowsers(headers, { storedPages, isPresigned: context.who.presigned });
   if (attributes.tags) await countTags(context, headers, attributes.tags);
   if (hasLock(attributes)) Object.assign(headers, await lockHeaders(context, attributes));
@@ -93,10 +93,10 @@ interface StoredObject extends Omit<SmallObject, 'body'> {
 async function find(context: Reserved<'object'>): Promise<Found> {
   const recalled = await recallAsked(context);
   if (recalled) return recalled;
-  const { rooms, request, bucket, key, versionId } = context;
+  const { services, request, bucket, key, versionId } = context;
   const isHead = request.method === 'HEAD';
   const mayKeep = !isHead && versionId === undefined;
-  const mark = mayKeep ? rooms.objectMemory.mark(bucket.id, key) : null;
+  const mark = mayKeep ? services.objectMemory.mark(bucket.id, key) : null;
   const version: Version & { inlineBody?: Uint8Array | null } = await (isHead
     ? findAsked(context)
     : findAskedWithBody(context));
@@ -183,7 +183,7 @@ async function openBody(
   found: Found,
   range: ByteRange | null,
 ): Promise<Reply['body']> {
-  const { rooms, bucket } = context;
+  const { services, bucket } = context;
   const { version } = found;
   const { start, end } = range ?? { start: 0, end: version.sizeBytes };
   if (found.body) return found.body.subarray(start, end);
@@ -200,17 +200,17 @@ async function openBody(
   // What lies in the row is the bytes of the first run.
   const isInline = runs.length === 1 && only.store === inlineStore && startsWith(manifest, only);
   if (isInline && inlineBody) {
-    const body = rooms.reader.openInline(bucket.tenant, only, inlineBody);
+    const body = services.reader.openInline(bucket.tenant, only, inlineBody);
     if (mark && body.length === version.sizeBytes) {
       const { attributes, sha256 } = found;
-      rooms.objectMemory.keep(mark, { version, attributes, sha256, body });
+      services.objectMemory.keep(mark, { version, attributes, sha256, body });
     }
     return body;
   }
-  if (runs.length === 1 && rooms.reader.isSmallRemote(only)) {
-    const release = rooms.leases.hold(runs);
+  if (runs.length === 1 && services.reader.isSmallRemote(only)) {
+    const release = services.leases.hold(runs);
     const tally = context.tallyOf(only.store);
-    return rooms.reader.openRemote(bucket.tenant, only, tally).finally(release);
+    return services.reader.openRemote(bucket.tenant, only, tally).finally(release);
   }
   return context.shaped ? streamInTurns(context, context.shaped, runs) : streamRuns(context, runs);
 }
@@ -225,7 +225,7 @@ async function* streamInTurns(
   shaped: NonNullable<ReservedRequest['shaped']>,
   runs: readonly ExtentRun[],
 ): AsyncGenerator<Buffer, void, void> {
-  const release = context.rooms.leases.hold(runs);
+  const release = context.services.leases.hold(runs);
   try {
     yield* readInTurns(shaped, runs, (some) => streamRuns(context, some));
   } finally {
@@ -242,16 +242,16 @@ export async function* streamRuns(
   runs: readonly ExtentRun[],
   tenant = context.bucket.tenant,
 ): AsyncGenerator<Buffer, void, void> {
-  const { rooms, response } = context;
-  const release = rooms.leases.hold(runs);
+  const { services, response } = context;
+  const release = services.leases.hold(runs);
   const gone = new AbortController();
   const leave = (): void => gone.abort(new ClientGone('the client closed the connection'));
   response.once('close', leave);
   try {
-    yield* rooms.reader.read({
+    yield* services.reader.read({
       tenant,
       runs,
-      inlineBody: (id) => readInlineBody(rooms.read, id),
+      inlineBody: (id) => readInlineBody(services.read, id),
       party: { tenant: context.tenant, principal: context.requester },
       recall: () => context.cut(),
       signal: gone.signal,

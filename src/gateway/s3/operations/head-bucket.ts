@@ -15,7 +15,7 @@ export const headBucket: Operation<'bucket'> = {
 };
 
 async function run(context: Reserved<'bucket'>): Promise<Reply> {
-  const { region, stores } = context.rooms;
+  const { region, stores } = context.services;
   return emptyReply(200, {
     [storeHeader]: stores.nameOf(context.bucket.store),
     'x-amz-bucket-region': region,

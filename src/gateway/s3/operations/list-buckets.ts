@@ -31,7 +31,7 @@ export const listBuckets: Operation<'service'> = {
 };
 
 async function run(context: Reserved<'service'>): Promise<Reply> {
-  const { request, rooms } = context;
+  const { request, services } = context;
   const { id } = context.who.principal;
   const max = parseCount(request, 'max-buckets', bucketsMax);
   if (max < 1 || max > bucketsMax) {
@@ -41,7 +41,7 @@ async function run(context: Reserved<'service'>): Promise<Reply> {
   const prefix = parameter(request, 'prefix') ?? '';
   const after = token === undefined ? '' : decodeToken(token).text;
   // All buckets are in the gateway's region: who asks for another's gets none.
-  const isHere = (parameter(request, 'bucket-region') ?? rooms.region) === rooms.region;
+  const isHere = (parameter(request, 'bucket-region') ?? services.region) === services.region;
   const found = isHere ? await collect(context, { prefix, after, max: max + 1 }) : [];
   const buckets = found.slice(0, max);
   const last = buckets.at(-1);
@@ -51,7 +51,7 @@ async function run(context: Reserved<'service'>): Promise<Reply> {
       Bucket: buckets.map((bucket) => ({
         Name: bucket.name,
         CreationDate: s3Time(bucket.createdMs),
-        BucketRegion: rooms.region,
+        BucketRegion: services.region,
         Owner: bucket.owner === id ? undefined : ownerElement(bucket.owner),
       })),
     },
@@ -96,13 +96,13 @@ async function collect(
 
 /** The next names, in their order. A bucket hides the mount of its name. */
 async function readCandidates(
-  { rooms, who }: Reserved<'service'>,
+  { services, who }: Reserved<'service'>,
   { prefix, after }: { prefix: string; after: string },
 ): Promise<Candidate[]> {
   const { tenant } = who.principal;
   const page = { after, limit: bucketsPerRead };
-  const buckets = await readBuckets(rooms.read, { tenant, prefix, after, max: bucketsPerRead });
-  const mounts = await rooms.mounts.list(tenant, page, prefix);
+  const buckets = await readBuckets(services.read, { tenant, prefix, after, max: bucketsPerRead });
+  const mounts = await services.mounts.list(tenant, page, prefix);
   const candidates: Candidate[] = buckets.map((bucket) => ({ name: bucket.name, bucket }));
   const names = new Set(candidates.map(({ name }) => name));
   for (const mount of mounts) {
@@ -136,7 +136,7 @@ async function readEntry(
 
 /** What a candidate is. A policy is read only where there is one. */
 async function find(
-  { rooms: { buckets } }: Reserved<'service'>,
+  { services: { buckets } }: Reserved<'service'>,
   candidate: Candidate,
 ): Promise<NamedBucket> {
   if ('mount' in candidate) {

@@ -24,7 +24,7 @@ export const listMultipartUploads: Operation<'listing'> = {
 };
 
 async function run(context: Reserved<'listing'>): Promise<Reply> {
-  const { request, bucket, rooms } = context;
+  const { request, bucket, services } = context;
   const { prefix, delimiter, max, encode, encodingType } = listingParameters(
     request,
     'max-uploads',
@@ -41,7 +41,7 @@ async function run(context: Reserved<'listing'>): Promise<Reply> {
     after: markerPosition(keyMarker, { prefix, delimiter }),
     afterId: idMarker === '' ? null : idMarker,
   };
-  const listing = await listUploads(rooms.read, query, (upload) => {
+  const listing = await listUploads(services.read, query, (upload) => {
     const { checksum } = JSON.parse(upload.attributes) as UploadAttributes;
     return {
       Key: encode(upload.key),

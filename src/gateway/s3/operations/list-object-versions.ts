@@ -32,13 +32,13 @@ export const listObjectVersions: Operation<'listing'> = {
 };
 
 async function run(context: Reserved<'listing'>): Promise<Reply> {
-  const { request, bucket, rooms } = context;
+  const { request, bucket, services } = context;
   const asked = listingParameters(request, 'max-keys');
   const { prefix, delimiter, max, encode, encodingType } = asked;
   const after = readPosition(request);
   const query = { bucketId: bucket.id, prefix, delimiter, max, after };
-  const { entries, prefixes, next } = await listVersions(rooms.read, query, (entry) => {
-    verifyListed(rooms.keyring, bucket, entry);
+  const { entries, prefixes, next } = await listVersions(services.read, query, (entry) => {
+    verifyListed(services.keyring, bucket, entry);
     return describe(context, entry, asked);
   });
   return largeXmlReply('ListVersionsResult', [

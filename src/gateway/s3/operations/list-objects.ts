@@ -87,10 +87,10 @@ function list(
   withOwner: boolean,
 ): Promise<Listing<XmlElements>> {
   const { prefix, delimiter, max } = asked;
-  const { bucket, rooms } = context;
+  const { bucket, services } = context;
   const query = { bucketId: bucket.id, prefix, delimiter, max, after };
-  return readObjects(rooms.read, query, (entry) => {
-    verifyListed(rooms.keyring, bucket, entry);
+  return readObjects(services.read, query, (entry) => {
+    verifyListed(services.keyring, bucket, entry);
     return contents(context, entry, asked, withOwner);
   });
 }

@@ -23,13 +23,13 @@ export const listParts: Operation<'object'> = {
 };
 
 async function run(context: Reserved<'object'>): Promise<Reply> {
-  const { request, rooms, bucket, key } = context;
+  const { request, services, bucket, key } = context;
   const { upload } = await findOpenUpload(context);
   const { encode } = listingParameters(request, 'max-parts');
   const max = Math.min(parseCount(request, 'max-parts', listKeysMax), listKeysMax);
   const marker = parseCount(request, 'part-number-marker', 0);
   const place = { tenant: bucket.tenant, uploadId: upload.id };
-  const found = await readParts(rooms, place, marker, max + 1);
+  const found = await readParts(services, place, marker, max + 1);
   await new Pace().rest();
   // Still: what was read in slices are not the parts that a completion has left.
   const { attributes } = await findOpenUpload(context);

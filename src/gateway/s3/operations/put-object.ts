@@ -87,7 +87,7 @@ export async function checkEarly(
   conditions: WriteConditions,
 ): Promise<void> {
   if (!conditions.ifMatch && !conditions.ifNoneMatch) return;
-  const current = await findCurrent(context.rooms, context.bucket, context.key);
+  const current = await findCurrent(context.services, context.bucket, context.key);
   const refusal = checkWriteConditions(conditions, current?.etag ?? null);
   if (!refusal || refusal.ok) return;
   const { code, fields = {} } = refusal;
@@ -129,7 +129,7 @@ export function commitObject(
       bucketId: bucket.id,
       key,
       conditions,
-      object: sealObject(context.rooms.keyring, {
+      object: sealObject(context.services.keyring, {
         tenant: bucket.tenant,
         sizeBytes,
         etag,

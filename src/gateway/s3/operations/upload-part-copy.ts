@@ -110,7 +110,13 @@ async function share(
     {
       kind: 'putPart',
       ...place,
-      part: sealPart(context.rooms.keyring, place, { number, sizeBytes, etag, checksum, manifest }),
+      part: sealPart(context.services.keyring, place, {
+        number,
+        sizeBytes,
+        etag,
+        checksum,
+        manifest,
+      }),
       extentIds: [],
       inline: null,
       source: { bucketId: version.bucketId, key: version.key, seq: version.seq },

@@ -53,13 +53,13 @@ export async function commitPart(
 ): Promise<{ timeMs: number }> {
   const etag = written.md5.toString('hex');
   const { sizeBytes } = written;
-  const { rooms, bucket } = context;
+  const { services, bucket } = context;
   const place = { tenant: bucket.tenant, uploadId };
   return context.commit(
     {
       kind: 'putPart',
       ...place,
-      part: sealPart(rooms.keyring, place, {
+      part: sealPart(services.keyring, place, {
         number,
         sizeBytes,
         etag,
