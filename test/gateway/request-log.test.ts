@@ -10,6 +10,7 @@ import {
   readFileSync,
   readSync,
   rmSync,
+  statSync,
 } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -329,11 +330,17 @@ describe('a log that nobody reads', () => {
     const writer = new LogWriter(fd, { delayMs: 60_000 });
     const lines = Array.from({ length: 900 }, (_, i) => `${String(i).padStart(999, '.')}\n`);
     for (const line of lines) writer.write(line);
-    // The pipe is full, and what is left of a batch waits to be tried again.
-    await setTimeout(20);
     // Reads while the writer writes, but slower.
     const reader = spawn('dd', [`if=${fifo}`, `of=${copy}`, 'bs=4096'], { stdio: 'ignore' });
-    await vi.waitFor(() => readFileSync(copy), { interval: 1, timeout: 20_000 });
+    // No write is under way: the pipe is full, and what is left of a batch waits to be tried again.
+    const waitsForPipe = (): boolean => !process.getActiveResourcesInfo().includes('FSReqCallback');
+    await vi.waitFor(
+      () => {
+        expect(statSync(copy).size).toBeGreaterThan(0);
+        expect(waitsForPipe()).toBe(true);
+      },
+      { interval: 1, timeout: 20_000 },
+    );
     writer.flushSync();
     closeSync(fd);
     await once(reader, 'exit');
@@ -354,7 +361,7 @@ describe('a log that nobody reads', () => {
     await writer.flush(10_000);
     // More than a batch: its first part fills the pipe, and the event loop does not hear of it.
     for (const line of lines.slice(30)) writer.write(line);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
     const into = Buffer.alloc(200_000);
     const filled = readSync(fd, into, 0, into.length, null);
     const taken = lines[Math.floor(filled / 1000)]?.slice(0, filled % 1000);
