@@ -148,8 +148,8 @@ describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
 
   it('refuses what the database has no room for, serves again when there is room', async () => {
     fill(0);
-    await sleep(1100);
     const small = makeContent(3, 4 * KiB);
+    await expect.poll(async () => (await put('small', small)).status).toBe(503);
     const refused = [];
     for (let i = 0; i < 50; i++) {
       refused.push((await client.send('DELETE', `/full/nothing${i}`)).status);
@@ -161,8 +161,7 @@ describeWithTool(mount, 'a gateway on a disk that fills up', (mountPath) => {
     expect((await fetch(`${gateway.endpoint}/_/health/read`)).status).toBe(200);
     expect(await read('kept')).toEqual(toDigest(kept));
     empty();
-    await sleep(1100);
-    expect((await put('small', small)).status).toBe(200);
+    await expect.poll(async () => (await put('small', small)).status).toBe(200);
     await restart(env);
     expect(await read('small')).toEqual(toDigest(small));
     expect(await read('kept')).toEqual(toDigest(kept));
