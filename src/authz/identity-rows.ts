@@ -1,6 +1,6 @@
 // Rows of tenants, principals and groups, and of what belongs to a tenant, as the ledger's commands
 // ask for them and write them. What is asked runs inside the transaction that writes.
-import type { Tx } from '../core/database.ts';
+import type { SqlValue, Tx } from '../core/database.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { PrincipalKind, Role } from '../core/principal.ts';
 import type { RecordReads } from '../core/record-reads.ts';
@@ -11,6 +11,12 @@ export type RetiredKind = 'principal' | 'group' | 'public-key';
 
 export async function tenantExists(tx: Tx, name: string): Promise<boolean> {
   return (await tx.get('SELECT 1 FROM tenants WHERE name = ?', name)) !== undefined;
+}
+
+/** How many rows there are. `of`: of which table, and which of its rows. */
+export async function countRows(tx: Tx, of: string, ...values: SqlValue[]): Promise<number> {
+  const counted = await tx.get<{ count: number }>(`SELECT count(*) AS count FROM ${of}`, ...values);
+  return Number(counted?.count);
 }
 
 /** What is missing: the thing itself or already the tenant around it. */

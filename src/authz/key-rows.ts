@@ -3,7 +3,7 @@
 import type { Tx } from '../core/database.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { accessKeysPerPrincipalMax } from '../core/limits.ts';
-import { isLastOperatorKey, missing, retireName, roleOf } from './identity-rows.ts';
+import { countRows, isLastOperatorKey, missing, retireName, roleOf } from './identity-rows.ts';
 
 /** The associated data that binds a sealed secret to its row. */
 export function accessKeyContext(tenant: string, principal: string, id: string): string {
@@ -28,12 +28,13 @@ export async function refuseAccessKey(
   id: string,
 ): Promise<ErrorCode | undefined> {
   if (await accessKeyOwner(tx, id)) return 'AlreadyExists';
-  const held = await tx.get<{ count: number }>(
-    'SELECT count(*) AS count FROM access_keys WHERE tenant = ? AND principal = ?',
+  const held = await countRows(
+    tx,
+    'access_keys WHERE tenant = ? AND principal = ?',
     tenant,
     principal,
   );
-  return Number(held?.count) >= accessKeysPerPrincipalMax ? 'TooManyAccessKeys' : undefined;
+  return held >= accessKeysPerPrincipalMax ? 'TooManyAccessKeys' : undefined;
 }
 
 export async function insertAccessKey(

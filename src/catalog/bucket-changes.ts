@@ -40,7 +40,7 @@ export async function createBucket(
       existing.owner === change.owner ? 'BucketAlreadyOwnedByYou' : 'BucketAlreadyExists',
     );
   }
-  // A mount has the name (ledger/commands/put-mount.ts).
+  // A mount has the name (ledger/commands/mounts.ts).
   const mount = 'SELECT 1 FROM mounts WHERE tenant = ? AND name = ?';
   if (await tx.get(mount, change.tenant, change.name)) return refused('BucketAlreadyExists');
   const count = await tx.get<{ n: number }>(
@@ -175,6 +175,7 @@ function isColumn(name: BucketSetting): name is keyof typeof columns {
 }
 
 export interface SetRecordReads {
+  kind: 'setRecordReads';
   tenant: string;
   name: string;
   /** null: as its tenant says. */

@@ -1,7 +1,7 @@
 // What the ledger has to know of one kind of change: what it writes, whom it takes rights from,
 // what journals tell of it, what its record says, and what it makes of what is kept in memory.
-// Invariant: each file of this folder is one kind and answers all of that, so that none can be
-// added in silence.
+// Invariant: each command of this folder answers all of that, so that none can be added in silence.
+// Commands that change the same kind of thing share a file.
 import type { Moment, Outcome } from '../../catalog/outcome.ts';
 import type { Tx } from '../../core/database.ts';
 import type { Billing } from '../../quota/billing.ts';

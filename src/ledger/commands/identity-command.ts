@@ -6,7 +6,19 @@ import type { ErrorCode } from '../../core/errors.ts';
 import type { Thing } from '../journal/identity-format.ts';
 import type { Command, Work } from './command.ts';
 
-export interface Steps<C> {
+/** A thing of a tenant by its name. */
+export interface Named {
+  tenant: string;
+  name: string;
+}
+
+/** What belongs to a principal. */
+export interface Owned {
+  tenant: string;
+  principal: string;
+}
+
+interface Steps<C> {
   /** The reason to refuse it; undefined: there is none. */
   check(tx: Tx, change: C): Promise<ErrorCode | undefined>;
   /** `seq`: the log index of its record. */
@@ -37,9 +49,7 @@ export function identityCommand<C>(
 
 /** Journals tell of the one thing that the command names, and its answer waits for them. */
 export function tellsOf(kind: Thing['kind']) {
-  const things = ({ tenant, name }: { tenant: string; name: string }): Thing[] => [
-    { kind, tenant, name },
-  ];
+  const things = ({ tenant, name }: Named): Thing[] => [{ kind, tenant, name }];
   return { things, isAwaited: true };
 }
 
@@ -51,13 +61,22 @@ export const tellsOfTenant = {
 
 /** The same of a command about a key: journals tell of its principal, with all of its keys. */
 export const tellsOfOwner = {
-  things: ({ tenant, principal }: { tenant: string; principal: string }): Thing[] => [
+  things: ({ tenant, principal }: Owned): Thing[] => [
     { kind: 'principal', tenant, name: principal },
   ],
   isAwaited: true,
 };
 
+/**
+ * What a key that is taken away makes another: its principal, and its public key, if it has one.
+ */
+export function principalAndKey(change: Owned, thumbprint: string | null | undefined): Thing[] {
+  const things = tellsOfOwner.things(change);
+  if (thumbprint) things.push({ kind: 'publicKey', tenant: change.tenant, name: thumbprint });
+  return things;
+}
+
 /** In whose name the tokens were made that are revoked along with a key. */
-export function ownerOf({ tenant, principal }: { tenant: string; principal: string }) {
+export function ownerOf({ tenant, principal }: Owned): Owned {
   return { tenant, principal };
 }

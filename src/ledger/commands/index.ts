@@ -1,122 +1,46 @@
-// All commands of the ledger by the kind of their change, and the type of all changes. To add a
-// command is to add a file and a row here, which the compiler asks for.
+// All commands of the ledger by the kind of their change. To add a command is to add it to the file
+// of what it changes, or to add a file, and a row here.
 
 import { recordedChange } from '../../audit/recorded-change.ts';
-import type {
-  CreateBucket,
-  DeleteBucket,
-  PutBucketPolicy,
-  PutBucketSetting,
-  SetVersioning,
-} from '../../catalog/bucket-changes.ts';
-import type { RestoreBucket, RestoreVersion } from '../../catalog/restore.ts';
-import type { RestoreAttributes, RestoreEnd, RestoreSettings } from '../../catalog/roll-forward.ts';
-import type { AbortUpload, CompleteUpload, CreateUpload, PutPart } from '../../catalog/uploads.ts';
-import type { AmendVersion } from '../../catalog/version-amendments.ts';
-import type { CopyObject, DeleteObject, PutObject } from '../../catalog/version-changes.ts';
 import type { Tx } from '../../core/database.ts';
 import type { Caused } from '../events.ts';
-import { abortUpload } from './abort-upload.ts';
-import { type AddRootKey, addRootKey } from './add-root-key.ts';
-import { amendVersion } from './amend-version.ts';
+import { addRootKey } from './add-root-key.ts';
+import * as buckets from './buckets.ts';
 import type { Command } from './command.ts';
-import { completeUpload } from './complete-upload.ts';
-import { type ConfirmClock, confirmClock } from './confirm-clock.ts';
-import { copyObject } from './copy-object.ts';
-import { createBucket } from './create-bucket.ts';
-import { createUpload } from './create-upload.ts';
-import { deleteBucket } from './delete-bucket.ts';
-import { deleteObject } from './delete-object.ts';
-import { type EraseRecords, eraseRecords } from './erase-records.ts';
-import { type ForgetLost, forgetLost } from './forget-lost.ts';
-import { type IdentityChange, identityCommands } from './identities.ts';
-import { type None, none } from './none.ts';
-import { putBucketPolicy } from './put-bucket-policy.ts';
-import { putBucketSetting } from './put-bucket-setting.ts';
-import { putObject } from './put-object.ts';
-import { putPart } from './put-part.ts';
-import { restoreAttributes } from './restore-attributes.ts';
-import { restoreBucket } from './restore-bucket.ts';
-import { restoreEnd } from './restore-end.ts';
-import { type RestoreIdentity, restoreIdentity } from './restore-identity.ts';
-import { restoreSettings } from './restore-settings.ts';
-import { restoreVersion } from './restore-version.ts';
-import { type RevokeLogKey, revokeLogKey } from './revoke-log-key.ts';
-import { type RotateLogKey, rotateLogKey } from './rotate-log-key.ts';
-import { type SetAlarmHook, setAlarmHook } from './set-alarm-hook.ts';
-import { type SetLimits, setLimits } from './set-limits.ts';
-import { type SetRecordReads, setRecordReads } from './set-record-reads.ts';
-import { setVersioning } from './set-versioning.ts';
-import { type UseUpShare, useUpShare } from './use-up-share.ts';
+import { confirmClock } from './confirm-clock.ts';
+import { eraseRecords } from './erase-records.ts';
+import { identityCommands } from './identities.ts';
+import * as limits from './limits.ts';
+import * as logKeys from './log-keys.ts';
+import { none } from './none.ts';
+import { objectCommands } from './objects.ts';
+import { restoreIdentity } from './restore-identity.ts';
+import { setAlarmHook } from './set-alarm-hook.ts';
+import { useUpShare } from './use-up-share.ts';
 
-export type Change =
-  | IdentityChange
-  | CreateBucket
-  | DeleteBucket
-  | PutBucketPolicy
-  | SetVersioning
-  | PutBucketSetting
-  | SetRecordReads
-  | PutObject
-  | CopyObject
-  | DeleteObject
-  | AmendVersion
-  | CreateUpload
-  | PutPart
-  | CompleteUpload
-  | AbortUpload
-  | RestoreBucket
-  | RestoreVersion
-  | RestoreSettings
-  | RestoreAttributes
-  | RestoreEnd
-  | None
-  | AddRootKey
-  | RotateLogKey
-  | RevokeLogKey
-  | ConfirmClock
-  | EraseRecords
-  | SetLimits
-  | ForgetLost
-  | SetAlarmHook
-  | UseUpShare
-  | RestoreIdentity;
-
-export const commands: {
-  readonly [K in Change['kind']]: Command<Extract<Change, { kind: K }>>;
-} = {
+const all = {
   ...identityCommands,
-  createBucket,
-  deleteBucket,
-  putBucketPolicy,
-  setVersioning,
-  putBucketSetting,
-  setRecordReads,
-  putObject,
-  copyObject,
-  deleteObject,
-  amendVersion,
-  createUpload,
-  putPart,
-  completeUpload,
-  abortUpload,
-  restoreBucket,
-  restoreVersion,
-  restoreSettings,
-  restoreAttributes,
-  restoreEnd,
-  none,
-  addRootKey,
-  rotateLogKey,
-  revokeLogKey,
-  confirmClock,
-  eraseRecords,
-  setLimits,
-  forgetLost,
+  ...buckets,
+  ...objectCommands,
+  ...limits,
+  ...logKeys,
   setAlarmHook,
   useUpShare,
+  addRootKey,
+  confirmClock,
+  eraseRecords,
   restoreIdentity,
+  none,
 };
+
+export type Change = {
+  [K in keyof typeof all]: (typeof all)[K] extends Command<infer C> ? C : never;
+}[keyof typeof all];
+
+/** Each under the kind of its change: the compiler refuses one that has another name. */
+const commands: {
+  readonly [K in Change['kind']]: Command<Extract<Change, { kind: K }>>;
+} = all;
 
 export function commandOf(change: Change): Command<Change> {
   return commands[change.kind] as Command<Change>;

@@ -1,20 +1,18 @@
-// Makes or replaces an outside issuer that a tenant trusts. Issuer and audience tell whose a token
-// is, so what a tenant takes can never be another's: an audience is its own because it names it, or
+// Commands of the outside issuers that a tenant trusts. Issuer and audience tell whose a token is,
+// so what a tenant takes can never be another's: an audience is its own because it names it, or
 // because an operator gave it to the tenant with this issuer. Nobody is told what other tenants
 // have.
-import { issuerExists, tenantExists } from '../../authz/identity-rows.ts';
+import { countRows, issuerExists, missing, tenantExists } from '../../authz/identity-rows.ts';
 import { type IssuerMapping, lastSegment, namesTenant } from '../../authz/oidc/issuer.ts';
 import type { Tx } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { issuersPerTenantMax } from '../../core/limits.ts';
 import { tenantScope } from '../scopes.ts';
-import { identityCommand, tellsOf } from './identity-command.ts';
+import { identityCommand, type Named, tellsOf } from './identity-command.ts';
 
 /** Makes the issuer, or puts this one in the place of what had its name. */
-export interface PutIssuer {
+export interface PutIssuer extends Named {
   kind: 'putIssuer';
-  tenant: string;
-  name: string;
   url: string;
   audience: string;
   mapping: IssuerMapping;
@@ -22,6 +20,12 @@ export interface PutIssuer {
   byOperator: boolean;
 }
 
+/**
+ * Makes or replaces an outside issuer that a tenant trusts. Issuer and audience tell whose a token
+ * is, so what a tenant takes can never be another's: an audience is its own because it names it,
+ * or because an operator gave it to the tenant with this issuer. Nobody is told what other tenants
+ * have.
+ */
 export const putIssuer = identityCommand<PutIssuer>({
   check: async (tx, change) => {
     const { tenant, name, mapping } = change;
@@ -35,9 +39,8 @@ export const putIssuer = identityCommand<PutIssuer>({
     const refusal = await refuseAudience(tx, change);
     if (refusal) return refusal;
     if (await issuerExists(tx, tenant, name)) return undefined;
-    const sql = 'SELECT count(*) AS count FROM issuers WHERE tenant = ?';
-    const held = await tx.get<{ count: number }>(sql, tenant);
-    return Number(held?.count) >= issuersPerTenantMax ? 'TooManyIssuers' : undefined;
+    const held = await countRows(tx, 'issuers WHERE tenant = ?', tenant);
+    return held >= issuersPerTenantMax ? 'TooManyIssuers' : undefined;
   },
   write: async (tx, { tenant, name, url, audience, mapping }, timeMs) => {
     await tx.run(
@@ -93,3 +96,20 @@ async function lacksOne(
     (SELECT 1 FROM ${table} WHERE tenant = ? AND name = wanted.value) LIMIT 1`;
   return (await tx.get(sql, JSON.stringify(names), tenant)) !== undefined;
 }
+
+export interface DeleteIssuer extends Named {
+  kind: 'deleteIssuer';
+}
+
+/** Deletes an outside issuer: its tokens are refused from then on. */
+export const deleteIssuer = identityCommand<DeleteIssuer>({
+  check: async (tx, { tenant, name }) =>
+    (await issuerExists(tx, tenant, name)) ? undefined : missing(tx, tenant, 'NoSuchIssuer'),
+  write: async (tx, { tenant, name }) => {
+    await tx.run('DELETE FROM issuers WHERE tenant = ? AND name = ?', tenant, name);
+  },
+  takesFrom: ({ tenant }) => tenantScope(tenant),
+  told: tellsOf('issuer'),
+  account: null,
+  causes: ({ tenant, name }) => [{ kind: 'issuer', tenant, name }],
+});

@@ -1,4 +1,4 @@
-// Sets the limits of an account.
+// Commands of an account's limits.
 import { unchanged } from '../../catalog/outcome.ts';
 import type { Limits } from '../../core/quota-terms.ts';
 import type { Command } from './command.ts';
@@ -12,6 +12,7 @@ export interface SetLimits {
   before?: Limits | null;
 }
 
+/** Sets the limits of an account. */
 export const setLimits: Command<SetLimits> = {
   apply: async (_, { account, limits, before }, { accounts, timeMs }) => {
     const now = (await accounts.read(account, timeMs)).limits?.limits ?? null;
@@ -29,4 +30,22 @@ export const setLimits: Command<SetLimits> = {
   // What is set is the record's `limits`.
   account: null,
   causes: ({ account, limits }) => [{ kind: 'limits', account, limits }],
+};
+
+export interface ForgetLost {
+  kind: 'forgetLost';
+  account: string;
+}
+
+/** Counts as unspent what crashes lost of an account. */
+export const forgetLost: Command<ForgetLost> = {
+  apply: async (_, { account }, { accounts, timeMs }) => {
+    await accounts.forgetLost(account, timeMs);
+    return unchanged;
+  },
+  takesFrom: null,
+  told: null,
+  account: null,
+  // What leases hold of an account, the ledger decides.
+  causes: null,
 };

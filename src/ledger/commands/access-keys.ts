@@ -1,0 +1,183 @@
+// Commands of access keys. The public key of a SigV4A key is switched and deleted with it, and
+// there is always an operator with an access key.
+import {
+  insertPrincipal,
+  insertTenant,
+  isLastOperatorKey,
+  missing,
+  roleOf,
+  tenantExists,
+  updateRole,
+} from '../../authz/identity-rows.ts';
+import {
+  accessKeyOwner,
+  insertAccessKey,
+  refuseAccessKey,
+  removePublicKey,
+  revokeAskedWith,
+  thumbprintOfKey,
+} from '../../authz/key-rows.ts';
+import type { Tx } from '../../core/database.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import { defaultTenant, rootPrincipal } from '../../core/principal.ts';
+import { revokedWith, revokedWithFormerKeys } from '../events.ts';
+import { principalScope } from '../scopes.ts';
+import {
+  identityCommand,
+  type Owned,
+  ownerOf,
+  principalAndKey,
+  tellsOfOwner,
+} from './identity-command.ts';
+
+/** An access key by its place. */
+export interface KeyPlace extends Owned {
+  id: string;
+}
+
+export interface CreateAccessKey extends KeyPlace {
+  kind: 'createAccessKey';
+  /** Sealed under `accessKeyContext(tenant, principal, id)`. */
+  sealedSecret: Uint8Array;
+}
+
+/** Gives a principal an access key. */
+export const createAccessKey = identityCommand<CreateAccessKey>({
+  check: async (tx, { tenant, principal, id }) => {
+    if (!(await roleOf(tx, tenant, principal))) return missing(tx, tenant, 'NoSuchPrincipal');
+    return refuseAccessKey(tx, tenant, principal, id);
+  },
+  write: (tx, { tenant, principal, id, sealedSecret }, timeMs) =>
+    insertAccessKey(tx, tenant, principal, id, sealedSecret, timeMs),
+  takesFrom: null,
+  told: tellsOfOwner,
+  account: ({ id }) => ({ accessKeyId: id }),
+  causes: ({ id }) => [{ kind: 'accessKey', id }],
+});
+
+export interface UpdateAccessKey extends KeyPlace {
+  kind: 'updateAccessKey';
+  active: boolean;
+}
+
+/**
+ * Switches an access key on or off. With it goes all that was asked for with it, and the public
+ * key of a SigV4A key is switched too.
+ */
+export const updateAccessKey = identityCommand<UpdateAccessKey>({
+  check: async (tx, change) =>
+    change.active ? refuseUnknownKey(tx, change) : refuseLossOfKey(tx, change),
+  write: async (tx, { id, active }, timeMs) => {
+    await tx.run('UPDATE access_keys SET active = ? WHERE id = ?', Number(active), id);
+    if (!active) await revokeAskedWith(tx, id, timeMs);
+    const sql = `UPDATE public_keys SET active = ? WHERE thumbprint = (${thumbprintOfKey})`;
+    await tx.run(sql, Number(active), id);
+  },
+  takesFrom: ({ tenant, principal }) => principalScope(tenant, principal),
+  told: { ...tellsOfOwner, revokedWith: ownerOf },
+  account: ({ active }) => ({ active }),
+  causes: async ({ id, active }, tx) => [
+    { kind: 'accessKey', id },
+    ...(active ? [] : await revokedWith(tx, id)),
+  ],
+});
+
+export interface DeleteAccessKey extends KeyPlace {
+  kind: 'deleteAccessKey';
+}
+
+/**
+ * Deletes an access key, and with it all that was asked for with it, and the public key of a
+ * SigV4A key.
+ */
+export const deleteAccessKey = identityCommand<DeleteAccessKey>({
+  check: refuseLossOfKey,
+  write: async (tx, { tenant, id }, timeMs) => {
+    const key = await tx.get<{ thumbprint: string | null }>(thumbprintOfKey, id);
+    await tx.run('DELETE FROM access_keys WHERE id = ?', id);
+    await revokeAskedWith(tx, id, timeMs);
+    if (key?.thumbprint) await removePublicKey(tx, tenant, key.thumbprint);
+  },
+  takesFrom: ({ tenant, principal }) => principalScope(tenant, principal),
+  told: {
+    things: async (change, tx) => {
+      const key = await tx.get<{ thumbprint: string | null }>(thumbprintOfKey, change.id);
+      return principalAndKey(change, key?.thumbprint);
+    },
+    isAwaited: true,
+    revokedWith: ownerOf,
+  },
+  account: null,
+  causes: async ({ id }, tx) => [{ kind: 'accessKey', id }, ...(await revokedWith(tx, id))],
+});
+
+/** Why there is no such key of the principal; undefined: there is. */
+async function refuseUnknownKey(tx: Tx, change: KeyPlace): Promise<ErrorCode | undefined> {
+  const { tenant, principal, id } = change;
+  const owner = await accessKeyOwner(tx, id);
+  if (owner?.tenant === tenant && owner.principal === principal) return undefined;
+  if (await roleOf(tx, tenant, principal)) return 'NoSuchAccessKey';
+  return missing(tx, tenant, 'NoSuchPrincipal');
+}
+
+/** Why it may not be taken away. */
+async function refuseLossOfKey(tx: Tx, change: KeyPlace): Promise<ErrorCode | undefined> {
+  const fault = await refuseUnknownKey(tx, change);
+  if (fault) return fault;
+  return (await isLastOperatorKey(tx, { id: change.id })) ? 'InUse' : undefined;
+}
+
+/** Makes `default/admin` an operator with this key and no other: former ones stop working. */
+export interface PutRootKey {
+  kind: 'putRootKey';
+  id: string;
+  sealedSecret: Uint8Array;
+}
+
+/** Gives the gateway's own operator its key, before anybody is served. */
+export const putRootKey = identityCommand<PutRootKey>({
+  check: async (tx, { id }) => {
+    const owner = await accessKeyOwner(tx, id);
+    if (!owner) return undefined;
+    const isOurs = owner.tenant === defaultTenant && owner.principal === rootPrincipal;
+    return isOurs ? undefined : 'AlreadyExists';
+  },
+  write: writeRootKey,
+  takesFrom: null,
+  told: {
+    things: () => [
+      { kind: 'tenant', tenant: defaultTenant, name: '' },
+      { kind: 'principal', tenant: defaultTenant, name: rootPrincipal },
+    ],
+    isAwaited: true,
+    revokedWith: () => ({ tenant: defaultTenant, principal: rootPrincipal }),
+  },
+  account: ({ id }) => ({ accessKeyId: id }),
+  causes: async ({ id }, tx) => [
+    { kind: 'principal', tenant: defaultTenant, name: rootPrincipal },
+    ...(await revokedWithFormerKeys(tx, id)),
+  ],
+});
+
+async function writeRootKey(tx: Tx, change: PutRootKey, timeMs: number): Promise<void> {
+  if (!(await tenantExists(tx, defaultTenant))) {
+    await insertTenant(tx, { name: defaultTenant, membersCreateBuckets: true }, timeMs);
+  }
+  if (await roleOf(tx, defaultTenant, rootPrincipal)) {
+    await updateRole(tx, defaultTenant, rootPrincipal, 'operator');
+    const sql = 'UPDATE principals SET active = 1 WHERE tenant = ? AND name = ?';
+    await tx.run(sql, defaultTenant, rootPrincipal);
+  } else {
+    await insertPrincipal(tx, defaultTenant, rootPrincipal, 'person', 'operator', timeMs);
+  }
+  const formerKeys = await tx.all<{ id: string }>(
+    'SELECT id FROM access_keys WHERE tenant = ? AND principal = ? AND id <> ?',
+    ...[defaultTenant, rootPrincipal, change.id],
+  );
+  for (const { id } of formerKeys) await revokeAskedWith(tx, id, timeMs);
+  for (const table of ['access_keys', 'public_keys']) {
+    const sql = `DELETE FROM ${table} WHERE tenant = ? AND principal = ?`;
+    await tx.run(sql, defaultTenant, rootPrincipal);
+  }
+  await insertAccessKey(tx, defaultTenant, rootPrincipal, change.id, change.sealedSecret, timeMs);
+}

@@ -1,0 +1,31 @@
+// Commands of objects, their versions, and multipart uploads. Their types, checks and rows are in
+// `catalog/`, where they share what becomes of the versions of a key.
+import { restoreVersion } from '../../catalog/restore.ts';
+import { restoreAttributes, restoreEnd } from '../../catalog/roll-forward.ts';
+import { abortUpload, completeUpload, createUpload, putPart } from '../../catalog/uploads.ts';
+import { amendVersion } from '../../catalog/version-amendments.ts';
+import { copyObject, deleteObject, putObject } from '../../catalog/version-changes.ts';
+import type { Command } from './command.ts';
+
+/**
+ * A command of what a bucket holds: it takes no rights away, the catalog's outbox tells journals of
+ * it, and requests look an object up each time.
+ */
+function ofContents<C>(apply: Command<C>['apply']): Command<C> {
+  return { apply, takesFrom: null, told: null, account: null, causes: null };
+}
+
+export const objectCommands = {
+  putObject: ofContents(putObject),
+  copyObject: ofContents(copyObject),
+  deleteObject: ofContents(deleteObject),
+  amendVersion: ofContents(amendVersion),
+  createUpload: ofContents(createUpload),
+  putPart: ofContents(putPart),
+  completeUpload: ofContents(completeUpload),
+  abortUpload: ofContents(abortUpload),
+  // Only rebuilds and restores put these back, of what a journal or an extent tells.
+  restoreVersion: ofContents(restoreVersion),
+  restoreAttributes: ofContents(restoreAttributes),
+  restoreEnd: ofContents(restoreEnd),
+};
