@@ -1,21 +1,33 @@
 // Makes the checkout ready to run: installs the locked dependencies when they are missing or have
 // changed, then builds. Runs before `npm start` and `npm test`, so each works as the first command.
-import { execFileSync } from 'node:child_process';
+//
+//   node scripts/prepare.mjs [all]
+//
+// Without `all` it leaves out what only tests, checks and the bench need.
+import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 
 const stamp = 'node_modules/.bursar-lock';
-const wanted = createHash('sha256')
-  .update(readFileSync('package-lock.json'))
-  .update(process.versions.modules)
-  .digest('hex');
+const lock = createHash('sha256').update(readFileSync('package-lock.json')).digest('hex');
+const wanted = process.argv[2] === 'all' ? [`${lock} all`] : [`${lock} all`, `${lock} serving`];
 const installed = existsSync(stamp) ? readFileSync(stamp, 'utf8') : '';
 
-if (installed !== wanted) {
-  run('npm', ['ci', '--no-audit', '--no-fund']);
-  writeFileSync(stamp, wanted);
+if (!wanted.includes(installed)) {
+  const extent = wanted.at(-1);
+  const omit = extent.endsWith(' all') ? '--include=dev' : '--omit=dev';
+  run('npm', ['ci', omit, '--no-audit', '--no-fund']);
+  // Where SQLite's module has no build for the platform, it is made from its source.
+  if (!loadsSqlite()) run('npm', ['rebuild', '--ignore-scripts=false', 'better-sqlite3']);
+  writeFileSync(stamp, extent);
 }
-run('node_modules/.bin/tsc', ['-p', 'tsconfig.json']);
+// Types are for `npm run check`: what does not pass there is built all the same.
+run('node_modules/.bin/tsc', ['-p', 'tsconfig.json', '--noCheck']);
+
+function loadsSqlite() {
+  const script = "new (require('better-sqlite3'))(':memory:')";
+  return spawnSync(process.execPath, ['-e', script], { stdio: 'ignore' }).status === 0;
+}
 
 function run(command, args) {
   try {

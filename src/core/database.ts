@@ -1,14 +1,13 @@
 // The one place that knows better-sqlite3. Rooms write their SQL against the asynchronous `Tx`, so
 // that the same code can run on a database server; on SQLite each call completes before it returns.
 import { closeSync, fdatasyncSync, fsyncSync, openSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import type Database from 'better-sqlite3';
+import Sqlite from 'better-sqlite3';
 import { monotonicMs } from './clock.ts';
 
-// Two releases of the same library, one API: 13 needs Node-API 10, and 12 is unsafe on Nodes that
-// have it (docs/decisions/0001-database.md).
-const release = Number(process.versions.napi) >= 10 ? 'better-sqlite3-napi' : 'better-sqlite3';
-const Sqlite = createRequire(import.meta.url)(release) as typeof Database;
+// Before Node-API 10 the library's module takes the process down instead of saying so.
+if (Number(process.versions.napi) < 10) {
+  throw new Error(`Bursar needs Node 22.14 or newer: this is ${process.version}`);
+}
 
 export type SqlValue = string | number | bigint | null | Uint8Array;
 
@@ -116,8 +115,8 @@ export function openDatabase(path: string, options: DatabaseOptions): OpenDataba
   db.pragma(`cache_size = -${options.cacheKib}`);
   db.pragma('temp_store = MEMORY');
 
-  const statements = new Map<string, Database.Statement>();
-  const prepared = (sql: string): Database.Statement => {
+  const statements = new Map<string, Sqlite.Statement>();
+  const prepared = (sql: string): Sqlite.Statement => {
     let statement = statements.get(sql);
     if (!statement) {
       statement = db.prepare(sql);
@@ -300,7 +299,7 @@ export function checkDatabase(path: string): string[] {
   }
 }
 
-function findDamage(db: Database.Database): string[] {
+function findDamage(db: Sqlite.Database): string[] {
   const pages = db.pragma('integrity_check') as { integrity_check: string }[];
   const references = db.pragma('foreign_key_check') as { table: string; parent: string }[];
   return [

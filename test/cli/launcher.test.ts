@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 
 const launcher = JSON.parse(readFileSync('package.json', 'utf8')).bin.bursar;
@@ -11,15 +11,15 @@ const folder = mkdtempSync(join(tmpdir(), 'bursar-launcher-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 function run() {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(folder, launcher), 'one'], {
+  const { status, stdout, stderr } = spawnSync(join(folder, launcher), ['one'], {
     encoding: 'utf8',
   });
   return { status, stdout, stderr };
 }
 
 it('says in one line that nothing is built, and runs the command once it is', () => {
-  mkdirSync(dirname(join(folder, launcher)), { recursive: true });
-  cpSync(launcher, join(folder, launcher));
+  mkdirSync(join(folder, 'scripts'));
+  for (const file of [launcher, 'scripts/fitting-node.mjs']) cpSync(file, join(folder, file));
   expect(run()).toEqual({
     status: 1,
     stdout: '',

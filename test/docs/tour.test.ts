@@ -117,10 +117,8 @@ function copyCheckout(): string {
     symlinkSync(join(root, 'node_modules', name), join(copy, 'node_modules', name));
   }
   // As scripts/prepare.mjs leaves it: the dependencies are there and need not be fetched again.
-  const stamp = createHash('sha256')
-    .update(readFileSync(join(root, 'package-lock.json')))
-    .update(process.versions.modules)
-    .digest('hex');
+  const lock = readFileSync(join(root, 'package-lock.json'));
+  const stamp = `${createHash('sha256').update(lock).digest('hex')} all`;
   writeFileSync(join(copy, 'node_modules', '.bursar-lock'), stamp);
   return copy;
 }
