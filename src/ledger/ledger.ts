@@ -73,7 +73,7 @@ export interface LedgerOptions {
    * run was not done with (`listUntoldAlarms`).
    */
   onAlarms?: (alarms: Alarm[]) => void;
-  /** Called with the log's newest checkpoint, a signed note, after each batch (`signLog`). */
+  /** Called with the log's newest checkpoint, a signed note, soon after each batch (`signLog`). */
   onCheckpoint?: (note: string) => void;
   /** Called with records that turned out not to be what was recorded. */
   onAltered?: (indexes: number[]) => void;
@@ -220,7 +220,7 @@ export class Ledger {
   }
 
   /**
-   * From now on the log is signed with these keys, after each batch; none: it is not signed. What
+   * From now on the log is signed with these keys, soon after a batch; none: it is not signed. What
    * it is now is signed at once. Throws `Refusal` when the disk is full.
    */
   async signLog(keys: readonly LogKey[]): Promise<void> {

@@ -1,5 +1,6 @@
-// Signs the log's checkpoint, in the ledger's thread, after each batch. Invariants: only a log that
-// is durable is signed; which keys sign is what `log_keys` says, and the same log and keys give the
+// Signs the log's checkpoint, in the ledger's thread, between batches: soon after each, and at most
+// so often, since a signature costs as much as much of a small PUT. Invariants: only a log that is
+// durable is signed; which keys sign is what `log_keys` says, and the same log and keys give the
 // same note, so signing again after a crash tells nobody anything else.
 import { createPrivateKey } from 'node:crypto';
 import { renderCheckpoint } from '../audit/log/checkpoint.ts';
@@ -13,7 +14,11 @@ import {
 } from '../audit/log/log-keys.ts';
 import { ed25519, type NoteSigner, noteKey, rawPublicKey, signNote } from '../audit/log/note.ts';
 import type { RecordLog } from '../audit/record-log.ts';
+import { monotonicMs } from '../core/clock.ts';
 import type { Reader, Tx } from '../core/database.ts';
+
+/** The least time from one signature to the next, milliseconds. */
+const signEachMs = 20;
 
 /** A key that signs the log. It crosses threads, and is written to no other place than its file. */
 export interface LogKey {
@@ -33,6 +38,7 @@ export class LogSigning {
   #rows: LogKeyRow[] = [];
   #isStale = false;
   #signedSize = -1;
+  #signedMs = Number.NEGATIVE_INFINITY;
 
   /** Takes the keys there are; none: nothing is signed from now on. A new log's are noted. */
   async begin(tx: Tx, keys: readonly LogKey[], timeMs: number): Promise<void> {
@@ -78,6 +84,12 @@ export class LogSigning {
     this.#rows = await listLogKeys(read);
     this.#isStale = false;
     this.#signedSize = -1;
+    this.#signedMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** In how many milliseconds the log may be signed again; 0: now, as after a change of keys. */
+  waitMs(nowMs: number): number {
+    return Math.max(0, this.#signedMs + signEachMs - nowMs);
   }
 
   /**
@@ -92,6 +104,7 @@ export class LogSigning {
     const [first] = signers;
     if (!first) return null;
     this.#signedSize = log.size;
+    this.#signedMs = monotonicMs();
     const head = { origin: first.key.name, size: log.size, root: log.root() };
     return signNote(renderCheckpoint(head), signers);
   }

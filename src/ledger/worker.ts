@@ -49,7 +49,7 @@ export type FromWorker =
   | { touched: true }
   /** `appliedMs`: what the batch took, of that `committedMs` to become durable. */
   | { answers: LedgerAnswer[]; appliedMs: number; committedMs: number }
-  /** The log as a batch left it, signed, so long after the first record of it was made. */
+  /** The log, signed as a batch left it, so long after the first batch that it covers began. */
   | { checkpoint: string; sinceAppendMs: number }
   /** Those of a batch, once they are durable; they are in the table too. */
   | { alarms: Alarm[] }
@@ -120,6 +120,10 @@ const context: MaintenanceContext = {
 let committedMs = 0;
 let toldUnwrittenMs = Number.NEGATIVE_INFINITY;
 
+/** When the first batch began that no signature covers yet; null: there is none. */
+let unsignedSinceMs: number | null = null;
+let signTimer: NodeJS.Timeout | null = null;
+let isApplying = false;
 let closing = false;
 
 port.on('message', (message: ToWorker) => {
@@ -135,14 +139,17 @@ const watch = setInterval(noticeOthers, watchEachMs);
 async function answer(requests: LedgerRequest[]): Promise<void> {
   const begunMs = monotonicMs();
   committedMs = 0;
+  isApplying = true;
   const overwrites = requests.some(leavesNothing);
   if (overwrites) db.exec('PRAGMA secure_delete = ON');
   const answers = await applyBatch(requests);
+  isApplying = false;
   const appliedMs = monotonicMs() - begunMs;
   if (overwrites) db.exec('PRAGMA secure_delete = FAST');
   if (requests.some(isErasure)) forgetPages();
   send({ answers, appliedMs, committedMs });
-  signCheckpoint(begunMs);
+  unsignedSinceMs ??= begunMs;
+  signSoon();
 }
 
 /** Only this thread writes. Where somebody else did, all is to be verified again. */
@@ -156,6 +163,8 @@ function noticeOthers(): void {
 function close(): void {
   closing = true;
   clearInterval(watch);
+  if (signTimer !== null) clearTimeout(signTimer);
+  if (!isApplying) signCheckpoint();
   db.close();
   port?.close();
 }
@@ -261,10 +270,25 @@ function tick(): void {
   billing.accounts.aheadMs = lastTimeMs - nowMs;
 }
 
-/** One signature a batch, when it is durable. Nobody waits for it. */
-function signCheckpoint(begunMs: number): void {
+/** Nobody waits for it. What is durable is signed: not within a batch, whose end does it. */
+function signSoon(): void {
+  if (signTimer !== null || isApplying) return;
+  const waitMs = signing.waitMs(monotonicMs());
+  if (waitMs === 0) {
+    signCheckpoint();
+    return;
+  }
+  signTimer = setTimeout(() => {
+    signTimer = null;
+    signSoon();
+  }, waitMs);
+}
+
+function signCheckpoint(): void {
+  if (unsignedSinceMs === null) return;
   const checkpoint = signing.sign(log, lastTimeMs);
-  if (checkpoint !== null) send({ checkpoint, sinceAppendMs: monotonicMs() - begunMs });
+  if (checkpoint !== null) send({ checkpoint, sinceAppendMs: monotonicMs() - unsignedSinceMs });
+  unsignedSinceMs = null;
 }
 
 /** The tables are right: they are what was committed. */

@@ -1,4 +1,4 @@
-// The log is signed once a batch, after its commit, by the keys that the database says sign.
+// The log is signed after batches, at most each 20 ms, by the keys that the database says sign.
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseCheckpoint } from '#bursar/audit/log/checkpoint.js';
@@ -62,6 +62,16 @@ describe('a batch', () => {
       const { size, root } = read(text, [key]);
       expect(root).toEqual(hashTree(leaves.slice(0, size)));
     }
+  });
+
+  it('that soon follows another shares its signature, and is signed then', async () => {
+    const key = newKey();
+    await fixture.ledger.signLog([key]);
+    const sinceMs = performance.now();
+    for (let i = 0; i < 100; i++) await fixture.ledger.commit(putOf(`k${i}`));
+    expect(await newest([key])).toMatchObject({ size: 103 });
+    const tookMs = performance.now() - sinceMs;
+    expect(fixture.checkpoints.length).toBeLessThan(tookMs / 20 + 3);
   });
 
   it('of which a request fails by a bug leaves tree, records and notes of the others', async () => {
