@@ -16,7 +16,6 @@ import type { IntentPool } from '../ledger/intent-pool.ts';
 import type { Journals } from '../ledger/journal/journals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { LogKeyFile } from '../ledger/log-key-file.ts';
-import type { UsageRollUp } from '../ledger/usage-roll-up.ts';
 import type { DiskRoom } from '../quota/disk-room.ts';
 import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
@@ -102,7 +101,8 @@ export interface Services extends RequestServices {
   sealer: Sealer;
   rootKeys: RootKeyFile;
   logKeys: LogKeyFile;
-  usageRollUp: Pick<UsageRollUp, 'catchUp'>;
+  /** Adds up usage until now. */
+  usageRollUp: { catchUp(): Promise<void> };
   deepRuns: DeepRuns;
   records: RecordStore;
   altered: AlteredRecords;

@@ -26,11 +26,8 @@ export interface SweeperOptions {
    */
   confirmPlace?: (store: number) => Promise<void>;
   leases: ReadLeases;
-  /** Pause between sweeps, milliseconds. */
-  intervalMs: number;
   /** How long a condemned extent is kept before its bytes go, milliseconds. */
   graceMs: number;
-  onError: (error: unknown) => void;
 }
 
 export interface SweepResult {
@@ -62,37 +59,20 @@ function allRemoved(ids: Buffer[]): Removal {
 
 export class Sweeper {
   readonly #options: SweeperOptions;
-  #timer: NodeJS.Timeout | null = null;
-  #running: Promise<unknown> = Promise.resolve();
-  #stopped = false;
 
   constructor(options: SweeperOptions) {
     this.#options = options;
   }
 
-  /** Sweeps now and then again after each interval, until `stop`. */
-  start(): void {
-    this.#running = this.sweep()
-      .catch(this.#options.onError)
-      .then(() => {
-        if (this.#stopped) return;
-        this.#timer = setTimeout(() => this.start(), this.#options.intervalMs);
-        this.#timer.unref();
-      });
-  }
-
-  /** Resolves when no sweep is under way and none will begin. */
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    if (this.#timer) clearTimeout(this.#timer);
-    await this.#running;
-  }
-
-  /** One sweep. Rejects, when it is through, with what went wrong in a store. */
-  async sweep(): Promise<SweepResult> {
+  /**
+   * One sweep, which ends early when it is to stop. Rejects, when it is through, with what went
+   * wrong in a store.
+   */
+  async sweep(stopping?: AbortSignal): Promise<SweepResult> {
     const { ledger } = this.#options;
+    const repeat: Repeat = (work, fullBatch) => repeatWork(work, fullBatch, stopping);
     const max = rowsPerBatch;
-    const condemnedIntents = await this.#repeat(() =>
+    const condemnedIntents = await repeat(() =>
       ledger.maintain({
         kind: 'condemnIntents',
         expiredBeforeMs: steadyClock.nowMs() - uploadMsMax,
@@ -100,32 +80,29 @@ export class Sweeper {
       }),
     );
     // Until there are none: of those that are large a batch has few.
-    const purgedVersions = await this.#repeat(
-      () => ledger.maintain({ kind: 'purgeEnded', max }),
-      1,
-    );
-    await this.#repeat(() =>
+    const purgedVersions = await repeat(() => ledger.maintain({ kind: 'purgeEnded', max }), 1);
+    await repeat(() =>
       ledger.maintain({
         kind: 'forgetCompleted',
         beforeMs: steadyClock.nowMs() - completedUploadKeptMs,
         max,
       }),
     );
-    await this.#repeat(() => ledger.maintain({ kind: 'purgeTokens', max }));
-    await this.#repeat(() => ledger.maintain({ kind: 'purgeTokenAccounts', max }));
-    await this.#repeat(() =>
+    await repeat(() => ledger.maintain({ kind: 'purgeTokens', max }));
+    await repeat(() => ledger.maintain({ kind: 'purgeTokenAccounts', max }));
+    await repeat(() =>
       ledger.maintain({ kind: 'forgetSwept', beforeMs: Date.now() - sweptKeptMs, max }),
     );
-    const removedExtents = await this.#removeAllCondemned();
+    const removedExtents = await this.#removeAllCondemned(repeat);
     return { condemnedIntents, purgedVersions, removedExtents };
   }
 
-  async #removeAllCondemned(): Promise<number> {
+  async #removeAllCondemned(repeat: Repeat): Promise<number> {
     const errors: unknown[] = [];
     let removed = 0;
     for (const store of await listStoresToSweep(this.#options.read)) {
       try {
-        removed += await this.#repeat(() => this.#removeCondemned(store));
+        removed += await repeat(() => this.#removeCondemned(store));
       } catch (error) {
         errors.push(error);
       }
@@ -182,15 +159,21 @@ export class Sweeper {
     await Promise.all(Array.from({ length: removalsMax }, remove));
     return done;
   }
-
-  /** Runs `work` until it has less than a full batch to do, or the cap is reached. */
-  async #repeat(work: () => Promise<number>, fullBatch = rowsPerBatch): Promise<number> {
-    let total = 0;
-    for (let i = 0; i < batchesMax && !this.#stopped; i++) {
-      const done = await work();
-      total += done;
-      if (done < fullBatch) break;
-    }
-    return total;
-  }
 }
+
+/** Runs `work` until it has less than a full batch to do, or the cap is reached. */
+async function repeatWork(
+  work: () => Promise<number>,
+  fullBatch = rowsPerBatch,
+  stopping?: AbortSignal,
+): Promise<number> {
+  let total = 0;
+  for (let i = 0; i < batchesMax && !stopping?.aborted; i++) {
+    const done = await work();
+    total += done;
+    if (done < fullBatch) break;
+  }
+  return total;
+}
+
+type Repeat = (work: () => Promise<number>, fullBatch?: number) => Promise<number>;

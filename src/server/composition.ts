@@ -6,6 +6,7 @@ import { UnsealedRow } from '../core/seals/row-seal.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import type { Services } from '../gateway/services.ts';
 import type { Operator, OperatorLog } from '../instruments/operator-log.ts';
+import { catchUpUsage } from '../ledger/timers.ts';
 import { startProbe } from './background-probe.ts';
 import { endBackups, scheduleBackups, startBackups } from './backups.ts';
 import type { Base } from './base.ts';
@@ -82,7 +83,7 @@ async function start(base: Base): Promise<RunningServer> {
   metrics.watchRights(sealWatch);
   closers.push(announceSteps((text) => log.warn(text)));
   stores.upkeep.start({ stores: storeList, bookOf: requestServices.bookOf });
-  const usageRollUp = startUpkeep(base, requestServices, stores);
+  startUpkeep(base, requestServices, stores);
   const { records, search, ...counted } = await openRecords(base, requestServices, altered.found);
   watchServices(base, { services: requestServices, search, ...memory, ...counted });
   const alarms = await data.startAlarms();
@@ -96,7 +97,8 @@ async function start(base: Base): Promise<RunningServer> {
   });
   const services: Services = {
     ...requestServices,
-    ...{ logKeys, usageRollUp, records, altered, search, alarms, metrics },
+    ...{ logKeys, records, altered, search, alarms, metrics },
+    usageRollUp: { catchUp: () => catchUpUsage(requestServices.ledger) },
     sealer: folder.sealer,
     rootKeys: folder.rootKeys,
     instruments: base.instruments,

@@ -1,47 +1,37 @@
 // What is done beside the requests: sweeping, lifecycle rules, and what the ledger has to do as
 // time goes by. All of it ends when the server is closed.
+import { Repeated } from '../core/repeated.ts';
 import type { RequestServices } from '../gateway/services.ts';
-import { FoldTimer } from '../ledger/fold-timer.ts';
 import { LifecycleWorker } from '../ledger/lifecycle-worker.ts';
-import { StorageTimer } from '../ledger/storage-timer.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
-import { UsageRollUp } from '../ledger/usage-roll-up.ts';
+import { chargeStorageHourly, closeFoldsInTime, sumUsageBehind } from '../ledger/timers.ts';
 import type { Base } from './base.ts';
-import { opened } from './closers.ts';
 import type { OpenStores } from './stores.ts';
 
-const foldIntervalMs = 5000;
-const rollUpIntervalMs = 5000;
-
-/** Gives the roll-up of usage, which calls may ask to catch up. */
-export function startUpkeep(
-  base: Base,
-  services: RequestServices,
-  stores: OpenStores,
-): UsageRollUp {
+export function startUpkeep(base: Base, services: RequestServices, stores: OpenStores): void {
   const { closers, log } = base;
   const { ledger } = services;
-  startSweeper(base, services, stores);
-  startStorageTimer(base, services);
-  const foldTimer = new FoldTimer({
-    ...{ ledger, intervalMs: foldIntervalMs },
-    onError: (error) => log.warn('public reads were not recorded', error),
-  });
-  opened(closers, foldTimer).start();
+  const onError = (what: string) => (error: unknown) => log.warn(what, error);
+  for (const repeated of [
+    sweeping(base, services, stores),
+    chargeStorageHourly({
+      ...{ ledger, books: () => booksInForce(services) },
+      onError: onError('storage was not charged'),
+    }),
+    closeFoldsInTime({ ledger, onError: onError('public reads were not recorded') }),
+    sumUsageBehind({ ledger, onError: onError('usage was not added up') }),
+  ]) {
+    closers.push(() => repeated.stop());
+    repeated.start();
+  }
   startLifecycle(base, services);
-  const rollUp = new UsageRollUp({
-    ...{ ledger, intervalMs: rollUpIntervalMs },
-    onError: (error) => log.warn('usage was not added up', error),
-  });
-  opened(closers, rollUp).start();
-  return rollUp;
 }
 
-function startSweeper(
-  { config, closers, log }: Base,
+function sweeping(
+  { config, log }: Base,
   services: RequestServices,
   { stores, storeList }: OpenStores,
-): void {
+): Repeated {
   const { read, ledger, leases, journals, log: head } = services;
   const sweeper = new Sweeper({
     ...{ read, ledger, stores, leases },
@@ -49,28 +39,18 @@ function startSweeper(
     // garbage.
     maySweep: (store) => head.refusal === null && journals.maySweep(store),
     confirmPlace: (store) => storeList.confirmOwner(store),
-    intervalMs: config.sweepIntervalMs,
     graceMs: config.sweepGraceMs,
+  });
+  return new Repeated({
+    work: (stopping) => sweeper.sweep(stopping),
+    pauseMs: () => config.sweepIntervalMs,
     onError: (error) => log.warn('a sweep ended', error),
   });
-  closers.push(() => sweeper.stop());
-  sweeper.start();
 }
 
-function startStorageTimer(
-  { closers, log }: Base,
-  { ledger, stores, bookOf }: RequestServices,
-): void {
-  const timer = new StorageTimer({
-    ledger,
-    books: () => {
-      const configured = stores.all().filter(({ isConfigured }) => isConfigured);
-      return new Map(configured.map(({ number }) => [number, bookOf(number).name]));
-    },
-    onError: (error) => log.warn('storage was not charged', error),
-  });
-  closers.push(() => timer.stop());
-  timer.start();
+function booksInForce({ stores, bookOf }: RequestServices): ReadonlyMap<number, string> {
+  const configured = stores.all().filter(({ isConfigured }) => isConfigured);
+  return new Map(configured.map(({ number }) => [number, bookOf(number).name]));
 }
 
 function startLifecycle({ config, closers, metrics, log }: Base, services: RequestServices): void {

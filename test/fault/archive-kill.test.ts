@@ -120,9 +120,7 @@ async function sweep(): Promise<void> {
       stores,
       maySweep: () => true,
       leases: new ReadLeases(),
-      intervalMs: 1000,
       graceMs: -1000,
-      onError: () => {},
     });
     await sweeper.sweep();
   });

@@ -36,18 +36,13 @@ function sweeper(graceMs = 0): Sweeper {
     },
   });
   const { ledger, read } = fixture;
-  const onError = (error: unknown): void => {
-    throw error;
-  };
   return new Sweeper({
     read,
     ledger,
     stores: { get },
     maySweep: (store) => !untold.has(store),
     leases,
-    intervalMs: 60_000,
     graceMs,
-    onError,
   });
 }
 

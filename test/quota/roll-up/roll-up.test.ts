@@ -2,7 +2,7 @@
 // each record once, whatever dies in between.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Commit } from '#bursar/ledger/commit.js';
-import { UsageRollUp } from '#bursar/ledger/usage-roll-up.js';
+import { catchUpUsage } from '#bursar/ledger/timers.js';
 import type { Charged } from '#bursar/quota/charge.js';
 import {
   type Breakdown,
@@ -127,12 +127,7 @@ async function differences(): Promise<string[]> {
 }
 
 async function catchUp(): Promise<void> {
-  const onError = (error: unknown) => {
-    throw error;
-  };
-  const rollUp = new UsageRollUp({ ledger: fixture.ledger, intervalMs: 1000, onError });
-  await rollUp.catchUp();
-  await rollUp.close();
+  await catchUpUsage(fixture.ledger);
 }
 
 describe('usage by day, action and class', () => {

@@ -1,7 +1,8 @@
 // The timer that has storage charged: at the start, and at the begin of each hour of the clock.
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import type { Repeated } from '#bursar/core/repeated.js';
 import type { Maintenance } from '#bursar/ledger/commit.js';
-import { StorageTimer } from '#bursar/ledger/storage-timer.js';
+import { chargeStorageHourly } from '#bursar/ledger/timers.js';
 
 type Asked = Extract<Maintenance, { kind: 'chargeStorage' }>;
 
@@ -12,7 +13,7 @@ let asked: Asked[];
 let errors: unknown[];
 /** What the ledger answers next; 0 after that. */
 let answers: (number | Error)[];
-let timer: StorageTimer;
+let timer: Repeated;
 
 beforeEach(() => {
   vi.useFakeTimers({ now: nineMs + 1234 });
@@ -24,7 +25,7 @@ beforeEach(() => {
     return answer;
   };
   const onError = (error: unknown) => void errors.push(error);
-  timer = new StorageTimer({
+  timer = chargeStorageHourly({
     ledger: { maintain },
     books: () => books,
     onError,
