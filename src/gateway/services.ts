@@ -17,7 +17,7 @@ import type { Journals } from '../ledger/journal/journals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { LogKeyFile } from '../ledger/log-key-file.ts';
 import type { DiskRoom } from '../quota/disk-room.ts';
-import type { LeaseDesk } from '../quota/leases/lease-desk.ts';
+import type { LeaseHolder } from '../quota/leases/lease-holder.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { Rates } from '../quota/rates.ts';
@@ -81,7 +81,7 @@ export interface RequestServices
   objectMemory: ObjectMemory;
   leases: ReadLeases;
   diskRoom: DiskRoom;
-  desk: LeaseDesk;
+  leaseHolder: LeaseHolder;
   /** How fast accounts may go. */
   rates: Rates;
   /** The prices in force of a store, by its number. */

@@ -9,7 +9,7 @@ import type { Meter, Window } from '../core/quota-terms.ts';
 import { parseAccount } from './accounts.ts';
 import { beginWindows, lostIn, usedIn } from './leases/account-state.ts';
 import { readAccountState } from './leases/account-tables.ts';
-import type { LeaseDesk } from './leases/lease-desk.ts';
+import type { LeaseHolder } from './leases/lease-holder.ts';
 
 export interface BudgetShare {
   account: string;
@@ -24,7 +24,7 @@ export interface BudgetShare {
 
 export interface BudgetSharesOptions {
   read: Reader;
-  desk: Pick<LeaseDesk, 'leased' | 'limited'>;
+  leaseHolder: Pick<LeaseHolder, 'leased' | 'limited'>;
   /** For how long a result is reused, milliseconds. Default 5000. */
   goodMs?: number;
 }
@@ -76,7 +76,7 @@ export class BudgetShares {
   }
 
   #choose(): Set<string> {
-    const { leased, limited } = this.#options.desk;
+    const { leased, limited } = this.#options.leaseHolder;
     const chosen = new Set(this.#shares.map(({ account }) => account));
     for (const account of this.#leased.take(leased, leasedMax)) {
       if (limited.has(account)) chosen.add(account);

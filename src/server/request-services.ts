@@ -8,7 +8,7 @@ import { RecordFolding } from '../gateway/s3/record-folding.ts';
 import type { RequestServices } from '../gateway/services.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { DiskRoom } from '../quota/disk-room.ts';
-import { LeaseDesk } from '../quota/leases/lease-desk.ts';
+import { LeaseHolder } from '../quota/leases/lease-holder.ts';
 import { Rates } from '../quota/rates.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
 import { DigestPool } from '../tiering/digest-pool.ts';
@@ -73,18 +73,18 @@ const keepEveryMs = 1000;
 function openLimits(
   { closers }: Pick<Base, 'closers'>,
   { ledger, state }: Pick<OpenLedger, 'ledger' | 'state'>,
-): Pick<RequestServices, 'desk' | 'rates'> {
-  const desk = new LeaseDesk(ledger, monotonicMs);
+): Pick<RequestServices, 'leaseHolder' | 'rates'> {
+  const leaseHolder = new LeaseHolder(ledger, monotonicMs);
   const rates = new Rates();
-  state.limits.begin(desk, rates);
+  state.limits.begin(leaseHolder, rates);
   const timer = setInterval(() => {
     rates.keep();
-    void desk.keep();
+    void leaseHolder.keep();
   }, keepEveryMs);
   timer.unref();
   closers.push(() => {
     clearInterval(timer);
-    return desk.close();
+    return leaseHolder.close();
   });
-  return { desk, rates };
+  return { leaseHolder, rates };
 }

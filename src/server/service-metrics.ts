@@ -44,7 +44,7 @@ const endedCountedMax = 1000;
 
 export function watchServices({ folder, metrics: { registry } }: Base, parts: WatchedParts): void {
   const { services, buffers, digests } = parts;
-  const { ledger, read, desk, stores, intents } = services;
+  const { ledger, read, leaseHolder, stores, intents } = services;
   watchLedger(registry, ledger);
   watchQueues(registry, {
     ledger: () => ledger.load.waiting,
@@ -55,7 +55,7 @@ export function watchServices({ folder, metrics: { registry } }: Base, parts: Wa
   });
   watchStores(registry, () => stores.all());
   watchBacklogs(registry, () => readBacklogs(read, stores.all()));
-  const shares = new BudgetShares({ read, desk });
+  const shares = new BudgetShares({ read, leaseHolder });
   watchBudgets(registry, () => shares.list());
   watchFiles(registry, () => ({
     catalog: sizeOf(folder.databaseFile),
@@ -71,7 +71,7 @@ export function watchServices({ folder, metrics: { registry } }: Base, parts: Wa
 }
 
 function numbersOfMemory({ services, buffers }: WatchedParts): Gauges {
-  const { desk, diskRoom, grants, intents, leases, objectMemory } = services;
+  const { leaseHolder, diskRoom, grants, intents, leases, objectMemory } = services;
   return {
     bursar_buffers_in_use: ['Chunk buffers that have an owner.', () => buffers.inUse],
     bursar_buffers: ['Chunk buffers that there may be, 256 KiB each.', () => buffers.slots],
@@ -83,15 +83,15 @@ function numbersOfMemory({ services, buffers }: WatchedParts): Gauges {
     bursar_disk_reserved_bytes: ['Of that, set aside for uploads.', () => diskRoom.heldBytes],
     bursar_open_reservations: [
       'Requests under way that have a part of a limit set aside.',
-      () => desk.open,
+      () => leaseHolder.open,
     ],
     bursar_leased_accounts: [
       'Accounts of whose limits a part is leased to memory.',
-      () => desk.leased.size,
+      () => leaseHolder.leased.size,
     ],
     bursar_limited_accounts: [
       'Accounts with limits, tokens not among them.',
-      () => desk.limited.size,
+      () => leaseHolder.limited.size,
     ],
   };
 }

@@ -30,7 +30,7 @@ async function use(account: string, limits: Limits, requests: number): Promise<v
 const nameOf = (i: number): string => `principal:cms/p${String(i).padStart(4, '0')}`;
 
 function sharesOf(goodMs: number, read: Reader = db.tx): BudgetShares {
-  return new BudgetShares({ read, desk: { limited, leased }, goodMs });
+  return new BudgetShares({ read, leaseHolder: { limited, leased }, goodMs });
 }
 
 describe('shares of budgets', () => {

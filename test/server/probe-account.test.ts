@@ -16,7 +16,11 @@ it('has the limit of the setting at a start, and then what administrators set', 
     },
   };
   // Its limit is gone whenever it is looked for.
-  const services = { read: { get: async () => undefined }, ledger, desk: { setLimits: () => {} } };
+  const services = {
+    read: { get: async () => undefined },
+    ledger,
+    leaseHolder: { setLimits: () => {} },
+  };
   const options = { services, directory, sealer: {}, spendMax: 5_000_000_000_000n };
   const account = new ProbeAccount(options as unknown as ProbeAccountOptions);
   const credentials = { accessKeyId: 'KEY', secretAccessKey: 'secret' };

@@ -143,7 +143,10 @@ const lookAtMode =
   (of: string) =>
   ({ state }: Seen) =>
     state.readRecording.modeOf(of, null);
-const lookAtLimit = ({ desk, rates }: Seen) => [desk.limited.has('tenant:one'), rates.isEmpty];
+const lookAtLimit = ({ leaseHolder, rates }: Seen) => [
+  leaseHolder.limited.has('tenant:one'),
+  rates.isEmpty,
+];
 
 /** The names of the grants that a decision about a bucket of a tenant looks at. */
 const lookAtGrants =

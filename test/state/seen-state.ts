@@ -6,14 +6,14 @@ import { Keyring, type RootKey } from '#bursar/core/keyring.js';
 import { Sealer } from '#bursar/core/sealing.js';
 import { SteadyClock } from '#bursar/core/steady-clock.js';
 import { type CorsRules, readCorsRules } from '#bursar/gateway/s3/buckets/cors.js';
-import { LeaseDesk } from '#bursar/quota/leases/lease-desk.js';
+import { LeaseHolder } from '#bursar/quota/leases/lease-holder.js';
 import { Rates } from '#bursar/quota/rates.js';
 import { State } from '#bursar/state/state.js';
 import { type LedgerFixture, rootKey } from '../ledger/fixture.ts';
 
 export interface Seen {
   state: State<CorsRules>;
-  desk: LeaseDesk;
+  leaseHolder: LeaseHolder;
   rates: Rates;
   clock: SteadyClock;
 }
@@ -26,10 +26,10 @@ export async function loadState({ read, ledger }: LedgerFixture): Promise<Seen> 
     ...{ read, keyring, sealer: new Sealer(keyring), readCors: readCorsRules, clock },
     issuerPolicy: onlyPrivate([]),
   });
-  const desk = new LeaseDesk(ledger, monotonicMs);
+  const leaseHolder = new LeaseHolder(ledger, monotonicMs);
   const rates = new Rates();
-  state.limits.begin(desk, rates);
-  return { state, desk, rates, clock };
+  state.limits.begin(leaseHolder, rates);
+  return { state, leaseHolder, rates, clock };
 }
 
 /** Keys are known before they begin, as a rotation has it. */

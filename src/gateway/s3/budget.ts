@@ -16,7 +16,7 @@ import {
   type Pricing,
   type Transfer,
 } from '../../quota/charge.ts';
-import type { LeaseDesk } from '../../quota/leases/lease-desk.ts';
+import type { LeaseHolder } from '../../quota/leases/lease-holder.ts';
 import type { Shortage } from '../../quota/leases/requests.ts';
 import type { Hold, Reservation } from '../../quota/leases/reservation.ts';
 import {
@@ -43,7 +43,7 @@ export interface Ask extends Partial<Transfer> {
 const ingressStepBytes = 64 * 1024;
 
 export class Budget {
-  readonly #desk: LeaseDesk;
+  readonly #leaseHolder: LeaseHolder;
   readonly #who: Charged;
   readonly #price: AnyOperation['price'];
   readonly #book: PriceBook;
@@ -63,7 +63,7 @@ export class Budget {
   #posted: { charge: Charge; reservation: Reservation | null } | null = null;
 
   constructor(
-    desk: LeaseDesk,
+    leaseHolder: LeaseHolder,
     given: {
       who: Charged;
       price: AnyOperation['price'];
@@ -72,7 +72,7 @@ export class Budget {
       audience: LimitAudience;
     },
   ) {
-    this.#desk = desk;
+    this.#leaseHolder = leaseHolder;
     this.#who = given.who;
     this.#price = given.price;
     this.#book = given.book;
@@ -104,13 +104,13 @@ export class Budget {
     this.#egressBytes += ask.egressBytes ?? 0;
     this.#retrievalBytes += ask.retrievalBytes ?? 0;
     this.#sourceClass = ask.sourceClass ?? this.#sourceClass;
-    return this.#setAside(this.#desk.hasLimits ? this.#drawsOf(ask) : []);
+    return this.#setAside(this.#leaseHolder.hasLimits ? this.#drawsOf(ask) : []);
   }
 
   #setAside(draws: readonly Draw[]): Promise<void> | null {
     if (this.#reservation)
       return draws.length === 0 ? null : this.#extend(this.#reservation, draws);
-    const reservation = this.#desk.tryReserve(draws);
+    const reservation = this.#leaseHolder.tryReserve(draws);
     if (!reservation) return this.#begin(draws);
     this.#reservation = reservation;
     this.holds = reservation.holds;
@@ -118,14 +118,14 @@ export class Budget {
   }
 
   async #begin(draws: readonly Draw[]): Promise<void> {
-    const outcome = await this.#desk.reserve(draws);
+    const outcome = await this.#leaseHolder.reserve(draws);
     if (!outcome.ok) throw this.refusalOf(outcome.shortage);
     this.#reservation = outcome.reservation;
     this.holds = outcome.reservation.holds;
   }
 
   async #extend(reservation: Reservation, draws: readonly Draw[]): Promise<void> {
-    const shortage = await this.#desk.extend(reservation, draws);
+    const shortage = await this.#leaseHolder.extend(reservation, draws);
     if (shortage) throw this.refusalOf(shortage);
   }
 
@@ -137,7 +137,7 @@ export class Budget {
   reserveStorage(storageClass: string, sizeBytes: number): Promise<void> | null {
     const prices = classPrices(this.#book, storageClass);
     const { bucket } = this.#who;
-    if (prices.minimumDays === 0 || !bucket || !this.#desk.hasLimits) return null;
+    if (prices.minimumDays === 0 || !bucket || !this.#leaseHolder.hasLimits) return null;
     const billedBytes = billableBytes(prices, sizeBytes);
     const cost = chargeEarlyDeletion(prices, { billedBytes, ageMs: 0 });
     if (cost > amountMax) throw tooDear();

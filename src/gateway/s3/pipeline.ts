@@ -208,13 +208,13 @@ async function enter(
   for (const { name, limits, expiresAtMs } of delegation?.accounts ?? []) {
     if (!limits) continue;
     const { tenant, name: principalName } = principal;
-    services.desk.introduce(name, { tenant, principal: principalName, expiresAtMs, limits });
+    services.leaseHolder.introduce(name, { tenant, principal: principalName, expiresAtMs, limits });
   }
   const charged = payersOf(who, asked.tenant, bucket);
   const audience = new LimitAudience(who, bucket, asked.askedName);
   const terms = { who, waits: price === 'free', audience, exchange };
   const entered = services.rates.isEmpty ? null : await enterAtRate(services.rates, charged, terms);
-  const budget = new Budget(services.desk, { who: charged, price, book, audience });
+  const budget = new Budget(services.leaseHolder, { who: charged, price, book, audience });
   return new ReservedRequest(asked, budget, audience, entered);
 }
 

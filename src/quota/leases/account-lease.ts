@@ -21,7 +21,7 @@ export class AccountLease {
   held: HeldAccount;
   /** How many reservations and requests under way will come back to it. */
   holds = 0;
-  /** The round of the desk in which it was last drawn on. */
+  /** The round of the lease holder in which it was last drawn on. */
   round = 0;
   /** How often something came free, which a request that was refused before may now get. */
   gains = 0;

@@ -1,7 +1,7 @@
 // What one operation has set aside. It is resolved exactly once, by a post or a void.
 import type { MeterAmounts } from '../amounts.ts';
 import type { AccountLease } from './account-lease.ts';
-import type { LeaseDesk } from './lease-desk.ts';
+import type { LeaseHolder } from './lease-holder.ts';
 import type { Held, HeldAccount, Settlement } from './requests.ts';
 
 /** What is set aside in one account, with the meters that were limited at that time. */
@@ -12,17 +12,17 @@ export interface Hold {
 }
 
 export class Reservation {
-  /** For `LeaseDesk` only. */
+  /** For `LeaseHolder` only. */
   readonly holds: Hold[];
   /** Whether limits changed between the steps of the reservation. */
   isMixed = false;
-  /** The version of the desk's limits when the reservation began. */
+  /** The version of the lease holder's limits when the reservation began. */
   readonly edition: number;
-  readonly #desk: LeaseDesk;
+  readonly #leaseHolder: LeaseHolder;
   #state: 'open' | 'posted' | 'void' = 'open';
 
-  constructor(desk: LeaseDesk, holds: Hold[], edition: number) {
-    this.#desk = desk;
+  constructor(leaseHolder: LeaseHolder, holds: Hold[], edition: number) {
+    this.#leaseHolder = leaseHolder;
     this.holds = holds;
     this.edition = edition;
   }
@@ -34,7 +34,7 @@ export class Reservation {
   post(): Settlement {
     if (this.#state !== 'open') throw new Error('a reservation was resolved twice');
     this.#state = 'posted';
-    this.#desk.resolve(this, true);
+    this.#leaseHolder.resolve(this, true);
     return { held: groupHolds(this.holds), isMixed: this.isMixed };
   }
 
@@ -42,14 +42,14 @@ export class Reservation {
   unpost(): void {
     if (this.#state !== 'posted') throw new Error('what was not posted cannot be taken back');
     this.#state = 'void';
-    this.#desk.free(this.holds);
+    this.#leaseHolder.free(this.holds);
   }
 
   /** Ends it unused; harmless after `post`. */
   void(): void {
     if (this.#state !== 'open') return;
     this.#state = 'void';
-    this.#desk.resolve(this, false);
+    this.#leaseHolder.resolve(this, false);
   }
 }
 

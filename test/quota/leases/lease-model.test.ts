@@ -5,7 +5,7 @@ import { type Limits, type Meter, meters, type Window } from '#bursar/core/quota
 import type { Draw, MeterAmounts } from '#bursar/quota/amounts.js';
 import type { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { leasedOf, lostIn, type MarkedWindow, usedIn } from '#bursar/quota/leases/account-state.js';
-import { LeaseDesk } from '#bursar/quota/leases/lease-desk.js';
+import { LeaseHolder } from '#bursar/quota/leases/lease-holder.js';
 import type { Reservation } from '#bursar/quota/leases/reservation.js';
 import { limitSetOf } from '#bursar/quota/limits/limit-set.js';
 import { windowBeginMs } from '#bursar/quota/limits/windows.js';
@@ -56,7 +56,7 @@ class World {
   open: Operation[] = [];
   /** Posted, and not yet in a durable commit. */
   posted: Operation[] = [];
-  desk: LeaseDesk;
+  leaseHolder: LeaseHolder;
   refusals = 0;
   grants = 0;
   /** For want of room on the disk. */
@@ -67,7 +67,7 @@ class World {
 
   constructor(random: Random) {
     this.random = random;
-    this.desk = this.#newDesk();
+    this.leaseHolder = this.#newHolder();
   }
 
   async start(): Promise<void> {
@@ -79,7 +79,7 @@ class World {
       void this.rig.send((book, timeMs) => book.setLimits(account, limits, timeMs));
     }
     await this.rig.settle();
-    this.desk = this.#newDesk();
+    this.leaseHolder = this.#newHolder();
   }
 
   begin(): void {
@@ -95,15 +95,15 @@ class World {
     if (accounts[0] && random() < 0.3) accounts.push(accounts[0]);
     const draws = accounts.map((account) => ({ account, amounts }));
     const token = this.limits.get('token:t');
-    if (token) this.desk.introduce('token:t', { ...tokenFacts, limits: token });
-    const reservation = this.desk.tryReserve(draws);
+    if (token) this.leaseHolder.introduce('token:t', { ...tokenFacts, limits: token });
+    const reservation = this.leaseHolder.tryReserve(draws);
     if (reservation) this.#enter({ draws, reservation });
     else void this.#beginSlowly(draws);
   }
 
   async #beginSlowly(draws: Draw[]): Promise<void> {
     const run = this.#run;
-    const outcome = await this.desk.reserve(draws).catch(() => null);
+    const outcome = await this.leaseHolder.reserve(draws).catch(() => null);
     if (run !== this.#run) return;
     if (!outcome) this.unreserved += 1;
     else if (outcome.ok) this.#enter({ draws, reservation: outcome.reservation });
@@ -121,7 +121,7 @@ class World {
     const step = operation.draws.slice(0, 2).map(({ account }) => {
       return { account, amounts: { egressBytes: 1 + randomBelow(this.random, 50) } };
     });
-    const shortage = await this.desk.extend(operation.reservation, step).catch(() => null);
+    const shortage = await this.leaseHolder.extend(operation.reservation, step).catch(() => null);
     if (shortage === undefined && run === this.#run && this.open.includes(operation)) {
       operation.draws.push(...step);
     }
@@ -184,7 +184,7 @@ class World {
       if (limits) this.limits.set(account, limits);
       else this.limits.delete(account);
     }
-    this.desk = this.#newDesk();
+    this.leaseHolder = this.#newHolder();
   }
 
   changeLimits(): void {
@@ -196,7 +196,7 @@ class World {
       if (run !== this.#run) return;
       if (limits) this.limits.set(account, limits);
       else this.limits.delete(account);
-      this.desk.setLimits(account, limits);
+      this.leaseHolder.setLimits(account, limits);
     };
     this.rig.send(work).then(follow, () => {});
   }
@@ -292,10 +292,10 @@ class World {
     }
   }
 
-  /** What is set aside when the desk has given back what is free: what is open. */
+  /** What is set aside when the lease holder has given back what is free: what is open. */
   async checkOpen(): Promise<void> {
     await this.rig.settle();
-    void this.desk.close();
+    void this.leaseHolder.close();
     await this.rig.settle();
     for (const account of [...fixed, ...changing]) {
       const state = this.rig.storage.durable.get(account);
@@ -319,7 +319,7 @@ class World {
     await this.checkOpen();
     while (this.open.length > 0) this.end();
     await this.rig.settle();
-    void this.desk.close();
+    void this.leaseHolder.close();
     await this.rig.settle();
     for (const account of [...fixed, ...changing]) {
       const state = this.rig.storage.durable.get(account);
@@ -333,12 +333,12 @@ class World {
     }
   }
 
-  #newDesk(): LeaseDesk {
-    const desk = new LeaseDesk(this.rig.source(), () => this.#clockMs);
+  #newHolder(): LeaseHolder {
+    const leaseHolder = new LeaseHolder(this.rig.source(), () => this.#clockMs);
     for (const [account, limits] of this.limits) {
-      if (!account.startsWith('token:')) desk.setLimits(account, limits);
+      if (!account.startsWith('token:')) leaseHolder.setLimits(account, limits);
     }
-    return desk;
+    return leaseHolder;
   }
 }
 
@@ -353,7 +353,7 @@ async function step(world: World): Promise<void> {
     await world.rig.applyOneByOne(1 + randomBelow(world.random, 6), () => world.random() < 0.5);
   } else if (dice < 0.88) await world.rig.deliver(1 + randomBelow(world.random, 6));
   else if (dice < 0.92) world.pass();
-  else if (dice < 0.95) void world.desk.keep();
+  else if (dice < 0.95) void world.leaseHolder.keep();
   else if (dice < 0.98) world.changeLimits();
   else await world.crash();
 }

@@ -128,7 +128,7 @@ export class LedgerRig {
     return this.#waiting.length + this.#applied.length;
   }
 
-  /** What a desk asks. Of a run that crashed nothing is heard any more. */
+  /** What a lease holder asks. Of a run that crashed nothing is heard any more. */
   source(): {
     draw(request: DrawRequest): Promise<DrawAnswer>;
     giveBack(draws: Draw[]): Promise<unknown>;

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { Limits } from '#bursar/core/quota-terms.js';
 import type { MeterAmounts } from '#bursar/quota/amounts.js';
 import { leasedOf } from '#bursar/quota/leases/account-state.js';
-import { LeaseDesk } from '#bursar/quota/leases/lease-desk.js';
+import { LeaseHolder } from '#bursar/quota/leases/lease-holder.js';
 import type { Held } from '#bursar/quota/leases/requests.js';
 import type { Reservation } from '#bursar/quota/leases/reservation.js';
 import { LedgerRig } from './ledger-rig.ts';
@@ -13,18 +13,18 @@ const alice = 'principal:cms/alice';
 const cms = 'tenant:cms';
 
 let rig: LedgerRig;
-let desk: LeaseDesk;
+let leaseHolder: LeaseHolder;
 let clockMs: number;
 beforeEach(() => {
   clockMs = 0;
   rig = new LedgerRig(Date.UTC(2026, 10, 21));
-  desk = new LeaseDesk(rig.source(), () => clockMs);
+  leaseHolder = new LeaseHolder(rig.source(), () => clockMs);
 });
 
 async function limit(account: string, limits: Limits): Promise<void> {
   void rig.send((book, timeMs) => book.setLimits(account, limits, timeMs));
   await rig.settle();
-  desk.setLimits(account, limits);
+  leaseHolder.setLimits(account, limits);
 }
 
 /** By account, what is limited of what is held. */
@@ -47,7 +47,7 @@ const drawsOf = (amounts: MeterAmounts, accounts = [alice]) =>
 
 /** Asks the ledger where it must. */
 async function reserve(amounts: MeterAmounts, accounts = [alice]): Promise<Reservation> {
-  const asked = desk.reserve(drawsOf(amounts, accounts));
+  const asked = leaseHolder.reserve(drawsOf(amounts, accounts));
   await rig.settle();
   const outcome = await asked;
   if (!outcome.ok) throw new Error(`${outcome.shortage.account} refused`);
@@ -59,19 +59,19 @@ function leased(account = alice): bigint {
   return state ? leasedOf(state, 'requests') : 0n;
 }
 
-describe('a desk', () => {
+describe('a lease holder', () => {
   it('asks nobody for accounts without limits', () => {
-    expect(desk.hasLimits).toBe(false);
-    expect(desk.tryReserve(drawsOf({ requests: 1 }))).toBeDefined();
+    expect(leaseHolder.hasLimits).toBe(false);
+    expect(leaseHolder.tryReserve(drawsOf({ requests: 1 }))).toBeDefined();
     expect(rig.busy).toBe(0);
   });
 
   it('asks once, and then serves many from memory', async () => {
     await limit(alice, { requests: { day: 1000 } });
-    expect(desk.tryReserve(drawsOf({ requests: 1 }))).toBeUndefined();
+    expect(leaseHolder.tryReserve(drawsOf({ requests: 1 }))).toBeUndefined();
     (await reserve({ requests: 1 })).void();
     for (let times = 0; times < 8; times++) {
-      expect(desk.tryReserve(drawsOf({ requests: 1 }))).toBeDefined();
+      expect(leaseHolder.tryReserve(drawsOf({ requests: 1 }))).toBeDefined();
     }
   });
 
@@ -80,8 +80,8 @@ describe('a desk', () => {
     await limit(cms, { requests: { day: 1 } });
     (await reserve({ requests: 1 })).void();
     await expect(reserve({ requests: 2 }, [alice, cms])).rejects.toThrow(cms);
-    await desk.keep();
-    void desk.close();
+    await leaseHolder.keep();
+    void leaseHolder.close();
     await rig.settle();
     expect([leased(alice), leased(cms)]).toEqual([0n, 0n]);
   });
@@ -89,7 +89,7 @@ describe('a desk', () => {
   it('says of a refusal all that was asked for, and as reserved what others hold', async () => {
     await limit(alice, { requests: { day: 40 } });
     const first = await reserve({ requests: 1 });
-    const asked = desk.reserve(drawsOf({ requests: 40 }));
+    const asked = leaseHolder.reserve(drawsOf({ requests: 40 }));
     await rig.settle();
     // What is free in memory is not others'.
     expect(await asked).toMatchObject({ shortage: { limit: 40n, reserved: 1n, asked: 40n } });
@@ -100,9 +100,9 @@ describe('a desk', () => {
   it.each([-1, Number.NaN, 2 ** 51])('refuses to reserve %d as a bug', async (requests) => {
     await limit(alice, { requests: { day: 1000 } });
     (await reserve({ requests: 1 })).void();
-    expect(desk.tryReserve(drawsOf({ requests }))).toBeUndefined();
-    await expect(desk.reserve(drawsOf({ requests }))).rejects.toThrow(RangeError);
-    expect(desk.tryReserve(drawsOf({ requests: 1 }))).toBeDefined();
+    expect(leaseHolder.tryReserve(drawsOf({ requests }))).toBeUndefined();
+    await expect(leaseHolder.reserve(drawsOf({ requests }))).rejects.toThrow(RangeError);
+    expect(leaseHolder.tryReserve(drawsOf({ requests: 1 }))).toBeDefined();
   });
 
   it('counts exactly what is more than a double can hold', async () => {
@@ -112,7 +112,7 @@ describe('a desk', () => {
       Array.from({ length: 16 }, async () => reserve({ spend: most - 1, requests: 1 })),
     );
     for (const reservation of all) reservation.void();
-    void desk.close();
+    void leaseHolder.close();
     await rig.settle();
     const state = rig.storage.durable.get(alice);
     expect(state && leasedOf(state, 'spend')).toBe(0n);
@@ -122,11 +122,11 @@ describe('a desk', () => {
     await limit(alice, { requests: { day: 1000 } });
     const held = await reserve({ requests: 1 });
     expect(leased()).toBeGreaterThan(1n);
-    for (let rounds = 0; rounds < 3; rounds++) void desk.keep();
+    for (let rounds = 0; rounds < 3; rounds++) void leaseHolder.keep();
     await rig.settle();
     expect(leased()).toBe(1n);
     held.void();
-    void desk.close();
+    void leaseHolder.close();
     await rig.settle();
     expect(leased()).toBe(0n);
   });
@@ -134,16 +134,16 @@ describe('a desk', () => {
   it('gives back what was on its way to it when it closed', async () => {
     await limit(alice, { requests: { day: 100_000 } });
     const first = await reserve({ requests: 10 });
-    const second = desk.tryReserve(drawsOf({ requests: 2000 }));
+    const second = leaseHolder.tryReserve(drawsOf({ requests: 2000 }));
     await new Promise(setImmediate);
     // More was asked for, since memory ran low.
     expect(rig.busy).toBe(1);
-    void desk.close();
+    void leaseHolder.close();
     await rig.settle();
     expect(leased()).toBe(2010n);
     first.void();
     second?.void();
-    void desk.close();
+    void leaseHolder.close();
     await rig.settle();
     expect(leased()).toBe(0n);
   });
@@ -158,7 +158,7 @@ describe('a reservation', () => {
     reservation.void();
     reservation.unpost();
     expect(() => reservation.unpost()).toThrow();
-    expect(desk.open).toBe(0);
+    expect(leaseHolder.open).toBe(0);
   });
 
   it('settles its steps, of what is limited in each account', async () => {
@@ -166,7 +166,7 @@ describe('a reservation', () => {
     await limit(cms, { requests: { day: 100 } });
     const both = [alice, cms];
     const reservation = await reserve({ requests: 1 }, both);
-    const extended = desk.extend(reservation, drawsOf({ egressBytes: 7 }, both));
+    const extended = leaseHolder.extend(reservation, drawsOf({ egressBytes: 7 }, both));
     await rig.settle();
     expect(await extended).toBeUndefined();
     const { held, isMixed } = reservation.post();
@@ -195,11 +195,11 @@ describe('a reservation', () => {
   it('of which a step comes when it is over leaves nothing set aside', async () => {
     await limit(alice, { requests: { day: 100 }, egressBytes: { day: 1000 } });
     const reservation = await reserve({ requests: 1 });
-    const extended = desk.extend(reservation, drawsOf({ egressBytes: 7 }));
+    const extended = leaseHolder.extend(reservation, drawsOf({ egressBytes: 7 }));
     reservation.void();
     await rig.settle();
     expect(await extended).toBeUndefined();
-    void desk.close();
+    void leaseHolder.close();
     await rig.settle();
     expect(leased()).toBe(0n);
   });

@@ -20,7 +20,7 @@ import type {
 } from './requests.ts';
 import { type Hold, Reservation } from './reservation.ts';
 
-/** The ledger, as the desk needs it. A rejected request has changed nothing there. */
+/** The ledger, as the lease holder needs it. A rejected request has changed nothing there. */
 export interface LeaseSource {
   draw(request: DrawRequest): Promise<DrawAnswer>;
   giveBack(draws: Draw[]): Promise<unknown>;
@@ -43,7 +43,7 @@ interface Claim {
   taken: { [M in Meter]?: number };
 }
 
-export class LeaseDesk {
+export class LeaseHolder {
   readonly #source: LeaseSource;
   readonly #nowMs: () => number;
   readonly #limited = new Map<string, readonly Meter[]>();
