@@ -51,7 +51,7 @@ describe('the rooms', () => {
   it.each([
     ['src/core/planted.ts', '../authz/identity.ts'],
     ['src/authz/planted.ts', '../catalog/buckets.ts'],
-    ['src/quota/planted.ts', '../audit/records.ts'],
+    ['src/quota/planted.ts', '../audit/record.ts'],
     ['src/catalog/planted.ts', '../tiering/chunk-format.ts'],
     ['src/audit/planted.ts', '../quota/usage.ts'],
     ['src/tiering/stores/planted.ts', '../../catalog/extents.ts'],
@@ -115,7 +115,7 @@ describe('the rooms', () => {
     ['src/cli/planted.ts', '../server/folder/data-folder.ts'],
     ['src/cli/planted.ts', '../server/processes/probe-job.ts'],
     ['src/backup/planted.ts', '../ledger/commit.ts'],
-    ['src/ledger/backup/planted.ts', '../../audit/records.ts'],
+    ['src/ledger/backup/planted.ts', '../../audit/record.ts'],
     ['src/ledger/planted.ts', './backup/planted.ts'],
     ['src/quota/prices/planted.ts', '../../../price-books/some.js'],
   ])('allow that %s imports %s', (path, specifier) => {

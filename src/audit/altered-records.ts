@@ -2,6 +2,7 @@
 // knows of them by this table. Invariant: it only says where to look; each is compared with its
 // commitment again before anything is said of it.
 import type { Reader, Tx } from '../core/database.ts';
+import { recordContent, textOfContent } from './leaf.ts';
 
 export const alteredSchema = `
 CREATE TABLE altered_records (     -- found not to be what was recorded; not in usage_days
@@ -49,4 +50,43 @@ export async function listAltered(
 export async function countAltered(read: Reader, tenant: string, end: number): Promise<number> {
   const sql = `SELECT count(*) AS count FROM altered_records WHERE idx < ? AND ${isConcerned}`;
   return (await read.get<{ count: number }>(sql, end, tenant, tenant, tenant))?.count ?? 0;
+}
+
+/** Records in the order of the log: what was recorded, and the names of those that are altered. */
+interface TrueRun {
+  /** Canonical texts. */
+  records: string[];
+  altered: AlteredRow[];
+  /** The index after the last; null: there are none yet. */
+  end: number | null;
+}
+
+/** Up to `max` records from the index on. None of them has been erased or archived yet. */
+export async function readTrueRecords(read: Reader, from: number, max: number): Promise<TrueRun> {
+  const rows = await read.all<{ index: number; content: Buffer | null }>(
+    `SELECT idx AS "index", ${recordContent} AS content
+       FROM records WHERE idx >= ? ORDER BY idx LIMIT ?`,
+    from,
+    max,
+  );
+  const run: TrueRun = { records: [], altered: [], end: null };
+  let next = from;
+  for (const { index, content } of rows) {
+    // The log has no gaps.
+    for (; next < index && run.altered.length < max; next++) {
+      run.altered.push({ index: next, tenant: null, bucketTenant: null });
+    }
+    next = index + 1;
+    const text = content ? textOfContent(index, content) : undefined;
+    if (text === undefined) run.altered.push({ index, ...(await readTenants(read, index)) });
+    else run.records.push(text);
+  }
+  return { ...run, end: rows.length > 0 ? next : null };
+}
+
+/** The tenants that a record belongs to, by its row. */
+async function readTenants(read: Reader, index: number): Promise<Omit<AlteredRow, 'index'>> {
+  const sql = 'SELECT tenant, bucket_tenant AS bucketTenant FROM records WHERE idx = ?';
+  const row = await read.get<Omit<AlteredRow, 'index'>>(sql, index);
+  return row ?? { tenant: null, bucketTenant: null };
 }

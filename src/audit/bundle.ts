@@ -4,7 +4,7 @@
 // JSON, read one after the other: memory does not grow with the range. Format:
 // docs/formats/bundle.md. Pure.
 import { decodeBase64 } from '../core/base64.ts';
-import { erasureNotice } from './erasure-notice.ts';
+import { erasureNotice } from './erasure.ts';
 import { isPseudonym, parseLeaf } from './leaf.ts';
 import { parseEntries, renderEntries } from './log/entries.ts';
 import { hashBytes, hashLeaf } from './log/merkle.ts';

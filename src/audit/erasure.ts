@@ -150,3 +150,9 @@ export async function readErasure(
     FROM erasures WHERE idx = ?`;
   return (await read.get<{ byIndex: number }>(sql, tenant, index))?.byIndex;
 }
+
+/**
+ * The action of a record that tells a tenant of an erasure which concerns it
+ * (ledger/erasure-notices.ts).
+ */
+export const erasureNotice = 'bursar:ErasureNotice';

@@ -1,13 +1,12 @@
 // Applies one request to the ledger inside the batch's transaction. Every change checks everything
 // before its first write, so a refusal leaves nothing behind and needs no savepoint.
 
-import { noteAltered } from '../audit/altered-records.ts';
+import { noteAltered, readTrueRecords } from '../audit/altered-records.ts';
 import { archiveTile } from '../audit/archive/archived-tiles.ts';
 import { keepEvidence } from '../audit/evidence.ts';
 import { noteCosigned } from '../audit/log/cosignatures.ts';
 import type { RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
-import { readTrueRecords } from '../audit/records.ts';
 import { countDownload } from '../authz/shares.ts';
 import { noteTokenUse, purgeTokens } from '../authz/token-rows.ts';
 import {

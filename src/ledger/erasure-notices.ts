@@ -2,8 +2,7 @@
 // the act: one whose bucket it was about, where another tenant's principal asked. Invariant: they
 // are in the transaction of the act, so that nothing is erased of which somebody concerned is not
 // told.
-import { noteNotice, readConcerned } from '../audit/erasure.ts';
-import { erasureNotice } from '../audit/erasure-notice.ts';
+import { erasureNotice, noteNotice, readConcerned } from '../audit/erasure.ts';
 import type { RecordDraft } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { noStorage } from '../catalog/outcome.ts';

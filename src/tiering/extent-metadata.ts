@@ -7,8 +7,8 @@ import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { extentBytesMax } from '../core/limits.ts';
 import { sealedBytes } from './chunk-format.ts';
-import { askAgain } from './stores/asked-again.ts';
 import type { RemoteStore } from './stores/store.ts';
+import { askAgain } from './stores/store-meter.ts';
 
 /** The place where the bytes of a write belong. */
 export interface WritePlace {

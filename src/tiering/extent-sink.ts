@@ -8,6 +8,7 @@ import type { DataKey, Keyring } from '../core/keyring.ts';
 import { chunkBytes } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
+import { copyIntoShared } from './buffer-pool.ts';
 import { defaultAlgorithm, deriveExtentKey, type ExtentKey } from './chunk-format.ts';
 import type { DigestPool, DigestStream } from './digest-pool.ts';
 import type {
@@ -17,7 +18,6 @@ import type {
   WriteOptions,
   WrittenObject,
 } from './object-sink.ts';
-import { copyIntoShared } from './shared-memory.ts';
 
 export interface ExtentSinkOptions extends WriteOptions {
   keyring: Keyring;

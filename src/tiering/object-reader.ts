@@ -9,7 +9,7 @@ import { sealedBytes, verifyChunk } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
 import type { DigestPool } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
-import { noteDamage } from './stores/asked-again.ts';
+import { noteDamage } from './stores/store-meter.ts';
 import type { StoreTally, TallySource } from './stores/store-tally.ts';
 import type { Stores } from './stores/stores.ts';
 

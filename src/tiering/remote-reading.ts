@@ -18,8 +18,8 @@ import {
 import type { ChunkPart, ReadChunk, Reading } from './chunk-reading.ts';
 import type { DigestReader } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
-import { noteDamage } from './stores/asked-again.ts';
 import type { RemoteStore } from './stores/store.ts';
+import { noteDamage } from './stores/store-meter.ts';
 import type { StoreTally } from './stores/store-tally.ts';
 
 /** How many chunks one read has: an extent of the usual size. */

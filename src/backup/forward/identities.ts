@@ -32,7 +32,7 @@ import {
 } from '../../ledger/rebuild/restore-identities.ts';
 import type { StagedRetired } from '../../ledger/rebuild/staged-identities.ts';
 import type { Work } from '../../ledger/rebuild/work.ts';
-import { stricterLimits } from '../../quota/limits/stricter-limits.ts';
+import { tightest } from '../../quota/limits/limit-set.ts';
 import { databaseSeq } from './database.ts';
 import type { ForwardStore } from './stores.ts';
 
@@ -269,7 +269,7 @@ export class ForwardIdentities {
     const { name: account } = told;
     const [one, other] = [found, told].map(({ limits }) => readLimits(JSON.parse(limits)));
     if (!one || !other) return;
-    const limits = stricterLimits(one, other);
+    const limits = tightest(one, other);
     const target = `limits/${account}`;
     const about = { action: 'bursar:RestoreLimits', target, limits };
     const refused = await this.#restoring.commit({ kind: 'setLimits', account, limits }, about);

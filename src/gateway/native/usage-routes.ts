@@ -15,7 +15,7 @@ import {
   nextUnsummed,
   readBreakdown,
 } from '../../quota/roll-up/usage-days.ts';
-import { readAccrued } from '../../quota/storage/accrued.ts';
+import { readAccrued } from '../../quota/storage/storage-charges.ts';
 import { type CapUsage, readAccountUsage } from '../../quota/usage.ts';
 import { findAccount, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';

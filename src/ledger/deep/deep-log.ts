@@ -1,7 +1,7 @@
 // What the log knows of itself, against its records: which were erased and who was told of it,
 // which keys it was signed with since, and which of them are revoked, and what migrations made of
 // the database. Invariant: the first key of a log is in no record; auditors keep it.
-import { erasureNotice } from '../../audit/erasure-notice.ts';
+import { erasureNotice } from '../../audit/erasure.ts';
 import { checkpointOf } from '../../audit/log/checkpoint.ts';
 import {
   ed25519,

@@ -6,8 +6,8 @@ import { hash, randomBytes } from 'node:crypto';
 import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
-import { askAgain } from '../../tiering/stores/asked-again.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
+import { askAgain } from '../../tiering/stores/store-meter.ts';
 import {
   beginName,
   checkpointName,

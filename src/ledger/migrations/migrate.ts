@@ -4,13 +4,16 @@
 // there; every step that was taken is recorded in the audit log by the transaction of the last one.
 import { rmSync } from 'node:fs';
 import { readLogSize } from '../../audit/log/stored-tiles.ts';
-import { type OpenDatabase, openDatabase } from '../../core/database.ts';
+import { draftRecord, ownOrigin, unasked } from '../../audit/record-draft.ts';
+import { RecordLog } from '../../audit/record-log.ts';
+import { noStorage } from '../../catalog/outcome.ts';
+import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
 import { isUnwritable } from '../../core/errors.ts';
 import { Keyring, type RootKey } from '../../core/keyring.ts';
+import { defaultTenant, rootPrincipal } from '../../core/principal.ts';
 import { checkEpochs } from '../key-epochs.ts';
 import { sealRoots, verifySealedState } from '../sealed-state.ts';
 import type { Migration } from './migration.ts';
-import { recordMigrations } from './migration-records.ts';
 import {
   describeRefusal,
   digestSchema,
@@ -190,4 +193,51 @@ async function takeStep(
     const reason = error instanceof Error ? error.message : String(error);
     throw new MigrationFailure(`${name}: ${reason}`, { cause: error });
   }
+}
+
+interface UnrecordedStep {
+  schema: number;
+  fromSchema: number;
+  version: string;
+  digestBefore: string;
+  digestAfter: string;
+}
+
+/**
+ * Records the steps that are not in the log yet, in the transaction of the last of them. They are
+ * the gateway's own doing: the records name no access key, and are of the tenant that its operators
+ * are in.
+ */
+async function recordMigrations(tx: Tx): Promise<void> {
+  const unrecorded = await tx.all<UnrecordedStep>(
+    `SELECT schema, from_schema AS fromSchema, version, digest_before AS digestBefore,
+       digest_after AS digestAfter
+     FROM schema_history WHERE record_idx IS NULL AND from_schema > 0 ORDER BY schema`,
+  );
+  const log = await RecordLog.open(tx);
+  const lastSql = 'SELECT time_ms AS timeMs FROM records ORDER BY idx DESC LIMIT 1';
+  const last = await tx.get<{ timeMs: number }>(lastSql);
+  const timeMs = Math.max(last?.timeMs ?? 0, Date.now());
+  for (const step of unrecorded) {
+    const index = log.size;
+    await log.append(draftOf(step), { index, timeMs, ...noStorage, cost: null });
+    const sql = 'UPDATE schema_history SET record_idx = ? WHERE schema = ?';
+    await tx.run(sql, index, step.schema);
+  }
+  await log.flush();
+}
+
+function draftOf({ schema, fromSchema, version, digestBefore, digestAfter }: UnrecordedStep) {
+  return draftRecord(unasked(defaultTenant, rootPrincipal), ownOrigin(), {
+    action: 'bursar:MigrateDatabase',
+    target: 'database',
+    change: {
+      from: fromSchema,
+      to: schema,
+      version,
+      schemaBefore: digestBefore,
+      schemaAfter: digestAfter,
+    },
+    status: 200,
+  });
 }

@@ -3,11 +3,13 @@
 // requests follows from the books that they name. What is compared with it is priced by calendar
 // months, as bills are, so the same prices give the same. Specification: docs/admin/cost.md.
 import { type Picodollars, parseUsd } from '../../core/money.ts';
+import { drawsOf } from '../charge.ts';
 import { retrievalCharge } from '../prices/charges.ts';
 import { classPrices, type PriceBook, usualClass } from '../prices/price-book.ts';
 import type { PriceBooks } from '../prices/price-books.ts';
 import { type Month, monthAt } from '../prices/storage-accrual.ts';
 import { bytesPerGb, chargeAtMost } from '../prices/tariff.ts';
+import { chargedOf, type Parties } from '../roll-up/charged-record.ts';
 import { emptyPart, type WorkloadPart } from './workload.ts';
 import {
   addCosts,
@@ -230,4 +232,26 @@ function entry<K, V>(map: Map<K, V>, key: K, make: () => V): V {
     map.set(key, value);
   }
   return value;
+}
+
+/**
+ * The record with those of its costs that the account was charged; null: none. Over all records
+ * they add up to what the account has spent, because the accounts are named by the function that
+ * charged them.
+ */
+export function costsOfAccount(record: CostRecord & Parties, account: string): CostRecord | null {
+  const who = chargedOf(record);
+  const isCharged = drawsOf(who, {}, null).some((draw) => draw.account === account);
+  if (record.storageCost === undefined) return isCharged ? record : null;
+  // The cost of what is stored is the owner's, whoever makes the request.
+  const { cost, storageCost, ...rest } = record;
+  const { bucket } = who;
+  const asOwner = bucket && { tenant: bucket.tenant, principal: bucket.owner, tokens: [], bucket };
+  const isStored = asOwner && drawsOf(asOwner, {}, null).some((draw) => draw.account === account);
+  if (!isCharged && !isStored) return null;
+  return {
+    ...rest,
+    ...(isCharged && cost !== undefined && { cost }),
+    ...(isStored && { storageCost }),
+  };
 }

@@ -54,8 +54,9 @@ export function limitSetOf(limits: Limits): LimitSet {
 }
 
 /**
- * The limits of two links with one `jti`, which are one account: of each limit the tighter. Gives
- * `known` itself where the other adds nothing.
+ * The limits that allow only what both of two sets allow, such as those of two links with one
+ * `jti`, which are one account: of each limit the tighter. Gives `known` itself where the other
+ * adds nothing.
  */
 export function tightest(known: Limits, other: Limits): Limits {
   const all: Record<string, Record<string, string | number>> = {};

@@ -3,8 +3,9 @@
 // Invariants: what is charged is in a record of the same transaction; storage that goes on is
 // charged whatever the limits say; and an object is replaced only where what is then owed can be
 // paid, since nobody asked for that before.
-import type { Tx } from '../../core/database.ts';
+import type { Reader, Tx } from '../../core/database.ts';
 import type { Picodollars } from '../../core/money.ts';
+import { Pace } from '../../core/pace.ts';
 import { type Charge, drawsOfOwner } from '../charge.ts';
 import type { AccountBook } from '../leases/account-book.ts';
 import type { AccountMacs } from '../leases/account-macs.ts';
@@ -13,9 +14,9 @@ import { billableBytes, chargeEarlyDeletion } from '../prices/charges.ts';
 import { marketOf, type PriceBooks } from '../prices/price-books.ts';
 import { chargeStorage, monthAt } from '../prices/storage-accrual.ts';
 import { StorageBook } from './storage-book.ts';
-import type { Accrued } from './storage-level.ts';
+import { type Accrued, accrue, takeDue } from './storage-level.ts';
 import { StoragePrices } from './storage-prices.ts';
-import type { OwnedPlace, Place } from './storage-tables.ts';
+import { listLevels, type OwnedPlace, type Place, readTotal } from './storage-tables.ts';
 
 /** What an operation changed of what is charged by time. */
 export interface StorageChange {
@@ -189,4 +190,39 @@ export class StorageCharges {
 
 function placeOf({ tenant, name: bucket }: Bucket, storageClass: string): Place {
   return { tenant, bucket, class: storageClass };
+}
+
+/**
+ * What has accrued for storage and was not charged yet, by bucket of a tenant, picodollars: of one
+ * owner, or one bucket, only where that is given. It changes nothing. With tiers it is an estimate:
+ * what others are charged meanwhile counts before it.
+ */
+export async function readAccrued(
+  read: Reader,
+  books: PriceBooks,
+  of: { tenant: string; owner?: string | undefined; bucket?: string | undefined },
+  timeMs: number,
+): Promise<{ bucket: string; owner: string; accrued: Picodollars }[]> {
+  const order = new StoragePrices(books);
+  const before = new Map<string, bigint>();
+  const sums = new Map<string, { bucket: string; owner: string; accrued: Picodollars }>();
+  const pace = new Pace();
+  for (const { place, level } of await listLevels(read, of, order)) {
+    const { bucket, owner, class: storageClass } = place;
+    const sum = sums.get(bucket) ?? { bucket, owner, accrued: 0n };
+    sums.set(bucket, sum);
+    accrue(level, timeMs, order);
+    for (const { book: name, fromMs, byteMs } of takeDue(level, '', order)) {
+      const book = order.named(name);
+      if (!book) continue;
+      const month = monthAt(fromMs);
+      const total = { market: marketOf(book), class: storageClass, monthMs: month.beginMs };
+      const key = `${total.market} ${storageClass} ${month.beginMs}`;
+      const charged = before.get(key) ?? (await readTotal(read, total));
+      before.set(key, charged + byteMs);
+      sum.accrued += chargeStorage(order.classOf(book, storageClass), { month, byteMs }, charged);
+    }
+    await pace.rest();
+  }
+  return [...sums.values()];
 }

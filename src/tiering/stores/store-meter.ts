@@ -1,6 +1,7 @@
 // What this room wants measured of a store, and asks of what was measured before it decides: the
 // terms of the one set of measurements (instruments/store-meter.ts has it). Invariant: nothing that
 // decides, whether to ask twice or how much at a time, counts or times anything by itself.
+import { IntegrityError } from '../../core/errors.ts';
 
 /** The purpose of a request. */
 export type RequestKind = 'get' | 'put' | 'head' | 'delete' | 'list';
@@ -79,3 +80,27 @@ export const unmeasured: StoreMeter = {
   openStream: () => unmeasuredStream,
   counts: { requests: 0, retries: {}, failures: {}, hedges: { sent: 0, won: 0, lost: 0 } },
 };
+
+/** The cause by which it is counted, as a failed try and as one that was made again. */
+export const damagedCause = 'damaged';
+
+/** Counts an answer that failed verification and is asked for again. */
+export function noteDamage(meter: StoreMeter): void {
+  meter.failed(damagedCause);
+  meter.retried(damagedCause);
+}
+
+/**
+ * Runs `ask` a second time when the first one throws IntegrityError. What came over a network may
+ * have been damaged on its way, or taken from a stale cache, so it is asked for once more before
+ * what is stored is said to be damaged. What comes then is verified as the first was.
+ */
+export async function askAgain<T>(meter: StoreMeter, ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!(error instanceof IntegrityError)) throw error;
+    noteDamage(meter);
+    return ask();
+  }
+}

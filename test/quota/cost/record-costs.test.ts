@@ -2,8 +2,7 @@
 // the same, since bills of months do not depend on how the month was cut.
 import { describe, expect, it } from 'vitest';
 import { formatUsd, parseUsd } from '#bursar/core/money.js';
-import { costsOfAccount } from '#bursar/quota/cost/account-costs.js';
-import { type CostRecord, RecordCosts } from '#bursar/quota/cost/record-costs.js';
+import { type CostRecord, costsOfAccount, RecordCosts } from '#bursar/quota/cost/record-costs.js';
 import { chargeOperation } from '#bursar/quota/prices/charges.js';
 import { classPrices, type PriceBook } from '#bursar/quota/prices/price-book.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';

@@ -59,3 +59,11 @@ it('the longest limits that can be said can be stored and read again', () => {
   expect(readLimits(limits)).toBe(limits);
   expect(parseLimitSet(JSON.stringify(limits))?.limits).toEqual(limits);
 });
+
+it('compares money as money, and not as text', () => {
+  const month = (amount: string) => ({ spend: { month: amount } });
+  expect(tightest(month('9'), month('10'))).toEqual(month('9'));
+  expect(tightest(month('0.000000000002'), month('0.000000000001'))).toEqual(
+    month('0.000000000001'),
+  );
+});

@@ -1,7 +1,7 @@
 // Storage is charged for the time it was, to whom it belongs, and for each byte-millisecond once.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { parseUsd } from '#bursar/core/money.js';
-import { readAccrued } from '#bursar/quota/storage/accrued.js';
+import { readAccrued } from '#bursar/quota/storage/storage-charges.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
 import { labBooks } from './lab-books.ts';
 import { chargeOf, data, dayMs, GB, hourMs, logs, StorageRig, sumOf } from './storage-rig.ts';

@@ -5,10 +5,9 @@
 // small read that is slow is asked a second time, into a buffer of its own, and the first good
 // answer wins (docs/decisions/0037-store-measurements-and-traces.md).
 import { IntegrityError } from '../../../core/errors.ts';
-import { copyIntoShared } from '../../shared-memory.ts';
-import { damagedCause } from '../asked-again.ts';
+import { copyIntoShared } from '../../buffer-pool.ts';
 import type { RemoteRead } from '../store.ts';
-import type { HedgeCause, StoreMeter } from '../store-meter.ts';
+import { damagedCause, type HedgeCause, type StoreMeter } from '../store-meter.ts';
 import type { StoreTally } from '../store-tally.ts';
 import { type Answer, type Attempt, countBytes } from './attempt.ts';
 import type { Admission, Connection } from './connection.ts';
