@@ -4,6 +4,7 @@
 // JSON, read one after the other: memory does not grow with the range. Format:
 // docs/formats/bundle.md. Pure.
 import { decodeBase64 } from '../core/base64.ts';
+import { isObject, parseJson } from '../core/json.ts';
 import { erasureNotice } from './erasure.ts';
 import { isPseudonym, parseLeaf } from './leaf.ts';
 import { parseEntries, renderEntries } from './log/entries.ts';
@@ -297,11 +298,6 @@ function isTimeOrNull(value: unknown): value is string | null {
  * undefined: it is no object, or has a member twice, or spaces, and so another text than we write.
  */
 function parseObject(line: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(line);
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
-    return JSON.stringify(value) === line ? { ...value } : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parseJson(line);
+  return isObject(value) && JSON.stringify(value) === line ? value : undefined;
 }

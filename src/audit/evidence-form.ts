@@ -1,5 +1,6 @@
 // The form of evidence, checked member by member before anything of it is verified. Pure.
 import { decodeBase64url } from '../core/base64.ts';
+import { isObject } from '../core/json.ts';
 import type { KeptPart } from './evidence.ts';
 
 /** The kinds of parts: a key's enrolment, the links of a token, and the request. */
@@ -64,8 +65,4 @@ function isTime(value: unknown): boolean {
   if (typeof value !== 'string') return false;
   const timeMs = Date.parse(value);
   return !Number.isNaN(timeMs) && new Date(timeMs).toISOString() === value;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -4,6 +4,7 @@
 // record of the key's enrolment does. Specification: docs/formats/evidence.md.
 import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto';
 import type { EvidenceKind } from '../core/evidence.ts';
+import { isObject, parseJson } from '../core/json.ts';
 import type { KeptPart } from './evidence.ts';
 import { readEvidenceParts } from './evidence-form.ts';
 import {
@@ -208,13 +209,8 @@ function readJws(
 }
 
 function parseObject(base64url: string): Json | undefined {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(base64url, 'base64url').toString());
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-    return isObject ? (value as Json) : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parseJson(Buffer.from(base64url, 'base64url').toString());
+  return isObject(value) ? value : undefined;
 }
 
 function thumbprintOf(jwk: unknown): string | null {

@@ -3,6 +3,7 @@
 // evidence that the record names by its hash. So the leaf follows from the receipt alone. Pure.
 import { decodeBase64url } from '../core/base64.ts';
 import { canonicalize, parseCanonical } from '../core/canonical-json.ts';
+import { isObject } from '../core/json.ts';
 import { commitTo, isPseudonym, renderLeaf, saltBytes } from './leaf.ts';
 import { type ProofText, parseProof, renderProof } from './log/proof-text.ts';
 
@@ -69,8 +70,4 @@ export function parseOpening(extra: Uint8Array): Opening | undefined {
     record: canonicalize(record),
     evidence: evidence ?? null,
   };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

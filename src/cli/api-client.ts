@@ -6,6 +6,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { join } from 'node:path';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { parseJson } from '../core/json.ts';
 import { signRequest } from '../core/sigv4.ts';
 import {
   adminUrlName,
@@ -98,7 +99,7 @@ export class ApiRefusal extends CommandFailure {
 /** Makes one call. Throws `ApiRefusal` with the gateway's own words when it is refused. */
 export async function callApi(connection: Connection, request: ApiRequest): Promise<ApiAnswer> {
   const { status, text, untold } = await send(connection, request);
-  const json = parseAnswer(text);
+  const json = parseJson(text);
   if (untold !== null) {
     const why = 'a rebuild from it alone would not know';
     process.stderr.write(`bursar: store ${untold} is told of this later: until then ${why}\n`);
@@ -138,7 +139,7 @@ export async function listAll<T>(
 export async function readGatewayUrl({ endpoint }: Connection): Promise<string> {
   const url = `${endpoint}/.well-known/openid-configuration`;
   const { text } = await reach(endpoint, () => exchange(url, 'GET', {}, undefined));
-  const { issuer } = (parseAnswer(text) ?? {}) as { issuer?: unknown };
+  const { issuer } = (parseJson(text) ?? {}) as { issuer?: unknown };
   if (typeof issuer === 'string') return issuer;
   throw new CommandFailure('failed', `${endpoint} does not say its URL: give --audience`);
 }
@@ -233,15 +234,6 @@ function checkEndpoint(endpoint: string): string {
     return parseUrl(endpoint);
   } catch (error) {
     throw new CommandFailure('usage', `endpoint ${endpoint} ${messageOfFailure(error)}`);
-  }
-}
-
-function parseAnswer(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // The answer is empty, or another server's: its status says the rest.
-    return undefined;
   }
 }
 

@@ -3,6 +3,7 @@ import { type PublicKey, readPublicKey } from '../authz/tokens/keys.ts';
 import { isObject } from '../authz/tokens/strict-json.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { Refusal } from '../core/errors.ts';
+import { parseJson } from '../core/json.ts';
 import { readText, stdin } from './key-files.ts';
 import type { RestrictionFlags } from './token-restrictions.ts';
 
@@ -47,12 +48,4 @@ function keyMembers(value: unknown): unknown {
   if (!isObject(value)) return value;
   const { kid: _kid, use: _use, alg: _alg, ...members } = value;
   return members;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,6 +1,8 @@
 // A sample as a line of JSON. Invariant: what is read back is a sample with every number in its
 // range and nothing else in it, or nothing; who reads need not check it again.
 // Specification: docs/formats/samples.md.
+
+import { isObject, parseJson } from '../core/json.ts';
 import type { Sample, Series } from './sample.ts';
 import { type Stage, stages } from './stage-clock.ts';
 
@@ -25,12 +27,7 @@ function shorten(_key: string, value: unknown): unknown {
 
 /** undefined: it is none, or of a version that is not known. */
 export function parseSample(line: string): Sample | undefined {
-  let given: Record<string, unknown>;
-  try {
-    given = JSON.parse(line) as Record<string, unknown>;
-  } catch {
-    return undefined;
-  }
+  const given = parseJson(line);
   if (!isObject(given) || given.v !== version) return undefined;
   const { timeMs, series, kind, target, sizeBytes, durationMs, firstByteMs, retries } = given;
   const { error } = given;
@@ -96,10 +93,6 @@ function addStages(sample: Sample, times: unknown): boolean {
   }
   sample.stages = kept;
   return true;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isText(value: unknown): value is string {

@@ -2,6 +2,8 @@
 // refused with the place and with what would have fitted, as a misspelt member may be a price.
 // Invariant: a text has one reading. Members given twice, and numbers and escapes in another than
 // the plain form, are refused. Specification: RFC 8259.
+
+import { isObject } from '../core/json.ts';
 import { type Picodollars, parseUsd, picodollarsMax } from '../core/money.ts';
 
 export type Members = Readonly<Record<string, unknown>>;
@@ -79,7 +81,7 @@ export function readUsd(value: unknown, at: string, decimalsMax = 12): Picodolla
 }
 
 function readObject(value: unknown, at: string): Members {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Members;
+  if (isObject(value)) return value;
   throw new Error(`${at}: must be an object`);
 }
 

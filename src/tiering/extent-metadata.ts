@@ -4,6 +4,7 @@
 // written by this gateway for this very extent, and each field has its type and range.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { IntegrityError } from '../core/errors.ts';
+import { isObject } from '../core/json.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { extentBytesMax } from '../core/limits.ts';
 import { sealedBytes } from './chunk-format.ts';
@@ -211,7 +212,7 @@ function readLast(fields: Fields): LastExtent {
 }
 
 function fieldsOf(value: unknown): Fields {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields;
+  if (isObject(value)) return value;
   throw new IntegrityError('metadata of an extent that is no object');
 }
 

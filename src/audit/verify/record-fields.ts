@@ -1,5 +1,6 @@
 // What comparisons read of a record. Invariant: a member that is given has the type that it is said
 // to have, whatever somebody wrote into the database. Pure.
+import { isObject } from '../../core/json.ts';
 
 export interface Difference {
   /** What differs from what it should be: `record 12`, `tile 0/3`, `checkpoint of 900 records`. */
@@ -91,10 +92,6 @@ export function readFields(value: unknown): RecordFields | undefined {
  */
 export function isDone({ error, status }: RecordFields): boolean {
   return error === undefined && status < 400;
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isOf(value: unknown, kind: Kind): boolean {

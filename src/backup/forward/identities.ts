@@ -95,8 +95,6 @@ interface KeyKind<Key> {
   nameOf: (key: Key) => string;
   /** What records and reports call a key of this kind, without its id. */
   target: string;
-  /** The action that records of such a change have. */
-  action: string;
   /** It is left to what it belongs to. */
   isBound?: (key: Key) => boolean;
   end: (key: Key) => IdentityChange;
@@ -190,7 +188,7 @@ export class ForwardIdentities {
     const recordReads = readMode(told.recordReads);
     const change = { kind: 'updateTenant', name, membersCreateBuckets, defaultStore } as const;
     const target = `tenants/${name}`;
-    await this.#change({ ...change, ...(recordReads && { recordReads }) }, target, 'UpdateTenant');
+    await this.#change({ ...change, ...(recordReads && { recordReads }) }, target);
   }
 
   async #updatePrincipal(told: PrincipalEntry, found: PrincipalEntry): Promise<void> {
@@ -208,21 +206,13 @@ export class ForwardIdentities {
       active === found.active &&
       isDeepStrictEqual([...known].sort(), [...found.groups].sort());
     if (!isAsTold) {
-      const change = {
-        kind: 'updatePrincipal',
-        tenant,
-        name,
-        role,
-        groups: known,
-        active,
-      } as const;
-      await this.#change(change, target, 'UpdatePrincipal');
+      const made = { role, groups: known, active };
+      await this.#change({ kind: 'updatePrincipal', tenant, name, ...made }, target);
     }
     const of = { tenant, principal: name };
     const publicKeys = await this.#bringKeys(found.publicKeys, told.publicKeys, {
       nameOf: ({ thumbprint }) => thumbprint,
       target: `${target}/public-keys`,
-      action: 'PublicKey',
       end: ({ thumbprint }) => ({ kind: 'deletePublicKey', ...of, thumbprint }),
       set: ({ thumbprint, active }) => ({ kind: 'updatePublicKey', ...of, thumbprint, active }),
     });
@@ -230,7 +220,6 @@ export class ForwardIdentities {
     const accessKeys = await this.#bringKeys(found.accessKeys, told.accessKeys, {
       nameOf: ({ id }) => id,
       target: `${target}/access-keys`,
-      action: 'AccessKey',
       // A key without a secret is deleted with its public key.
       isBound: ({ thumbprint }) => thumbprint !== null,
       end: ({ id }) => ({ kind: 'deleteAccessKey', ...of, id }),
@@ -246,14 +235,14 @@ export class ForwardIdentities {
   async #bringKeys<Key extends { active: boolean }>(
     found: readonly Key[],
     told: readonly Key[],
-    { nameOf, target, action, isBound, end, set }: KeyKind<Key>,
+    { nameOf, target, isBound, end, set }: KeyKind<Key>,
   ): Promise<Key[]> {
     for (const key of found) {
       if (isBound?.(key)) continue;
       const at = `${target}/${nameOf(key)}`;
       const now = told.find((one) => nameOf(one) === nameOf(key));
-      if (!now) await this.#change(end(key), at, `Delete${action}`);
-      else if (now.active !== key.active) await this.#change(set(now), at, `Update${action}`);
+      if (!now) await this.#change(end(key), at);
+      else if (now.active !== key.active) await this.#change(set(now), at);
     }
     const known = new Set(found.map(nameOf));
     return told.filter((one) => !known.has(nameOf(one)));
@@ -280,6 +269,7 @@ export class ForwardIdentities {
     const { kind, tenant, name } = entry;
     const { work, commit } = this.#restoring;
     if (await work.staging.identities.has(kind, tenant, name)) return;
+    const place = `tenants/${tenant}/${kind}s/${name}`;
     switch (kind) {
       case 'limits': {
         const target = `limits/${name}`;
@@ -295,42 +285,22 @@ export class ForwardIdentities {
         return;
       }
       case 'grant':
-        await this.#change(
-          { kind: 'deleteGrant', tenant, name, isByAdmin: true },
-          `tenants/${tenant}/grants/${name}`,
-          'DeleteGrant',
-        );
+        await this.#change({ kind: 'deleteGrant', tenant, name, isByAdmin: true }, place);
         return;
       case 'mount':
-        await this.#change(
-          { kind: 'deleteMount', tenant, name },
-          `tenants/${tenant}/mounts/${name}`,
-          'DeleteMount',
-        );
+        await this.#change({ kind: 'deleteMount', tenant, name }, place);
         return;
       case 'issuer':
-        await this.#change(
-          { kind: 'deleteIssuer', tenant, name },
-          `tenants/${tenant}/issuers/${name}`,
-          'DeleteIssuer',
-        );
+        await this.#change({ kind: 'deleteIssuer', tenant, name }, place);
         return;
       case 'principal':
-        await this.#removePrincipal(entry);
+        await this.#removePrincipal(entry, place);
         return;
       case 'group':
-        await this.#change(
-          { kind: 'deleteGroup', tenant, name },
-          `tenants/${tenant}/groups/${name}`,
-          'DeleteGroup',
-        );
+        await this.#change({ kind: 'deleteGroup', tenant, name }, place);
         return;
       case 'tenant':
-        await this.#change(
-          { kind: 'deleteTenant', name: tenant },
-          `tenants/${tenant}`,
-          'DeleteTenant',
-        );
+        await this.#change({ kind: 'deleteTenant', name: tenant }, `tenants/${tenant}`);
         return;
       default:
         return;
@@ -340,24 +310,24 @@ export class ForwardIdentities {
   /**
    * A principal that owns something in a store without a journal is kept, but may not do anything.
    */
-  async #removePrincipal({ tenant, name, active }: PrincipalEntry): Promise<void> {
-    const target = `tenants/${tenant}/principals/${name}`;
-    const change = { kind: 'deletePrincipal', tenant, name } as const;
-    if (await this.#change(change, target, 'DeletePrincipal')) return;
+  async #removePrincipal(entry: PrincipalEntry, target: string): Promise<void> {
+    const { tenant, name, active } = entry;
+    if (await this.#change({ kind: 'deletePrincipal', tenant, name }, target)) return;
     if (!active) return;
-    const off = { kind: 'updatePrincipal', tenant, name, active: false } as const;
-    await this.#change(off, target, 'UpdatePrincipal');
+    await this.#change({ kind: 'updatePrincipal', tenant, name, active: false }, target);
   }
 
   /** Makes an ordinary change. False means that it was refused, which is reported. */
-  async #change(change: IdentityChange, target: string, action: string): Promise<boolean> {
+  async #change(change: IdentityChange, target: string): Promise<boolean> {
+    const { kind } = change;
+    const action = kind.charAt(0).toUpperCase() + kind.slice(1);
     const members = membersOf(change);
     const [, tenant = ''] = target.split('/');
     const refused = await this.#restoring.commit(change, {
       ...{ action: `bursar:${action}`, tenant, target },
       ...(members && { change: recordedChange(members) }),
     });
-    return this.#note(refused, target, /^Delete/.test(action));
+    return this.#note(refused, target, kind.startsWith('delete'));
   }
 
   #note(refused: string | null, target: string, isEnd = false): boolean {

@@ -3,6 +3,7 @@
 import { findBucket } from '../../catalog/buckets.ts';
 import type { ScrubScope } from '../../catalog/scrub.ts';
 import { Refusal } from '../../core/errors.ts';
+import { parseJson } from '../../core/json.ts';
 import { readUsage, sumStored } from '../../quota/usage.ts';
 import type { Finding, VerifyPosition } from '../data-verifier.ts';
 import type { Call, NativeRoute } from './route.ts';
@@ -162,12 +163,8 @@ function decodeCursor(cursor: string): VerifyPosition {
 }
 
 function parseArray(text: string): unknown[] {
-  try {
-    const parsed: unknown = JSON.parse(text);
-    return Array.isArray(parsed) ? parsed : [];
-  } catch {
-    return [];
-  }
+  const parsed = parseJson(text);
+  return Array.isArray(parsed) ? parsed : [];
 }
 
 function isCount(value: unknown): value is number {

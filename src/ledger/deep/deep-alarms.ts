@@ -1,7 +1,8 @@
 // Where alarms are told, and which nobody was told of yet, against the records. Invariant: of a
 // webhook's URL the records know where it leads, not its path, which may be a secret.
-import { isDone, isObject, type RecordFields } from '../../audit/verify/record-fields.ts';
+import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
+import { isObject, parseJson } from '../../core/json.ts';
 import { type Meter, meters } from '../../core/quota-terms.ts';
 import { amountText } from '../../quota/cap-report.ts';
 import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
@@ -56,7 +57,7 @@ export class DeepAlarms {
     };
     for await (const row of walkTable<Record<string, unknown>>(read, walked)) {
       const id = row.id as number;
-      const said = parse(await this.#readText(id));
+      const said = parseJson((await this.#readText(id)) ?? 'null');
       if (said === undefined && comparison.lastErased >= id) comparison.onUnknown();
       else if (!isSaid(said, row)) {
         const what = 'it is not what its record says';
@@ -113,12 +114,4 @@ function amountOf(meter: unknown, stored: unknown): string | undefined {
 function timeOf(ms: unknown): string | undefined {
   const time = new Date(typeof ms === 'number' ? ms : Number.NaN);
   return Number.isNaN(time.getTime()) ? undefined : time.toISOString();
-}
-
-function parse(text: string | undefined): unknown {
-  try {
-    return JSON.parse(text ?? 'null');
-  } catch {
-    return undefined;
-  }
 }

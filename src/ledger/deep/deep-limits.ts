@@ -2,6 +2,7 @@
 // whose limits are in their links, as they were signed.
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
+import { parseJson } from '../../core/json.ts';
 import { accountScope } from '../../core/seals/sealed-tables.ts';
 import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
 import type { Staging } from './staging.ts';
@@ -42,15 +43,6 @@ async function* listLimits(read: Reader): AsyncGenerator<Row> {
     keys: ['account'],
   });
   for await (const { account, limits } of rows) {
-    yield { id: String(account), members: { amounts: amountsOf(limits) } };
-  }
-}
-
-/** null: it is no JSON, and what no record set. */
-function amountsOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
+    yield { id: String(account), members: { amounts: parseJson(limits) ?? null } };
   }
 }

@@ -7,7 +7,6 @@ import type { KeptRecord } from '../../audit/record-store.ts';
 import {
   type Difference,
   isDone,
-  isObject,
   type RecordFields,
   readFields,
 } from '../../audit/verify/record-fields.ts';
@@ -19,6 +18,7 @@ import {
   type Retention,
   withDefaultRetention,
 } from '../../catalog/object-lock.ts';
+import { isObject, parseJson } from '../../core/json.ts';
 import type { StagedMap, Staging } from './staging.ts';
 
 export interface DeepLocksOptions {
@@ -119,7 +119,7 @@ export class DeepLocks {
     if (own.isWhole || !(await this.#defaults.get(nameOf(by)))) return own;
     const record = await this.#options.readRecord(seq);
     if (!record || record === 'damaged' || !record.opened) return own;
-    const fields = readFields(parse(record.opened.record));
+    const fields = readFields(parseJson(record.opened.record));
     if (fields?.version !== seq || fields.marker) return own;
     const config = await this.#defaultAt(nameOf(fields), seq);
     if (!config) return own;
@@ -177,12 +177,4 @@ function configOf(told: unknown): ObjectLockConfig | null {
   if (mode !== 'GOVERNANCE' && mode !== 'COMPLIANCE') return null;
   if (Number.isSafeInteger(days)) return { default: { mode, days: days as number } };
   return Number.isSafeInteger(years) ? { default: { mode, years: years as number } } : null;
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -2,8 +2,8 @@
 // a row that cannot be what the gateway wrote is shown as one that no record tells of, and throws
 // nothing.
 import { recordedChange } from '../../audit/recorded-change.ts';
-import { isObject } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
+import { isObject, parseJson } from '../../core/json.ts';
 import type { Row } from './compared-things.ts';
 import { type Walked, walkTable } from './table-walk.ts';
 
@@ -37,7 +37,7 @@ export const identityRows = {
     },
     (row) => {
       const { kind, role, active, createdMs, groups } = row;
-      const members = { kind, role, active, createdMs, groups: sorted(parse(groups)) };
+      const members = { kind, role, active, createdMs, groups: sorted(parseJson(String(groups))) };
       return { id: ofTenant(row), members };
     },
   ),
@@ -63,13 +63,13 @@ export const identityRows = {
     },
     ({ thumbprint, jwk, ...members }) => ({
       id: String(thumbprint),
-      members: { ...members, jwk: parse(jwk) },
+      members: { ...members, jwk: parseJson(String(jwk)) },
     }),
   ),
   grant: rowsOf(
     { columns: 'tenant, name, rule, created_ms AS createdMs', from: 'grants', keys: byName },
     (row) => {
-      const rule = parse(row.rule);
+      const rule = parseJson(String(row.rule));
       const named = isObject(rule) && rule.name === row.name ? rule : {};
       const told = Object.fromEntries(grantMembers.map((member) => [member, named[member]]));
       const { createdMs } = row;
@@ -95,7 +95,7 @@ export const identityRows = {
     },
     (row) => {
       const { url, audience, createdMs } = row;
-      const told = { url, audience, mapping: parse(row.mapping) };
+      const told = { url, audience, mapping: parseJson(String(row.mapping)) };
       return { id: ofTenant(row), members: { rule: recordedChange(told), createdMs } };
     },
   ),
@@ -110,13 +110,4 @@ function rowsOf(walked: Walked, show: (row: Columns) => Row): ListRows {
 /** As a set is compared; what is none is as it is. */
 export function sorted(names: unknown): unknown {
   return Array.isArray(names) ? [...new Set(names)].sort() : names;
-}
-
-/** undefined: it is no JSON. */
-function parse(text: unknown): unknown {
-  try {
-    return JSON.parse(String(text));
-  } catch {
-    return undefined;
-  }
 }

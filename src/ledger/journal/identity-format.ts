@@ -2,6 +2,8 @@
 // (docs/formats/journal.md). Invariant: an entry is the whole state of one thing, as it was when
 // the record `toldSeq` was the newest: of two entries of a thing the one of the higher `toldSeq`
 // holds, in whatever journal of the database it is, and two of the same `toldSeq` say the same.
+
+import { isObject, parseJson } from '../../core/json.ts';
 import { type Check, isCount, isFlag, isText, isTextOrNull } from './field-checks.ts';
 
 /** What is told of one by one. */
@@ -193,15 +195,7 @@ const isOneOf =
   (...words: string[]): Check =>
   (value) =>
     words.includes(value as string);
-const isJsonObject: Check = (value) => {
-  if (!isText(value)) return false;
-  try {
-    const parsed: unknown = JSON.parse(value as string);
-    return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed);
-  } catch {
-    return false;
-  }
-};
+const isJsonObject: Check = (value) => isText(value) && isObject(parseJson(value as string));
 
 const told = { toldSeq: isCount, tenant: isText, name: isText };
 

@@ -3,6 +3,7 @@
 // stores never share a place.
 
 import { CommandFailure } from '../../core/command-failure.ts';
+import { isObject } from '../../core/json.ts';
 import { chunkBytes, extentBytesMax } from '../../core/limits.ts';
 import { freeMarket } from '../../quota/prices/price-books.ts';
 import { parseCount, parseDuration, parseSize, parseSwitch, parseUrl } from './quantities.ts';
@@ -157,9 +158,7 @@ function parseAt(path: string, parse: (text: string) => unknown, value: unknown)
 }
 
 function mapping(value: unknown, path: string): [string, unknown][] {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return Object.entries(value);
-  }
+  if (isObject(value)) return Object.entries(value);
   throw new Error(path === '' ? ': must hold stores by name' : `${path} must hold settings`);
 }
 
