@@ -20,7 +20,6 @@ import {
 import type { PieceStore } from './piece-store.ts';
 import type { BackupPlace } from './place.ts';
 
-const idsPerQuery = 500;
 const copiesAtOnce = 4;
 
 export interface ExtentSource {
@@ -78,29 +77,22 @@ export class ExtentCopier {
    */
   async copyAll(read: Reader): Promise<string[]> {
     const missing: string[] = [];
-    for (let after: Buffer = Buffer.alloc(0); ; ) {
-      const ids = await listLiveExtents(read, { store: localStore, after, max: idsPerQuery });
-      const last = ids.at(-1);
-      if (!last) return missing;
+    for await (const ids of listLiveExtents(read, localStore)) {
       await inParallel(ids, copiesAtOnce, async (id) => {
         if (!(await this.#copy(id))) missing.push(id.toString('hex'));
       });
-      after = last;
     }
+    return missing;
   }
 
   /** Lists those of a catalog's live extents that the place has. */
   async writeLists(read: Reader): Promise<ExtentListWriter> {
     const writer = new ExtentListWriter(this.#source.pieces);
-    for (let after: Buffer = Buffer.alloc(0); ; ) {
-      const ids = await listLiveExtents(read, { store: localStore, after, max: idsPerQuery });
-      const last = ids.at(-1);
-      if (!last) break;
+    for await (const ids of listLiveExtents(read, localStore)) {
       for (const id of ids) {
         const found = await this.#find(id);
         if (found) await writer.add({ id, sizeBytes: found.size, digest: found.digest });
       }
-      after = last;
     }
     await writer.end();
     return writer;

@@ -1,6 +1,7 @@
 // Buckets: a namespace per tenant. A bucket's id is never used again, so that what a deleted bucket
 // left behind can never show in a new one of the same name.
 import type { Reader } from '../core/database.ts';
+import { pages } from '../core/pages.ts';
 import type { RecordReads } from '../core/record-reads.ts';
 import type { ObjectLockConfig } from './object-lock.ts';
 
@@ -85,13 +86,14 @@ function readRow<R extends Pick<BucketRow, 'objectLock' | 'publicAccess'>>(row: 
 }
 
 /** Buckets of a store in order of id, after `afterId`. */
-export async function listStoreBuckets(
+export async function* listStoreBuckets(
   read: Reader,
-  wanted: { store: number; afterId: number; max: number },
-): Promise<Bucket[]> {
+  store: number,
+  perPage: number,
+): AsyncGenerator<Bucket[]> {
   const sql = `SELECT ${columns} FROM buckets WHERE store = ? AND id > ? ORDER BY id LIMIT ?`;
-  const rows = await read.all<BucketRow>(sql, wanted.store, wanted.afterId, wanted.max);
-  return rows.map(readRow);
+  const readPage = (last?: BucketRow) => read.all<BucketRow>(sql, store, last?.id ?? 0, perPage);
+  for await (const rows of pages(readPage)) yield rows.map(readRow);
 }
 
 /** A bucket without its policy's text. */

@@ -5,6 +5,7 @@
 import type { Reader, Tx } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { decodeManifest, inlineStore, localStore } from '../core/manifest.ts';
+import { pages } from '../core/pages.ts';
 
 /**
  * `left`: a rebuild found it and nothing names it, but what would may be lost: it is not removed.
@@ -138,18 +139,15 @@ export async function holdsLiveExtents(read: Reader, store: number): Promise<boo
   return (await read.get(sql, store)) !== undefined;
 }
 
-/** Ids of a store's live extents, in order, after `after`. */
-export async function listLiveExtents(
-  read: Reader,
-  { store, after, max }: { store: number; after: Buffer; max: number },
-): Promise<Buffer[]> {
-  const rows = await read.all<{ id: Buffer }>(
-    'SELECT id FROM extents WHERE id > ? AND store = ? AND state = 1 ORDER BY id LIMIT ?',
-    after,
-    store,
-    max,
-  );
-  return rows.map(({ id }) => id);
+const liveIdsPerPage = 1000;
+
+/** Ids of a store's live extents, in order. */
+export async function* listLiveExtents(read: Reader, store: number): AsyncGenerator<Buffer[]> {
+  const sql = `SELECT id FROM extents WHERE id > ? AND store = ? AND state = 1
+    ORDER BY id LIMIT ${liveIdsPerPage}`;
+  const readPage = (last?: { id: Buffer }) =>
+    read.all<{ id: Buffer }>(sql, last?.id ?? Buffer.alloc(0), store);
+  for await (const rows of pages(readPage)) yield rows.map(({ id }) => id);
 }
 
 /** The stores that have condemned extents. */

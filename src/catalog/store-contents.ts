@@ -2,6 +2,7 @@
 // store that belong to nothing any more.
 import type { Reader } from '../core/database.ts';
 import { decodeManifest, isManifest } from '../core/manifest.ts';
+import { pages } from '../core/pages.ts';
 import { extentState } from './extents.ts';
 
 /**
@@ -36,22 +37,13 @@ async function* listInState(
   read: Reader,
   { store, state, max }: { store: number; state: number; max: number },
 ): AsyncGenerator<string[]> {
-  for (let after = { changedMs: -1, rowId: -1 }; ; ) {
-    const rows = await read.all<{ id: Buffer; changedMs: number; rowId: number }>(
-      `SELECT id, changed_ms AS changedMs, rowid AS rowId FROM extents
-         WHERE state <> 1 AND state = ? AND store = ? AND (changed_ms, rowid) > (?, ?)
-         ORDER BY changed_ms, rowid LIMIT ?`,
-      state,
-      store,
-      after.changedMs,
-      after.rowId,
-      max,
-    );
-    const last = rows.at(-1);
-    if (!last) return;
-    yield rows.map(({ id }) => id.toString('hex'));
-    after = last;
-  }
+  const sql = `SELECT id, changed_ms AS changedMs, rowid AS rowId FROM extents
+    WHERE state <> 1 AND state = ? AND store = ? AND (changed_ms, rowid) > (?, ?)
+    ORDER BY changed_ms, rowid LIMIT ?`;
+  type Row = { id: Buffer; changedMs: number; rowId: number };
+  const readPage = (last?: Row) =>
+    read.all<Row>(sql, state, store, last?.changedMs ?? -1, last?.rowId ?? -1, max);
+  for await (const rows of pages(readPage)) yield rows.map(({ id }) => id.toString('hex'));
 }
 
 async function* listLastExtents(
@@ -59,20 +51,14 @@ async function* listLastExtents(
   store: number,
   max: number,
 ): AsyncGenerator<string[]> {
-  for (let afterSeq = -1; ; ) {
-    const rows = await read.all<{ seq: number; end: Uint8Array }>(
-      `SELECT seq, substr(manifest, -36) AS end FROM ended_versions
-         WHERE seq > ? ORDER BY seq LIMIT ?`,
-      afterSeq,
-      max,
-    );
-    const last = rows.at(-1);
-    if (!last) return;
+  const sql = `SELECT seq, substr(manifest, -36) AS end FROM ended_versions
+    WHERE seq > ? ORDER BY seq LIMIT ?`;
+  type Row = { seq: number; end: Uint8Array };
+  for await (const rows of pages<Row>((last) => read.all(sql, last?.seq ?? -1, max))) {
     const ids = rows.flatMap(({ end }) => {
       const run = isManifest(end) ? decodeManifest(end).at(-1) : undefined;
       return run?.store === store ? [run.id.toString('hex')] : [];
     });
     if (ids.length > 0) yield ids;
-    afterSeq = last.seq;
   }
 }

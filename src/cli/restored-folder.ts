@@ -409,13 +409,10 @@ async function nameLog(
 /** Extents are missing where only the catalog was backed up, or where a disk is not mounted. */
 async function countMissing(read: Reader, storeFolder: string): Promise<number> {
   let missing = 0;
-  for (let after: Buffer = Buffer.alloc(0); ; ) {
-    const ids = await listLiveExtents(read, { store: localStore, after, max: 1000 });
-    const last = ids.at(-1);
-    if (!last) return missing;
+  for await (const ids of listLiveExtents(read, localStore)) {
     missing += ids.filter((id) => !existsSync(extentFile(storeFolder, id))).length;
-    after = last;
   }
+  return missing;
 }
 
 function listUnknown(since: string, report: ForwardReport): string[] {

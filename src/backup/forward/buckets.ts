@@ -34,11 +34,8 @@ export async function forwardBuckets(forward: Forward): Promise<Map<number, Stag
 
 async function listAll({ read }: Forward, store: number): Promise<Bucket[]> {
   const buckets: Bucket[] = [];
-  for (let afterId = 0; ; afterId = buckets.at(-1)?.id ?? 0) {
-    const page = await listStoreBuckets(read, { store, afterId, max: bucketsPerPage });
-    if (page.length === 0) return buckets;
-    buckets.push(...page);
-  }
+  for await (const page of listStoreBuckets(read, store, bucketsPerPage)) buckets.push(...page);
+  return buckets;
 }
 
 /** Deletes the bucket with everything in it. */

@@ -8,6 +8,7 @@ import { listKept } from '../../catalog/kept-versions.ts';
 import { readNamed, type StoredVersion, type Version } from '../../catalog/versions.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import { decodeManifest } from '../../core/manifest.ts';
+import { pages } from '../../core/pages.ts';
 import type { VersionEntry } from '../../ledger/journal/format.ts';
 import { isWhole } from '../../ledger/rebuild/report.ts';
 import { checkExtents, restoreVersion } from '../../ledger/rebuild/restore.ts';
@@ -38,10 +39,10 @@ async function endEnded(forward: Forward, bucket: StagedBucket): Promise<void> {
   const { id: bucketId } = bucket;
   const snapshotSeq =
     forward.stores.find(({ store }) => store.number === bucket.store)?.snapshotSeq ?? 0;
-  for (let after: Version | null = null; ; ) {
-    const page: Version[] = await listKept(read, { bucketId, after, max: versionsPerPage });
-    const last = page.at(-1);
-    if (!last) return;
+  const of = { bucketId, max: versionsPerPage };
+  for await (const page of pages<Version>((last) =>
+    listKept(read, { ...of, after: last ?? null }),
+  )) {
     await inParallel(page, commitsAtOnce, async ({ key, versionId }) => {
       const said = await work.staging.findVersion({ bucketId, key, versionId });
       // As new as the snapshot is all that is in it.
@@ -52,7 +53,6 @@ async function endEnded(forward: Forward, bucket: StagedBucket): Promise<void> {
       await commit(change, { action: 'bursar:RestoreEnd', bucket, key });
       report.ended++;
     });
-    after = last;
   }
 }
 

@@ -6,6 +6,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { type OpenDatabase, openDatabase } from '../../core/database.ts';
 import { macBytes } from '../../core/hmac.ts';
+import { pages } from '../../core/pages.ts';
 
 const version = 1;
 const cacheKib = 32 * 1024;
@@ -180,20 +181,14 @@ export class StagedMap<V> {
   async *entries(): AsyncGenerator<[string, V]> {
     await this.flush();
     const { kind } = this.#store;
-    for (let after = ''; ; ) {
-      const rows = await this.#db.tx.all<StoredThing>(
-        'SELECT id, value, mac FROM things WHERE kind = ? AND id > ? ORDER BY id LIMIT ?',
-        kind,
-        after,
-        rowsPerPage,
-      );
-      const last = rows.at(-1);
-      if (!last) return;
+    const sql = 'SELECT id FROM things WHERE kind = ? AND id > ? ORDER BY id LIMIT ?';
+    for await (const rows of pages<{ id: string }>((last) =>
+      this.#db.tx.all(sql, kind, last?.id ?? '', rowsPerPage),
+    )) {
       for (const { id } of rows) {
         const value = await this.get(id);
         if (value !== undefined) yield [id, value];
       }
-      after = last.id;
     }
   }
 

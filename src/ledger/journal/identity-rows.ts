@@ -2,6 +2,7 @@
 // entry and its `toldSeq` are read in one statement, so an entry is what the tables said when that
 // record was the newest, however many commit meanwhile.
 import type { Reader, SqlValue } from '../../core/database.ts';
+import { pages } from '../../core/pages.ts';
 import type {
   IdentityEntry,
   PresentEntry,
@@ -224,44 +225,37 @@ export class IdentityRows {
   /** All things of a kind, in runs that may be empty. */
   async *list(kind: Exclude<ThingKind, 'publicKey'>): AsyncGenerator<PresentEntry[]> {
     const stored = this.#kinds[kind] as Stored & { list: string };
-    for (let after: SqlValue[] = stored.key.map(() => ''); ; ) {
-      const rows = await this.#read.all<Row>(stored.list, ...after, rowsPerPage);
-      const last = rows.at(-1);
-      if (!last) return;
+    for await (const rows of pages<Row>((last) => {
+      const after = stored.key.map((_, i) => (last?.[`key${i}`] ?? '') as string);
+      return this.#read.all(stored.list, ...after, rowsPerPage);
+    })) {
       yield rows.flatMap((row) => stored.entryOf(withoutKey(row)) ?? []);
-      after = stored.key.map((_, i) => last[`key${i}`] as string);
     }
   }
 
   /** All names that are not given again. */
   async *listRetired(): AsyncGenerator<RetiredEntry[]> {
-    for (let after = ''; ; ) {
-      const sql = `SELECT ${newest} AS toldSeq, name AS tenant FROM retired_tenants
-        WHERE name > ? ORDER BY name LIMIT ?`;
-      const rows = await this.#read.all<{ toldSeq: number; tenant: string }>(
-        sql,
-        after,
-        rowsPerPage,
-      );
-      const last = rows.at(-1);
-      if (!last) break;
+    const read = this.#read;
+    const tenants = `SELECT ${newest} AS toldSeq, name AS tenant FROM retired_tenants
+      WHERE name > ? ORDER BY name LIMIT ?`;
+    for await (const rows of pages<{ toldSeq: number; tenant: string }>((last) =>
+      read.all(tenants, last?.tenant ?? '', rowsPerPage),
+    )) {
       yield rows.map((row) => ({ kind: 'retired', of: 'tenant', ...row, name: '' }));
-      after = last.tenant;
     }
-    for (let after = { tenant: '', of: '', name: '' }; ; ) {
-      const rows = await this.#read.all<typeof after & { toldSeq: number }>(
-        `SELECT ${newest} AS toldSeq, tenant, kind AS "of", name FROM retired_names
-           WHERE (tenant, kind, name) > (?, ?, ?) ORDER BY tenant, kind, name LIMIT ?`,
-        ...[after.tenant, after.of, after.name, rowsPerPage],
-      );
-      const last = rows.at(-1);
-      if (!last) return;
+    const names = `SELECT ${newest} AS toldSeq, tenant, kind AS "of", name FROM retired_names
+      WHERE (tenant, kind, name) > (?, ?, ?) ORDER BY tenant, kind, name LIMIT ?`;
+    type Named = { toldSeq: number; tenant: string; of: string; name: string };
+    const first = { tenant: '', of: '', name: '' };
+    for await (const rows of pages<Named>((last) => {
+      const { tenant, of, name } = last ?? first;
+      return read.all(names, tenant, of, name, rowsPerPage);
+    })) {
       yield rows.map(({ of, ...row }) => ({
         ...row,
         kind: 'retired',
         of: of === 'public-key' ? 'publicKey' : (of as RetiredEntry['of']),
       }));
-      after = last;
     }
   }
 

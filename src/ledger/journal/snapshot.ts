@@ -12,6 +12,7 @@ import type { Version } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
+import { pages } from '../../core/pages.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { bucketEntry, nextTurn, settingsEntry, versionEntry } from './entries.ts';
 import { completeName, type Entry, type Head, objectName, pageName, sealObject } from './format.ts';
@@ -104,17 +105,12 @@ interface StoreContents extends Pick<SnapshotOptions, 'read' | 'keyring' | 'begi
 export async function* listEntries(options: StoreContents): AsyncGenerator<Entry[]> {
   const { read, store, beginSeq } = options;
   const toldSeq = Math.max(0, beginSeq - 1);
-  for (let afterId = 0; ; ) {
-    const wanted = { store: store.number, afterId, max: rowsPerQuery };
-    const buckets = await listStoreBuckets(read, wanted);
-    const last = buckets.at(-1);
-    if (!last) break;
+  for await (const buckets of listStoreBuckets(read, store.number, rowsPerQuery)) {
     for (const bucket of buckets) {
       // Before its versions: whatever was written before it was as it is told here is among them.
       yield [bucketEntry(bucket, toldSeq), await settingsEntry(read, bucket, toldSeq)];
       yield* listVersions(options, bucket, toldSeq);
     }
-    afterId = last.id;
   }
   for await (const ids of listGarbage(read, store.number, rowsPerQuery)) {
     yield [{ kind: 'garbage', ids }];
@@ -126,11 +122,10 @@ async function* listVersions(
   bucket: Bucket,
   toldSeq: number,
 ): AsyncGenerator<Entry[]> {
-  for (let after: Version | null = null; ; ) {
-    const wanted = { bucketId: bucket.id, after, max: rowsPerQuery };
-    const versions: Version[] = await listKept(read, wanted);
-    const last = versions.at(-1);
-    if (!last) return;
+  const of = { bucketId: bucket.id, max: rowsPerQuery };
+  for await (const versions of pages<Version>((last) =>
+    listKept(read, { ...of, after: last ?? null }),
+  )) {
     yield versions.flatMap((version) => {
       try {
         verifyVersion(keyring, bucket, version);
@@ -141,6 +136,5 @@ async function* listVersions(
       }
       return versionEntry(version, toldSeq);
     });
-    after = last;
   }
 }

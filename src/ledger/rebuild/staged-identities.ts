@@ -3,6 +3,7 @@
 // two equally new words that there is nothing holds, what is revoked or gone for good stays so
 // whoever tells it, and what a whole snapshot does not have any more is not there.
 import type { Tx } from '../../core/database.ts';
+import { pages } from '../../core/pages.ts';
 import type {
   IdentityEntry,
   PresentEntry,
@@ -206,16 +207,10 @@ export interface StagedRetired {
 
 async function* listRetired(tx: Tx): AsyncGenerator<StagedRetired> {
   for (const kind of ['tenant', 'group', 'principal', 'publicKey']) {
-    for (let after = { tenant: '', name: '' }; ; ) {
-      const rows = await tx.all<StagedRetired>(
-        `SELECT kind, tenant, name FROM retired WHERE kind = ? AND (tenant, name) > (?, ?)
-           ORDER BY tenant, name LIMIT ?`,
-        ...[kind, after.tenant, after.name, rowsPerQuery],
-      );
-      yield* rows;
-      const last = rows.at(-1);
-      if (!last) break;
-      after = last;
-    }
+    const sql = `SELECT kind, tenant, name FROM retired WHERE kind = ? AND (tenant, name) > (?, ?)
+      ORDER BY tenant, name LIMIT ?`;
+    const readPage = (last?: StagedRetired) =>
+      tx.all<StagedRetired>(sql, kind, last?.tenant ?? '', last?.name ?? '', rowsPerQuery);
+    for await (const rows of pages(readPage)) yield* rows;
   }
 }

@@ -3,6 +3,7 @@
 // all of it is one transaction that is never committed. Invariant: what is asked of it is the same
 // whatever the order in which the journal was read (staged-entries.ts).
 import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
+import { pages } from '../../core/pages.ts';
 import type { ExtentMetadata } from '../../tiering/extent-metadata.ts';
 import type { BucketEntry, Entry, SettingsEntry, VersionEntry } from '../journal/format.ts';
 import { noteReplaced, takeEntry, takeMetadata } from './staged-entries.ts';
@@ -412,22 +413,14 @@ export class Staging {
   }
 
   /** Versions that are there and of which this holds, in pages. */
-  async *#listStaged(
-    where: string,
-    values: number[],
-  ): AsyncGenerator<{ bucketId: number; key: string; versionId: string; text: string }[]> {
-    for (let after = { bucketId: -1, key: '', versionId: '' }; ; ) {
-      const rows = await this.#db.tx.all<typeof after & { text: string }>(
-        `SELECT bucket_id AS bucketId, key, version_id AS versionId, entry AS text FROM versions
-           WHERE (bucket_id, key, version_id) > (?, ?, ?) AND ${where}
-           ORDER BY bucket_id, key, version_id LIMIT ?`,
-        ...[after.bucketId, after.key, after.versionId, ...values, rowsPerQuery],
-      );
-      const last = rows.at(-1);
-      if (!last) return;
-      yield rows;
-      after = last;
-    }
+  async *#listStaged(where: string, values: number[]): AsyncGenerator<StagedText[]> {
+    const sql = `SELECT bucket_id AS bucketId, key, version_id AS versionId, entry AS text
+      FROM versions WHERE (bucket_id, key, version_id) > (?, ?, ?) AND ${where}
+      ORDER BY bucket_id, key, version_id LIMIT ?`;
+    yield* pages<StagedText>((last) => {
+      const { bucketId, key, versionId } = last ?? { bucketId: -1, key: '', versionId: '' };
+      return this.#db.tx.all(sql, bucketId, key, versionId, ...values, rowsPerQuery);
+    });
   }
 
   /** Buckets, `tenant/name`, whose id or name several stores claim. */
@@ -441,13 +434,9 @@ export class Staging {
   }
 
   async *#listIds(sql: string, values: number[]): AsyncGenerator<Buffer[]> {
-    for (let after: Buffer = Buffer.alloc(0); ; ) {
-      const rows = await this.#db.tx.all<{ id: Buffer }>(sql, after, ...values, rowsPerQuery);
-      const last = rows.at(-1);
-      if (!last) return;
-      yield rows.map(({ id }) => id);
-      after = last.id;
-    }
+    const readPage = (last?: { id: Buffer }) =>
+      this.#db.tx.all<{ id: Buffer }>(sql, last?.id ?? Buffer.alloc(0), ...values, rowsPerQuery);
+    for await (const rows of pages(readPage)) yield rows.map(({ id }) => id);
   }
 
   /** Who writes may go by what he read before: who stages from several sides takes turns. */
@@ -456,6 +445,13 @@ export class Staging {
     this.#turn = done.catch(() => {});
     return done;
   }
+}
+
+interface StagedText {
+  bucketId: number;
+  key: string;
+  versionId: string;
+  text: string;
 }
 
 interface WriteRow {

@@ -2,6 +2,7 @@
 // read as text, added as bigints, and written as such. What was spent since ever may be more than
 // 64 bits hold, 9.2 million USD, and is text there as well.
 import type { Reader, SqlValue, Tx } from '../../core/database.ts';
+import { pages } from '../../core/pages.ts';
 import { isLevel, type Limits, meters } from '../../core/quota-terms.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import { emptySums, type Sums } from '../amounts.ts';
@@ -222,17 +223,16 @@ export async function readAccountState(
  */
 export async function verifyAccounts(read: Reader, macs: AccountMacs): Promise<UnsealedRow[]> {
   const wrong: UnsealedRow[] = [];
-  for (let after = ''; ; ) {
-    const sql = 'SELECT account FROM quota_accounts WHERE account > ? ORDER BY account LIMIT 1000';
-    const page = await read.all<{ account: string }>(sql, after);
+  const sql = 'SELECT account FROM quota_accounts WHERE account > ? ORDER BY account LIMIT 1000';
+  const readPage = (last?: { account: string }) =>
+    read.all<{ account: string }>(sql, last?.account ?? '');
+  for await (const page of pages(readPage)) {
     for (const { account } of page) {
       const found = await verifyAccount(read, account, macs);
       if (found) wrong.push(found);
     }
-    const last = page.at(-1);
-    if (!last) return wrong;
-    after = last.account;
   }
+  return wrong;
 }
 
 /** Gives each account a MAC of what it is now, whatever it was before. */

@@ -1,5 +1,6 @@
 // What is charged by time, in SQLite. Amounts that 64 bits may not hold are text.
 import type { Reader, SqlValue, Tx } from '../../core/database.ts';
+import { pages } from '../../core/pages.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import type { AccountMac, AccountMacs, MacForm } from '../leases/account-macs.ts';
 import { type BookOrder, type Due, endOfDue, type StorageLevel } from './storage-level.ts';
@@ -158,12 +159,10 @@ async function* walkLevels(read: Reader): AsyncGenerator<Row & Place> {
   const order = 'tenant, bucket, class';
   const sql = `SELECT ${order}, ${columns} FROM quota_storage WHERE (${order}) > (?, ?, ?)
     ORDER BY ${order} LIMIT 1000`;
-  for (let after: SqlValue[] = ['', '', '']; ; ) {
-    const rows = await read.all<Row & Place>(sql, ...after);
+  for await (const rows of pages<Row & Place>((last) =>
+    read.all(sql, last?.tenant ?? '', last?.bucket ?? '', last?.class ?? ''),
+  )) {
     yield* rows;
-    const last = rows.at(-1);
-    if (!last) return;
-    after = [last.tenant, last.bucket, last.class];
   }
 }
 
