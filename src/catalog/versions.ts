@@ -130,18 +130,6 @@ export async function findCurrent(
 }
 
 /**
- * The same, with the sealed bytes of its first extent where those are inline: one read for a GET.
- */
-export async function findCurrentWithBody(
-  catalog: Catalog,
-  bucket: BucketName,
-  key: string,
-): Promise<VersionWithBody | undefined> {
-  const newest = await findNamedWithBody(catalog, bucket, { key });
-  return newest?.isMarker ? undefined : newest;
-}
-
-/**
  * The version of this name, which may be a delete marker. Throws IntegrityError when its row is not
  * authentic.
  */

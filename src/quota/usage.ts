@@ -2,7 +2,6 @@
 // (`leases/account-book.ts`); this reads what it has committed.
 import type { Reader } from '../core/database.ts';
 import { meters } from '../core/quota-terms.ts';
-import { namesAfter, namesOf, selectNames } from './account-list.ts';
 import { emptySums, type Sums } from './amounts.ts';
 import { type CapReport, reportCaps } from './cap-report.ts';
 import { lookAhead, type Outlook, type Week, weekBeginMs, weekDays } from './forecast.ts';
@@ -35,7 +34,6 @@ export interface AccountUsage {
 const columns = `account, used_requests AS requests, used_ingress_bytes AS ingressBytes,
   used_egress_bytes AS egressBytes, used_stored_bytes AS storedBytes,
   used_stored_objects AS storedObjects, CAST(used_spend AS TEXT) AS spend`;
-const selectUsage = selectNames(columns);
 
 /** One account's counters; zeros for an account that was never charged. */
 export async function readUsage(read: Reader, account: string): Promise<UsageRow> {
@@ -74,20 +72,6 @@ async function readWeek(read: Reader, account: string, nowMs: number): Promise<W
   const amounts = emptySums();
   for (const day of days) for (const meter of meters) amounts[meter] += BigInt(day[meter]);
   return { firstMs: Math.max(beginMs, Date.parse(first)), amounts };
-}
-
-/**
- * The counters of accounts that were ever charged or have limits, by name: of a tenant, its
- * principals and its buckets; when null, of all tenants. Tokens' are not among them. At most
- * `limit`, whose names come after `after`.
- */
-export async function listUsage(
-  read: Reader,
-  tenant: string | null,
-  { after, limit } = { after: '', limit: Number.MAX_SAFE_INTEGER },
-): Promise<UsageRow[]> {
-  const names = namesAfter(after, namesOf(tenant ?? undefined));
-  return read.all<UsageRow>(selectUsage, ...names, limit);
 }
 
 /** Gives what all tenants together keep. */

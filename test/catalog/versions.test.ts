@@ -8,8 +8,8 @@ import type { SqlValue } from '#bursar/core/database.js';
 import { IntegrityError } from '#bursar/core/errors.js';
 import type { Change } from '#bursar/ledger/commands/index.js';
 import type { CommitResult } from '#bursar/ledger/commit.js';
-import { listUsage } from '#bursar/quota/usage.js';
 import { commitOf, keyring, type LedgerFixture, openLedger, putOf } from '../ledger/fixture.ts';
+import { listUsage } from '../quota/listed-usage.ts';
 
 const bucket = { id: 1, tenant: 'one', name: 'data' };
 const any = { ifMatch: null, ifNoneMatch: null };

@@ -31,7 +31,7 @@ import { Billing } from '#bursar/quota/billing.js';
 import type { Charge, Pricing } from '#bursar/quota/charge.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { RecentUse } from '#bursar/quota/roll-up/recent-use.js';
-import { listUsage } from '#bursar/quota/usage.js';
+import { listUsage } from '../quota/listed-usage.ts';
 import { type WalkOptions, walkRecords } from '../tooling/deep-records.ts';
 import { draftOf, keyring, owners, randomChange, randomText, tenants } from './ledger-changes.ts';
 import { type CatalogChange, LedgerModel, type ModelBucket } from './ledger-model.ts';

@@ -5,7 +5,8 @@ import { schema } from '#bursar/ledger/schema.js';
 import { Billing } from '#bursar/quota/billing.js';
 import type { Charge, Charged } from '#bursar/quota/charge.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
-import { listUsage, readUsage } from '#bursar/quota/usage.js';
+import { readUsage } from '#bursar/quota/usage.js';
+import { listUsage } from './listed-usage.ts';
 
 let db: OpenDatabase;
 let billing: Billing;

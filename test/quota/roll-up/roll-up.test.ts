@@ -12,9 +12,10 @@ import {
   nextUnsummed,
   readBreakdown,
 } from '#bursar/quota/roll-up/usage-days.js';
-import { listUsage, readAccountUsage } from '#bursar/quota/usage.js';
+import { readAccountUsage } from '#bursar/quota/usage.js';
 import { randomBelow, randomOf, seededRandom } from '../../fuzz/seeded-random.ts';
 import { commitOf, deleteOf, type LedgerFixture, openLedger, putOf } from '../../ledger/fixture.ts';
+import { listUsage } from '../listed-usage.ts';
 
 let fixture: LedgerFixture;
 beforeEach(async () => {
