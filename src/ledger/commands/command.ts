@@ -1,5 +1,5 @@
-// What the ledger has to know of one kind of change: what it writes, whom it takes rights from,
-// what journals tell of it, what its record says, and what it makes of what is kept in memory.
+// All that the ledger has to know of one kind of change: what it writes, from whom it takes rights,
+// what journals tell of it, what its record says, and which events it causes.
 // Invariant: each command of this folder answers all of that, so that none can be added in silence.
 // Commands that change the same kind of thing share a file.
 import type { Moment, Outcome } from '../../catalog/outcome.ts';
@@ -10,7 +10,7 @@ import type { Thing } from '../journal/identity-format.ts';
 import type { LogSigning } from '../log-signing.ts';
 import type { RecordedPlace, Scope } from '../scopes.ts';
 
-/** What a command works with besides the transaction. */
+/** What a command may use besides the transaction. */
 export interface Work extends Moment {
   accounts: Billing['accounts'];
   signing: LogSigning;
@@ -22,30 +22,30 @@ export interface Command<C> {
    * checks no write can fail on a constraint, because the transaction is shared with others.
    */
   apply(tx: Tx, change: C, work: Work): Promise<Outcome<null>>;
-  /** From whom, or of what, it may take rights; null: it takes none away. */
+  /** From whom, or on which bucket, it may take rights away; null: it takes none away. */
   takesFrom: ((change: C, record: RecordedPlace) => Scope | null) | null;
-  /** Of changes of identities what journals in S3 stores tell; null: nothing. */
+  /** What the journals in S3 stores are told of a change of identities; null: nothing. */
   told: Telling<C> | null;
   /**
-   * What its record says that it changed; null: the record's action and target say all. Nothing
-   * with which another could act is told: no secret, sealed or hashed.
+   * What its record says that it changed; null: the record's action and target say all. A record
+   * has nothing with which another could act: no secret, not even sealed or hashed.
    */
   account: ((change: C) => object | null) | null;
   /**
-   * What of all that is kept in memory is another from then on; null: nothing in memory depends on
-   * it. Asked before it is applied.
+   * The events that it causes, which say what of all that is kept in memory is different from then
+   * on; null: nothing in memory depends on it. Called before the change is applied.
    */
   causes: ((change: C, tx: Tx) => Caused | Promise<Caused>) | null;
 }
 
 export interface Telling<C> {
-  /** Which things are others from then on; asked before it is applied. */
+  /** The things that are different from then on. Called before the change is applied. */
   things(change: C, tx: Tx): Thing[] | Promise<Thing[]>;
   /**
-   * Does its answer wait for the journals? A token or a link that a lost database takes along is
-   * one right less, and many are made.
+   * Whether its answer waits for the journals. That of a new token or share link does not: one that
+   * is lost with the database is only one right less, and many are made.
    */
   isAwaited: boolean;
-  /** In whose name tokens are revoked along with it. */
+  /** In whose name the tokens were made that are revoked along with it. */
   revokedWith?(change: C): { tenant: string; principal: string };
 }

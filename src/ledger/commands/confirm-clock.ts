@@ -1,5 +1,5 @@
-// Confirms that the system's clock is right, however far it stepped. The ledger does so before the
-// record of this gets its time.
+// Confirms that the system's clock is right, however far it stepped. The ledger confirms it before
+// the record of this command gets its time.
 import { unchanged } from '../../catalog/outcome.ts';
 import type { Command } from './command.ts';
 

@@ -1,4 +1,4 @@
-// Erases what records say; that there were such records stays.
+// Erases what records say. That there were such records remains.
 import {
   type EraseRecords as Erasure,
   eraseRecords as eraseRecordRows,

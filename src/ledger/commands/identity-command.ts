@@ -1,5 +1,5 @@
-// Commands of who there is and what they may: each is a check, which finds every reason to refuse,
-// and a write. Restores write without all of the checks (restore-identity.ts).
+// Commands that change who there is and what they may. Each has a check, which finds every reason
+// to refuse it, and a write. A restore writes without some of the checks (restore-identity.ts).
 import { type Outcome, unchanged } from '../../catalog/outcome.ts';
 import type { Tx } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
@@ -19,13 +19,13 @@ export interface Owned {
 }
 
 interface Steps<C> {
-  /** The reason to refuse it; undefined: there is none. */
+  /** Gives the reason to refuse it; undefined: there is none. */
   check(tx: Tx, change: C): Promise<ErrorCode | undefined>;
   /** `seq`: the log index of its record. */
   write(tx: Tx, change: C, timeMs: number, seq: number): Promise<void>;
 }
 
-/** It needs no more to work with than the time and the place in the log. */
+/** An identity command needs only the time and its place in the log. */
 export interface IdentityCommand<C> extends Omit<Command<C>, 'apply'>, Steps<C> {
   apply(tx: Tx, change: C, work: Pick<Work, 'timeMs' | 'seq'>): Promise<Outcome<null>>;
 }

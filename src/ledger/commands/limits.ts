@@ -46,6 +46,6 @@ export const forgetLost: Command<ForgetLost> = {
   takesFrom: null,
   told: null,
   account: null,
-  // What leases hold of an account, the ledger decides.
+  // The ledger decides what the leases of an account hold, and memory follows its answers.
   causes: null,
 };

@@ -1,4 +1,4 @@
-// Changes nothing: what is committed is the record.
+// Changes nothing. It commits a record, and what is charged for it.
 import { unchanged } from '../../catalog/outcome.ts';
 import type { Command } from './command.ts';
 

@@ -1,6 +1,6 @@
-// Puts back what a journal tells of who there is and what they may, as of the time when it was
-// made. It writes what ordinary changes write. What was told was allowed when it was made, so only
-// that is asked which a row cannot be without: nothing comes back under a name that is gone, nor
+// Restores what a journal tells of who there is and what they may, with the time when it was made.
+// It writes what ordinary changes write. All of it was allowed when it was made, so only what the
+// rows need is checked: nothing comes back under a name that is retired, and nothing comes back
 // twice.
 import { type RetiredKind, roleOf, tenantExists } from '../../authz/identity-rows.ts';
 import { unchanged } from '../../catalog/outcome.ts';
@@ -19,7 +19,7 @@ export interface RetiredName {
 
 export interface RestoreIdentity {
   kind: 'restoreIdentity';
-  /** Of one thing, in order. */
+  /** The changes that make one thing, in order. */
   changes: readonly IdentityChange[];
   retired?: RetiredName;
   /** When it was made. */
@@ -52,7 +52,7 @@ export const restoreIdentity: Command<RestoreIdentity> = {
 
 async function refuse(tx: Tx, change: IdentityChange): Promise<ErrorCode | undefined> {
   switch (change.kind) {
-    // Whom it names may be gone, and their names are not given again.
+    // The subjects that it names may be gone; their names are not given again.
     case 'putGrant':
       return (await tenantExists(tx, change.tenant)) ? undefined : 'NoSuchTenant';
     case 'putIssuer': {
@@ -62,14 +62,14 @@ async function refuse(tx: Tx, change: IdentityChange): Promise<ErrorCode | undef
       const { url, audience, tenant, name } = change;
       return (await tx.get(sql, url, audience, tenant, name)) ? 'AlreadyExists' : undefined;
     }
-    // The key that it was asked for with may be gone.
+    // The access key with which it was asked for may be gone.
     case 'addToken':
     case 'addShare':
       if (!(await roleOf(tx, change.tenant, change.principal))) return 'NoSuchPrincipal';
       return (await tx.get('SELECT 1 FROM tokens WHERE id = ?', change.id))
         ? 'AlreadyExists'
         : undefined;
-    // It takes rights away, whosesoever they are.
+    // It only takes rights away, so it is never refused.
     case 'revokeToken':
       return undefined;
     default:

@@ -20,8 +20,8 @@ export const setAlarmHook: Command<SetAlarmHook> = {
     things: ({ tenant }) => [{ kind: 'webhook', tenant: tenant ?? '', name: '' }],
     isAwaited: true,
   },
-  // Of its URL only where it leads: the rest may be a secret.
+  // The record has only the origin of its URL, because the rest may be a secret.
   account: ({ hook }) => hook && { origin: new URL(hook.url).origin },
-  // What leases hold of an account, the ledger decides.
+  // Webhooks are read when an alarm is to be told.
   causes: null,
 };

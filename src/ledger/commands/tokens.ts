@@ -139,7 +139,7 @@ export const revokeToken = identityCommand<RevokeToken>({
     );
   },
   takesFrom: ({ id, tenant, principal }) =>
-    // Whose an outside issuer's is may not be known.
+    // Whose token of an outside issuer it is may not be known.
     issuerOfId(id) ? tenantScope(tenant) : principalScope(tenant, principal),
   told: {
     things: ({ tenant, id }) => [{ kind: 'revocation', tenant, name: id }],
@@ -154,7 +154,7 @@ export const revokeToken = identityCommand<RevokeToken>({
 
 async function refuseRevocation(tx: Tx, change: RevokeToken): Promise<ErrorCode | undefined> {
   const { id, tenant, principal } = change;
-  // What is known may always be revoked: there is no more of it than there may be.
+  // A token that is known may always be revoked: the number of these is limited already.
   if (await tx.get('SELECT 1 FROM tokens WHERE id = ?', id)) return undefined;
   const held = await countRows(
     tx,

@@ -1,4 +1,5 @@
-// A share link whose uses nobody knows any more opens nothing. Only restores do this.
+// Counts a share link as used up. Only restores do this, where nobody knows any more how often it
+// was used.
 import { unchanged } from '../../catalog/outcome.ts';
 import type { Command } from './command.ts';
 
@@ -15,6 +16,6 @@ export const useUpShare: Command<UseUpShare> = {
   takesFrom: null,
   told: null,
   account: null,
-  // How often share links were used is read each time.
+  // How often a share link was used is read from the database each time.
   causes: null,
 };

@@ -1,23 +1,23 @@
-// One try of one request on its way: undici's callbacks, turned into one outcome. Invariant: the
-// outcome comes once; after it, nothing of the answer is looked at any more, so that who abandons a
-// try can give its buffers to another.
+// One try of one request: it turns undici's callbacks into one outcome. Invariant: there is exactly
+// one outcome, and after it no more of the answer is read, so that whoever abandons a try can reuse
+// its buffers at once.
 // Specification: RFC 9110 and 9112; "Error responses" of the Amazon S3 API reference.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { monotonicMs } from '../../../core/clock.ts';
 import { AttemptFailure, errorElement, failureOfAnswer, failureOfError } from './failure.ts';
 
-/** Takes the bytes of a success. What its functions throw becomes the outcome of the try. */
+/** Takes the bytes of a successful answer. An error that it throws is the outcome of the try. */
 export interface AnswerBody {
-  /** The head of a success. Throws when it is not what was asked for. */
+  /** Called with the head of a success. Throws when it is not what was asked for. */
   begin(status: number, headers: IncomingHttpHeaders): void;
-  /** The next bytes; they are the callee's only during the call. */
+  /** Called with the next bytes, which may be used only during the call. */
   take(bytes: Buffer): void;
-  /** All bytes have come that the head announced. */
+  /** Called when all bytes have come that the head announced. */
   end(): void;
 }
 
-/** A success, or a refusal that the request was made for: 404 of a key, 412, 416. */
+/** A success, or a refusal that the caller expects, such as 404 for a key, 412 or 416. */
 export interface Answer {
   status: number;
   headers: IncomingHttpHeaders;
@@ -31,15 +31,18 @@ export interface AttemptOptions {
   /** The bytes that are sent. */
   pieces?: readonly Buffer[];
   body?: AnswerBody;
-  /** Refusals that are answers to this request; any other is a failure. Default: none. */
+  /** The refusals that count as answers to this request. Any other is a failure. Default: none. */
   answers?: readonly number[];
-  /** When it began, or what it is a second request for. */
+  /** When the request began, or the try that this one is a second request for. */
   sinceMs: number;
   /** Called once, before `done` settles. */
   onSettled: (outcome: Outcome) => void;
 }
 
-/** `answered`: properly, whatever it was; `abandoned`: by us, so that nobody knows. */
+/**
+ * `answered`: the server answered properly, whatever it said. `abandoned`: we ended the try, so
+ * nobody knows what the server would have said.
+ */
 export type Outcome = AttemptFailure | 'answered' | 'abandoned';
 
 /** The most bytes of an error document. */
@@ -54,7 +57,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   readonly done: Promise<Answer>;
   /** The body as undici takes it. */
   readonly requestBody: Buffer | Iterable<Buffer> | null;
-  /** Ticks of the patrol since something moved. */
+  /** The ticks of the patrol since bytes last moved. */
   idleTicks = 0;
   /** Whether we ended it while it still waited for a connection. */
   isUnsent = false;
@@ -62,10 +65,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
   isSent = false;
   /** The time from the beginning to the head of the answer, in milliseconds. */
   firstByteMs = 0;
-  /** Of both bodies, until the outcome. */
+  /** The bytes of both bodies that have moved, until the outcome. */
   sentBytes = 0;
   receivedBytes = 0;
-  /** When it began, or what it is a second request for. */
+  /** When the request began, or the try that this one is a second request for. */
   readonly sinceMs: number;
   readonly #options: AttemptOptions;
   #phase: Phase = 'connect';
@@ -93,7 +96,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     return this.#phase;
   }
 
-  /** Of the answer; null: none has come. */
+  /** The status of the answer; null: none has come. */
   get status(): number | null {
     return this.#answer?.status ?? null;
   }
@@ -103,17 +106,17 @@ export class Attempt implements Dispatcher.DispatchHandler {
     return monotonicMs() - this.sinceMs;
   }
 
-  /** The server has answered that it failed itself (5xx). */
+  /** Whether the server has answered that it failed itself (5xx). */
   get isServersFailure(): boolean {
     return (this.status ?? 0) >= 500;
   }
 
-  /** Ends the try, if it has not ended: its answer is of no use any more. */
+  /** Ends the try, unless it has ended. To be called when its answer is not needed any more. */
   abandon(error: unknown): void {
     this.#stop('abandoned', error);
   }
 
-  /** Ends the try as a failure, if it has not ended. */
+  /** Ends the try as a failure, unless it has ended. */
   fail(failure: AttemptFailure): void {
     this.#stop(failure, failure);
   }
@@ -183,7 +186,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   onResponseError(_: unknown, error: Error): void {
     if (this.#isSettled) return;
     let failure = failureOfError(error);
-    // The head had come: what broke off was the body.
+    // The head had come, so it was the body that broke off.
     if (failure.reason === 'reset' && this.#phase === 'body') {
       failure = new AttemptFailure('truncated', failure.message, { cause: error });
     }
@@ -200,7 +203,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
       return new AttemptFailure('error-in-200', message, { code });
     }
     if (this.#options.answers?.includes(status)) {
-      // Something that is no S3 server says 404 too: that must not be taken for a missing key.
+      // A server that does not speak S3 answers 404, too, which must not be taken for a missing
+      // key.
       if (status !== 404 || code === 'NoSuchKey' || this.#options.method === 'HEAD') {
         return undefined;
       }
@@ -212,11 +216,11 @@ export class Attempt implements Dispatcher.DispatchHandler {
     const [first] = pieces;
     if (!first) return null;
     if (countBytes(pieces) > stepBytes) return { [Symbol.iterator]: () => this.#send() };
-    // One step: what it copies is less than what another write to the socket costs.
+    // It is sent in one step, since copying it costs less than another write to the socket.
     return pieces.length === 1 ? first : Buffer.concat(pieces);
   }
 
-  /** In small steps, so that a connection which is slow is told from one that is still. */
+  /** Sends in small steps, so that a slow connection can be told from one that stands still. */
   *#send(): Generator<Buffer, void, void> {
     for (const piece of this.#options.pieces as readonly Buffer[]) {
       for (let at = 0; at < piece.length; at += stepBytes) {
@@ -233,7 +237,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.idleTicks = 0;
   }
 
-  /** Whether `step` did not throw; else that is the outcome. */
+  /** Returns whether `step` succeeded. If it threw, the error is the outcome. */
   #guard(step: () => void): boolean {
     try {
       step();

@@ -8,12 +8,12 @@ import type { AttemptFailure } from './failure.ts';
 export type BreakerState = 'closed' | 'open' | 'half-open';
 
 export interface BreakerOptions {
-  /** Failures in a row that open it. */
+  /** The number of failures in a row that opens it. */
   failuresMax: number;
   /** The pause before the first trial; each failed one doubles it. */
   pauseMsMin: number;
   pauseMsMax: number;
-  /** Asks the server for something small. Rejects when it does not answer properly. */
+  /** Asks the server for something small. Rejects when the server does not answer properly. */
   trial: () => Promise<void>;
   onChange: (state: BreakerState, failure?: AttemptFailure) => void;
 }
@@ -36,23 +36,23 @@ export class Breaker {
     return this.#state;
   }
 
-  /** Throws Refusal ServiceUnavailable or SlowDown while the server is taken for down. */
+  /** Throws Refusal ServiceUnavailable or SlowDown while the breaker is not closed. */
   admit(): void {
     if (this.#state !== 'closed') throw this.refusal();
   }
 
-  /** Returns the refusal that callers get, by the last failure. */
+  /** Returns the refusal that callers get, which depends on the last failure. */
   refusal(): Refusal {
     return refusalOf(this.#last);
   }
 
-  /** A request was answered properly. */
+  /** To be called when a request was answered properly. */
   succeed(): void {
     this.#failures = 0;
     if (this.#state === 'closed') this.#pauseMs = this.#options.pauseMsMin;
   }
 
-  /** A request failed by the server's fault. */
+  /** To be called when a request failed by the server's fault. */
   fail(failure: AttemptFailure): void {
     this.#last = failure;
     this.#failures++;

@@ -17,7 +17,7 @@ export interface ClientSlotsOptions {
 
 export class ClientSlots {
   readonly #options: ClientSlotsOptions;
-  /** Last used is first used again: what is not needed stays idle and is closed. */
+  /** The client that was used last is used first again, so that those not needed stay idle. */
   readonly #free: Client[] = [];
   readonly #waiters = new Set<Waiter>();
   #taken = 0;
@@ -34,14 +34,17 @@ export class ClientSlots {
     return this.#waiters.size;
   }
 
-  /** A free one. Never waits, and never overtakes: `release` hands clients straight on. */
+  /** Gives a free client at once, if there is one. Nobody who waits is overtaken. */
   tryTake(): Client | undefined {
     if (this.#taken >= this.#options.max) return undefined;
     this.#taken++;
     return this.#free.pop() ?? this.#options.open();
   }
 
-  /** The next free one. Rejects with Refusal SlowDown after a while, or as the signal says. */
+  /**
+   * Waits for the next free client. Rejects with Refusal SlowDown when that takes too long, or with
+   * the reason of the signal.
+   */
   take(signal?: AbortSignal): Promise<Client> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
@@ -69,7 +72,10 @@ export class ClientSlots {
     });
   }
 
-  /** Gives a client back after its request; one that `isStuck` in connecting is not used again. */
+  /**
+   * Gives a client back after its request. `isStuck`: it never came to be connected, and is not
+   * used again.
+   */
   release(client: Client, isStuck: boolean): void {
     if (isStuck) void client.destroy();
     const kept = isStuck ? this.#options.open() : client;
@@ -81,7 +87,7 @@ export class ClientSlots {
     this.#free.push(kept);
   }
 
-  /** All who wait are refused. */
+  /** Refuses everybody who waits. */
   refuseWaiting(error: unknown): void {
     for (const waiter of this.#waiters) waiter.refuse(error);
   }

@@ -1,6 +1,7 @@
-// The way of requests to one S3 server: signed by us, sent with undici, one slot each, watched by
-// one patrol, counted, and held against the server when they fail. Invariant: whatever the server
-// does, a request ends within the timeouts and tries it has, and its slot is given back once.
+// Sends requests to one S3 server: it signs them, sends each with undici on a connection of its
+// own, watches that they go on, counts them, and tells the circuit breaker of failures. Invariant:
+// whatever the server does, a request ends within the timeouts and tries it has, and its slot is
+// given back once.
 import type { S3Client } from '@aws-sdk/client-s3';
 import { buildConnector, Client } from 'undici';
 import { monotonicMs, nowMs } from '../../../core/clock.ts';
@@ -26,20 +27,20 @@ export interface StoreRequest {
   method: 'GET' | 'PUT' | 'HEAD' | 'DELETE';
   /** Relative to the store's prefix, decoded. */
   name: string;
-  /** Signed, besides `host`. */
+  /** Headers that are signed besides `host`. */
   headers?: Readonly<Record<string, string>>;
   pieces?: readonly Buffer[];
   body?: AnswerBody;
-  /** Refusals that are answers; default: by the method. */
+  /** The refusals that count as answers. The default depends on the method. */
   answers?: readonly number[];
   signal?: AbortSignal;
-  /** Sent even while the breaker is open, to find out whether it may close. */
+  /** Whether it is sent even while the breaker is open, to find out whether that may close. */
   isTrial?: boolean;
   /** The tally in which the request is counted and traced; by default the store's own. */
   tally?: StoreTally;
-  /** Tries of it before this one; default 0. */
+  /** How many tries of the request came before this one; default 0. */
   earlierTries?: number;
-  /** The try that is slow, beside which this one asks for the same. */
+  /** The slow try beside which this one asks for the same bytes. */
   secondOf?: Attempt;
 }
 
@@ -51,7 +52,7 @@ export interface Admission {
   credentials: Credentials;
 }
 
-/** Milliseconds without progress until a try is given up. */
+/** After how many milliseconds without progress a try is given up. */
 export interface Timeouts {
   connectMs: number;
   firstByteMs: number;
@@ -68,7 +69,7 @@ export interface ConnectionOptions {
   timeouts: Timeouts;
   retryPolicy: RetryPolicy;
   breaker: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
-  /** Of what belongs to no operation. */
+  /** The tally of requests that belong to no operation. */
   tally: StoreTally;
   /** Finds out whether a server that was down is back. */
   trial: () => Promise<void>;
@@ -92,9 +93,9 @@ const phaseFailures: Record<Phase, { cause: FailureCause; message: string }> = {
 /** Source: "Amazon S3 pricing" and "Billing for Amazon S3 error responses". */
 const billedAs = { GET: 'get', HEAD: 'get', PUT: 'put', DELETE: 'free' } as const;
 const measuredAs = { GET: 'get', HEAD: 'head', PUT: 'put', DELETE: 'delete' } as const;
-/** The SDK does not tell how many came. */
+/** The SDK does not tell how many bytes came. */
 const noBytes = { sentBytes: 0, receivedBytes: 0 };
-/** Of the SDK's requests: there was no connection for it. */
+/** The errors of the SDK that say that there was no connection for a request. */
 const unsentCauses: ReadonlySet<FailureCause> = new Set<FailureCause>([
   'credentials',
   'no-descriptors',
@@ -169,7 +170,10 @@ export class Connection {
     return retry({ policy, attempt, onRetry, signal });
   }
 
-  /** The same for clients: Refusal ServiceUnavailable or SlowDown when the server cannot. */
+  /**
+   * The same for requests of clients: rejects with Refusal ServiceUnavailable or SlowDown where the
+   * server could not serve it.
+   */
   async persist<T>(
     attempt: (earlierTries: number) => Promise<T>,
     signal?: AbortSignal,
@@ -181,17 +185,23 @@ export class Connection {
     }
   }
 
-  /** Rejects when what is missing in the store was not lost: its place is another's. */
+  /**
+   * Rejects when the store's place belongs to another gateway by now: then what is missing in it
+   * was not lost.
+   */
   async confirmPlace(): Promise<void> {
     await this.#options.confirmPlace?.();
   }
 
-  /** One try. Rejects with AttemptFailure, Refusal of an open breaker, or what `body` threw. */
+  /**
+   * Makes one try. Rejects with AttemptFailure, with the Refusal of an open breaker, or with what
+   * `body` threw.
+   */
   async exchange(request: StoreRequest): Promise<Answer> {
     return this.begin(request, await this.admit(request)).done;
   }
 
-  /** Waits for its turn. Who called it must `begin`. */
+  /** Waits for a connection. The caller must call `begin` then. */
   async admit({ signal, isTrial }: Applicant): Promise<Admission> {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
@@ -200,7 +210,7 @@ export class Connection {
     return { credentials, client: this.slots.tryTake() ?? (await this.slots.take(signal)) };
   }
 
-  /** Sends a request, as admitted. */
+  /** Sends a request that was admitted. */
   begin(request: StoreRequest, admission: Admission): Attempt {
     const { method, pieces, signal } = request;
     const { client, credentials } = admission;
@@ -242,7 +252,10 @@ export class Connection {
     return attempt;
   }
 
-  /** One listing through the SDK's client, admitted and counted like any try but for its bytes. */
+  /**
+   * Makes one listing through the SDK's client, which is admitted and counted like any other try,
+   * except that its bytes are not counted.
+   */
   async send<T>(applicant: Applicant, call: (closing: AbortSignal) => Promise<T>): Promise<T> {
     const { client, credentials } = await this.admit(applicant);
     const { meter } = this.#options;
@@ -273,7 +286,7 @@ export class Connection {
     this.lastFailure = { reason, message, timeMs: nowMs() };
   }
 
-  /** Ends all that is under way, as failed. */
+  /** Ends all requests that are under way, as failed. */
   async close(): Promise<void> {
     const refusal = refusalOf(new AttemptFailure('reset', 'the store is closed'));
     this.#closing.abort(refusal);
@@ -306,7 +319,7 @@ export class Connection {
     }
   }
 
-  /** As Amazon bills it: all that was sent, except what the server failed at by itself. */
+  /** Counts as Amazon bills: all requests that were sent, except those answered with a 5xx. */
   #count({ method, tally = this.#options.tally }: StoreRequest, attempt: Attempt): void {
     if (!attempt.isSent) return;
     this.#options.meter.sent(measuredAs[method]);
@@ -318,7 +331,7 @@ export class Connection {
     this.#options.tally.count(billed, noBytes);
   }
 
-  /** What succeeded: how long something else takes says nothing of the store's speed. */
+  /** Only successes are measured: how long a failure takes says nothing of the store's speed. */
   #measure(method: StoreRequest['method'], attempt: Attempt, outcome: Outcome): void {
     if (outcome !== 'answered' || (attempt.status ?? 300) >= 300) return;
     const { sentBytes, receivedBytes, durationMs, firstByteMs } = attempt;
@@ -333,7 +346,7 @@ export class Connection {
       return;
     }
     this.note(outcome);
-    // Those that were replaced meanwhile say nothing of the ones that are used now.
+    // Credentials that were replaced meanwhile say nothing of those that are used now.
     if (outcome.reason === 'denied' && credentials) this.credentials.doubt(credentials);
     if (outcome.isOfCredentials && credentials && !this.credentials.invalidate(credentials)) return;
     if (outcome.serverFault) this.breaker.fail(outcome);
@@ -351,7 +364,7 @@ function answersTo({ method, headers }: StoreRequest): readonly number[] {
   return headers?.range === undefined ? answersToOthers : answersToRange;
 }
 
-/** By what a try failed, for its trace. */
+/** Returns the cause by which a try failed, for its trace. */
 function failureIn(outcome: Outcome): string | null {
   if (outcome === 'answered') return null;
   return outcome === 'abandoned' ? outcome : outcome.reason;

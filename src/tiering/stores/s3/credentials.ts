@@ -9,17 +9,17 @@ export interface Credentials {
   accessKeyId: string;
   secretAccessKey: string;
   sessionToken?: string;
-  /** Absent: they do not end. */
+  /** Absent: they do not expire. */
   expiration?: Date;
 }
 
-/** How long before their end new ones are asked for. Instance roles give new ones this early. */
+/** How long before they expire they are loaded again. Instance roles give new ones this early. */
 const refreshAheadMs = 5 * 60_000;
-/** The time before their end in which they might expire on the way, in milliseconds. */
+/** How long before they expire they are not used any more, since a request takes its time. */
 const spareMs = 10_000;
-/** Between two questions to a source that fails. */
+/** The pause between two loads from a source that fails. */
 const refreshPauseMs = 1000;
-/** Between two because of refusals that need not be for the credentials. */
+/** The pause between two loads after refusals for which the credentials may not be the reason. */
 const doubtPauseMs = 10_000;
 
 export class CredentialSource {
@@ -33,7 +33,7 @@ export class CredentialSource {
     this.#load = load;
   }
 
-  /** Undefined: there are none yet, or they have expired; then `refresh` must be waited for. */
+  /** Undefined: there are none yet, or they have expired; then `refresh` must be awaited. */
   get current(): Credentials | undefined {
     const leftMs = timeLeftMs(this.#known);
     if (leftMs < refreshAheadMs && nowMs() - this.#triedMs > refreshPauseMs) {
@@ -43,7 +43,7 @@ export class CredentialSource {
     return leftMs > spareMs ? this.#known : undefined;
   }
 
-  /** Loads them; many callers share one question. Rejects with AttemptFailure `credentials`. */
+  /** Loads them, once for all callers of the moment. Rejects with AttemptFailure `credentials`. */
   refresh(again = false): Promise<Credentials> {
     this.#loading ??= this.#ask(again).finally(() => {
       this.#loading = null;
@@ -51,7 +51,7 @@ export class CredentialSource {
     return this.#loading;
   }
 
-  /** The server has refused these. False: others have taken their place by now. */
+  /** To be called when the server refused these. False: others have taken their place by now. */
   invalidate(refused: Credentials): boolean {
     if (this.#known !== refused) return false;
     this.#known = undefined;
@@ -60,9 +60,9 @@ export class CredentialSource {
   }
 
   /**
-   * The server has denied what was asked with these. That may be for what they may do, or since the
-   * sessions of a role were revoked, which AWS says in the same words: they are used on, and loaded
-   * again beside that.
+   * To be called when the server denied what was asked with these. They may lack the right, or the
+   * sessions of their role may have been revoked; AWS answers both in the same words. So they are
+   * still used, and loaded again meanwhile.
    */
   doubt(denied: Credentials): void {
     if (this.#known !== denied || nowMs() - this.#triedMs < doubtPauseMs) return;

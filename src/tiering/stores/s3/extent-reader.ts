@@ -20,13 +20,13 @@ export interface ExtentReaderOptions {
   connection: Connection;
   hedges: HedgeBudget;
   meter: StoreMeter;
-  /** Number of the store, for errors. */
+  /** The number of the store, for errors. */
   store: number;
 }
 
 /** The position of a read: the piece, and how far in it. */
 class PieceCursor {
-  /** Bytes written. */
+  /** How many bytes were written. */
   done = 0;
   readonly #pieces: readonly Buffer[];
   readonly #filled: ((index: number) => void) | undefined;
@@ -68,7 +68,7 @@ interface Reading {
   signal: AbortSignal | undefined;
   tally: StoreTally | undefined;
   earlierTries: number;
-  /** An answer said already that the extent is not what it must be, and was not believed. */
+  /** Whether one answer has said already that the extent is not what it must be. */
   isDoubted: boolean;
 }
 
@@ -79,7 +79,7 @@ export class ExtentReader {
     this.#options = options;
   }
 
-  /** As `RemoteStore.read`; `name` is the extent's. */
+  /** Does what `RemoteStore.read` says. `name` is the extent's. */
   async read(name: string, options: RemoteRead): Promise<void> {
     const { id, sizeBytes, position, into, filled, signal, tally } = options;
     const reading: Reading = {
@@ -101,7 +101,7 @@ export class ExtentReader {
     });
   }
 
-  /** That an extent is missing, or has another length, is believed of two answers. */
+  /** That an extent is missing, or has another length, is believed when two answers say it. */
   #doubt(reading: Reading, error: unknown): never {
     if (!(error instanceof IntegrityError) || reading.isDoubted) throw error;
     reading.isDoubted = true;
@@ -142,7 +142,7 @@ export class ExtentReader {
     return connection.begin({ method: 'GET', ...request }, admission);
   }
 
-  /** The first good answer; when there is none, the error of the first try. */
+  /** Gives the first good answer; when there is none, throws the error of the first try. */
   async #race(
     reading: Reading,
     first: Attempt,
@@ -182,7 +182,7 @@ export class ExtentReader {
     }
   }
 
-  /** A success has been checked as it came; what is left are refusals. */
+  /** Throws for a refusal. A success was checked while it came. */
   #check({ what, sizeBytes }: Reading, { status }: Answer): void {
     if (status < 300) return;
     const { store } = this.#options;

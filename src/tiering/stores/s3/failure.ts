@@ -1,6 +1,6 @@
-// Why one try of a request to an S3 server failed, in one class: by it failures are counted, tried
-// again or not, and held against the server or not. Invariant: what is counted has one of the fixed
-// names below, so that metrics stay few.
+// Why one try of a request to an S3 server failed. The class of a failure decides by which name it
+// is counted, whether the request is tried again, and whether the circuit breaker is told.
+// Invariant: failures are counted by the fixed names below, so that there are few metrics.
 // Specification: "Error responses" of the Amazon S3 API reference.
 
 export const failureCauses = [
@@ -34,9 +34,9 @@ export const failureCauses = [
 ] as const;
 export type FailureCause = (typeof failureCauses)[number];
 
-/** The same request will fail again: the configuration is wrong, or the rights. */
+/** Causes for which the same request will fail again: the configuration or the rights are wrong. */
 const lasting: ReadonlySet<FailureCause> = new Set(['denied', 'no-bucket', 'unfit']);
-/** The server answered, and properly; or it is not what failed. */
+/** Causes that say nothing against the server: it answered properly, or is not what failed. */
 const proper: ReadonlySet<FailureCause> = new Set([
   ...lasting,
   'conflict',
@@ -44,14 +44,14 @@ const proper: ReadonlySet<FailureCause> = new Set([
   'no-descriptors',
   'unproven',
 ]);
-/** The server serves others, and us not until we have other credentials. */
+/** Causes for which the server refuses us until we have other credentials. */
 const ofCredentials: ReadonlySet<FailureCause> = new Set(['credentials', 'expired']);
 
-/** One try failed. Not for clients, who get a Refusal with this as its cause. */
+/** One try failed. Clients never see it: they get a Refusal with this as its cause. */
 export class AttemptFailure extends Error {
   override readonly name = 'AttemptFailure';
   readonly reason: FailureCause;
-  /** The server asks for fewer requests. */
+  /** Whether the server asks for fewer requests. */
   readonly slowDown: boolean;
   /** The server's error code, where it gave one. */
   readonly code: string | undefined;
@@ -104,7 +104,7 @@ const expiryCodes: ReadonlySet<string> = new Set([
   'ExpiredTokenException',
   'TokenRefreshRequired',
 ]);
-/** Of keys that were revoked, or are others by now. */
+/** The codes with which S3 refuses keys that were revoked or replaced. */
 const credentialCodes: ReadonlySet<string> = new Set([
   'InvalidAccessKeyId',
   'InvalidSecurity',
@@ -120,7 +120,7 @@ const statusCauses = new Map<number, FailureCause>([
   [504, 'http-504'],
 ]);
 
-/** The failure that an HTTP answer stands for which is no success and was not expected. */
+/** Returns the failure for an HTTP answer that is no success and was not expected. */
 export function failureOfAnswer(
   status: number,
   code: string | undefined,
@@ -149,7 +149,7 @@ function causeOfAnswer(status: number, code: string | undefined): FailureCause {
   return 'unfit';
 }
 
-/** The failure that an error of the network, of HTTP's parser or of the SDK stands for. */
+/** Returns the failure for an error of the network, of the HTTP parser or of the SDK. */
 export function failureOfError(error: unknown): AttemptFailure {
   if (error instanceof AttemptFailure) return error;
   const { name = '', message = '', code = '', $metadata } = error as SdkError;
@@ -190,7 +190,7 @@ function causeOfError(name: string, code: string): FailureCause {
   if (name === 'CredentialsProviderError') return 'credentials';
   if (name === 'TimeoutError') return 'timeout-first-byte';
   if (/^(ERR_TLS|ERR_SSL|UNABLE_TO_)|CERT/.test(code)) return 'unreachable';
-  // Bytes that are no HTTP or no XML.
+  // The answer was not HTTP, or not XML.
   return 'wrong-body';
 }
 

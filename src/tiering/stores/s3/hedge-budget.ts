@@ -1,15 +1,15 @@
-// When a read is asked a second time: when it is slower than 95% of the store's reads of its size
-// class lately, which the store's meter knows, and seldom. Invariant: second requests are at most a
-// fixed share of the reads.
-// Source: "The Tail at Scale", Dean and Barroso, 2013.
+// Decides when a second request is sent for a read: when the read is slower than 95% of the store's
+// recent reads of its size class, as the store's meter says, and only seldom. Invariant: second
+// requests are at most a fixed share of the reads. Source: "The Tail at Scale", Dean and Barroso,
+// 2013.
 import type { HedgeCause, StoreMeter } from '../store-meter.ts';
 
-/** Larger reads are slow because they are large. */
+/** Reads that are larger are slow because of their size, and are not sent again. */
 const readBytesMax = 1024 * 1024;
 const defaultHedgeShare = 0.05;
 /** The most second requests that may be saved up. */
 const savedMax = 10;
-/** Quicker than this a second request gains nothing. */
+/** A read that is faster than this gains nothing from a second request. */
 const delayMsMin = 5;
 
 export class HedgeBudget {
@@ -17,13 +17,16 @@ export class HedgeBudget {
   readonly #share: number;
   #saved = 0;
 
-  /** `share` of the reads may be asked a second time; 0: none. */
+  /** `share`: of how many reads a second request may be sent; 0: of none. */
   constructor(meter: StoreMeter, share = defaultHedgeShare) {
     this.#meter = meter;
     this.#share = share;
   }
 
-  /** How long to wait for a read until it is asked again; undefined: it is not. Counts the read. */
+  /**
+   * Returns how long to wait for a read before a second request is sent; undefined: none is. Counts
+   * the read.
+   */
   delayMs(sizeBytes: number): number | undefined {
     if (sizeBytes > readBytesMax) return undefined;
     this.#saved = Math.min(savedMax, this.#saved + this.#share);
@@ -39,7 +42,7 @@ export class HedgeBudget {
     return false;
   }
 
-  /** A second request is sent, while the first one waits for this. */
+  /** To be called when a second request is sent. `cause`: what the first one still waits for. */
   take(cause: HedgeCause): void {
     this.#saved--;
     this.#meter.hedged(cause);

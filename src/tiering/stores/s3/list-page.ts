@@ -1,16 +1,16 @@
-// A page of a listing, held against what was asked for. Invariant: what is not listed is not there:
-// an answer that may lack something, or tells of another place, is a failed try and no list. The
-// sweeper and a rebuild take an object that is missing here for one that is gone.
+// Checks a page of a listing against what was asked for. Invariant: what is not listed is not
+// there, because an answer that may lack something, or that tells of another place, counts as a
+// failed try. The sweeper and a rebuild take an object that is missing here for one that is gone.
 // Specification: "ListObjectsV2" of the Amazon S3 API reference, general purpose buckets.
 import type { ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
 import { AttemptFailure } from './failure.ts';
 
-/** Where a page begins: behind a name, or where the page before has ended. */
+/** Where a page begins: after a name, or where the page before it ended. */
 export interface PageStart {
   /** Names are relative to the store's prefix; those of the page come after this one. */
   after?: string;
   token?: string;
-  /** Pages in a row that were empty and not the last. */
+  /** How many pages in a row were empty without being the last. */
   emptyPages?: number;
 }
 
@@ -18,7 +18,7 @@ export interface AskedPage extends PageStart {
   bucket: string;
   /** The store's own prefix. */
   base: string;
-  /** Relative to it. */
+  /** Relative to the store's prefix. */
   prefix: string;
 }
 
@@ -27,22 +27,22 @@ export interface ListedPage {
   next: PageStart | null;
 }
 
-/** Servers pass over what was deleted; one that never ends is given up. */
+/** Servers give empty pages for what was deleted. One that never ends is given up after these. */
 const emptyPagesMax = 1000;
-/** Printable ASCII, as all names that a gateway gives. */
+/** Printable ASCII, which all names are that a gateway gives. */
 const plainName = /^[\x20-\x7e]*$/;
 
 /** Throws AttemptFailure when the page is not what was asked for. */
 export function readPage(page: ListObjectsV2CommandOutput, asked: AskedPage): ListedPage {
   const { bucket, base, prefix } = asked;
-  // An error document, or any other, would be read as an empty list.
+  // Any other document, such as an error, would be read as an empty list.
   if (page.Name !== bucket) throw new AttemptFailure('error-in-200', 'a list that is none');
   const whole = base + prefix;
   const isEncoded = page.EncodingType === 'url';
   const nameOf = (text: string): string => (isEncoded ? decodeName(text) : text);
   if (nameOf(page.Prefix ?? whole) !== whole) throw wrong(`a list of ${page.Prefix}`);
   const contents = page.Contents ?? [];
-  // Part of a document may read like a smaller one.
+  // A document that was cut short may read like a shorter list.
   if ((page.KeyCount ?? 0) > contents.length) {
     throw wrong(`a list of ${contents.length} names that announces ${page.KeyCount}`);
   }
@@ -53,10 +53,10 @@ export function readPage(page: ListObjectsV2CommandOutput, asked: AskedPage): Li
       throw wrong(`the list of ${whole} has ${Key} of ${Size} bytes`);
     }
     const name = full.slice(base.length);
-    // Of others XML may have changed characters, and so their order. They are none of ours, and
-    // whoever may write to the bucket can put them there: they are listed, and decide nothing.
+    // XML may have changed characters of other names, and so their order. No gateway gives such
+    // names, but whoever may write to the bucket can: they are listed, and decide nothing.
     if (!plainName.test(name)) return { name, sizeBytes: Size as number };
-    // By bytes, as S3 has it, and by UTF-16, as some servers do: of these it is the same.
+    // S3 orders by bytes, and some servers by UTF-16: for these names the order is the same.
     if (after !== undefined && name <= after) {
       throw wrong(`the list has ${name} behind ${after}`);
     }
@@ -66,7 +66,7 @@ export function readPage(page: ListObjectsV2CommandOutput, asked: AskedPage): Li
   return { objects, next: nextPage(page, { ...asked, after }) };
 }
 
-/** By its token: a page may be empty and not the last. */
+/** Goes by the token, since a page may be empty without being the last. */
 function nextPage(page: ListObjectsV2CommandOutput, asked: AskedPage): PageStart | null {
   if (page.IsTruncated === false) return null;
   const { NextContinuationToken: token } = page;
@@ -76,7 +76,7 @@ function nextPage(page: ListObjectsV2CommandOutput, asked: AskedPage): PageStart
   return { after: asked.after, token, emptyPages };
 }
 
-/** A name as `encoding-type=url` gives it; one that is no UTF-8 stays as it is. */
+/** Decodes a name of an answer with `encoding-type=url`. One that is no UTF-8 stays as it is. */
 function decodeName(encoded: string): string {
   try {
     return decodeURIComponent(encoded.replaceAll('+', ' '));

@@ -1,16 +1,16 @@
-// Answers to GETs of whole objects and of the ends of objects: into buffers of their own, or held
-// against what was sent. Invariant: bytes are given only when all have come that the head
-// announced.
+// Answers to GETs of whole objects and of the ends of objects. Their bytes go into buffers of their
+// own, or are compared with what was sent. Invariant: bytes are given only when all have come that
+// the head announced.
 import type { IncomingHttpHeaders } from 'node:http';
 import { IntegrityError } from '../../../core/errors.ts';
 import type { AnswerBody } from './attempt.ts';
 import { AttemptFailure } from './failure.ts';
 import { checkIsData, checkLength, parseContentRange } from './range-answer.ts';
 
-/** Larger ones are not kept as single objects beside the extents. */
+/** No larger object is kept beside the extents. */
 const objectBytesMax = 64 * 1024 * 1024;
 
-/** An object of whatever size; one that is too large to be ours ends in an IntegrityError. */
+/** Reads a whole object. One that is too large to be ours ends in an IntegrityError. */
 export class ObjectAnswer implements AnswerBody {
   bytes: Buffer = Buffer.alloc(0);
   #got = 0;
@@ -40,9 +40,7 @@ export class ObjectAnswer implements AnswerBody {
   }
 }
 
-/**
- * Compares an object with these pieces, joined. It is compared as it comes, and never held whole.
- */
+/** Compares an object with these pieces, joined, while it comes: it is never held whole. */
 export class ComparedAnswer implements AnswerBody {
   isSame = false;
   readonly #pieces: readonly Buffer[];
@@ -85,7 +83,7 @@ export class ComparedAnswer implements AnswerBody {
   }
 }
 
-/** The last bytes of an object, or all of it. */
+/** Reads the last bytes of an object, or all of it where it is no longer. */
 export class EndAnswer extends ObjectAnswer {
   /** The size of the whole object. */
   sizeBytes = 0;

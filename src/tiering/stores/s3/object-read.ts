@@ -1,13 +1,13 @@
-// Reads of one object, told from reads of the server. Invariant: what whoever writes to the bucket
-// can do to a single object (another storage class, a key of encryption of his own, a policy on its
-// name) makes that object damaged, and not the store unavailable: those who read many objects name
-// it and go on with the others.
+// Tells whether a read failed because of the one object or because of the server. Invariant:
+// whoever may write to the bucket can make a single object unreadable (another storage class, an
+// encryption key of his own, a policy on its name). Such an object counts as damaged, and the store
+// does not count as unavailable: those who read many objects report it and go on with the others.
 import { IntegrityError } from '../../../core/errors.ts';
 import { refusalOf } from './breaker.ts';
 import type { Connection } from './connection.ts';
 import { AttemptFailure } from './failure.ts';
 
-/** The mark of its owner, which every store has: a server that gives it gives objects. */
+/** The owner's mark, which every store has: a server that gives it can serve objects. */
 const probedName = 'owner';
 /**
  * What S3 says of an object in an archive class, and of one under a key that is not named, not
@@ -18,15 +18,16 @@ const ofOneObject = /^(InvalidObjectState|InvalidRequest|InvalidArgument|AccessD
 export interface ReadObject {
   /** Relative to the store's prefix. */
   name: string;
-  /** Number of the store, for errors. */
+  /** The number of the store, for errors. */
   store: number;
   signal?: AbortSignal | undefined;
 }
 
 /**
- * As `Connection.persist`, for a GET of one object. Throws IntegrityError when the server refuses
- * this object and serves others, twice: what a key may do is not known to all of a store's servers
- * at the same moment. Nothing is said to be missing before the place was found to be ours.
+ * Does what `Connection.persist` does, for a GET of one object. Throws IntegrityError when the
+ * server twice refuses this object and serves others: once is not enough, since not all servers of
+ * a store know at the same moment what a key may do. Nothing is said to be missing before the place
+ * was found to be ours.
  */
 export async function persistRead<T>(
   connection: Connection,
@@ -55,7 +56,7 @@ function refusedAlone({ name, store }: ReadObject, cause: AttemptFailure): Integ
   return new IntegrityError(message, { kind: 'missing', store, cause });
 }
 
-/** The error, unless it says that something is missing where nothing of ours can be. */
+/** Gives the error, unless it says that something is missing in a place that is not ours. */
 async function believed(
   connection: Connection,
   { name }: ReadObject,

@@ -18,13 +18,13 @@ export interface S3StoreOptions {
   region?: string;
   /** Default: the bucket in the host name, except where the host or the bucket cannot do that. */
   pathStyle?: boolean;
-  /** The profile of the AWS configuration files. */
+  /** A profile of the AWS configuration files. */
   profile?: string;
   /** Default: the SDK's chain. */
   credentials?: Credentials;
   /** Default 8 MiB. */
   extentBytesMax?: number;
-  /** Requests under way at once; default 64. */
+  /** The most requests that are under way at once; default 64. */
   connectionsMax?: number;
   /** Default 2,000. */
   connectTimeoutMs?: number;
@@ -33,35 +33,35 @@ export interface S3StoreOptions {
   /** Default 10,000. */
   stallTimeoutMs?: number;
   retryPolicy?: RetryPolicy;
-  /** Of small reads, what may be asked a second time when it is slow. Default 0.05; 0: never. */
+  /** For which share of small reads a second request may be sent. Default 0.05; 0: for none. */
   hedgeShare?: number;
-  /** Failures in a row, and the pauses between trials. Default: 10; 100 ms to 10 s. */
+  /** The circuit breaker's failures in a row and its pauses. Default: 10; 100 ms to 10 s. */
   breaker?: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
-  /** Counts what is asked of the server for no operation. Default: nobody looks. */
+  /** Counts requests that belong to no operation. Default: they are not counted. */
   tally?: StoreTally;
-  /** Measures what is asked of the server. Default: nobody looks, and no read is asked twice. */
+  /** Measures all requests. Default: nothing is measured, and no second requests are sent. */
   meter?: StoreMeter;
   onEvent?: (event: StoreEvent) => void;
   /**
-   * Asked before an extent is said to be missing. Rejects when the place is not ours any more: then
-   * nothing was lost in it. Default: it is ours.
+   * Called before an extent is said to be missing. Rejects when the place is not ours any more:
+   * then nothing was lost in it. Default: it is ours.
    */
   confirmPlace?: () => Promise<void>;
-  /** Ends an opening that is under way. */
+  /** Ends the opening while it is under way. */
   signal?: AbortSignal;
 }
 
-/** The events that the log tells. */
+/** What is logged. */
 export type StoreEvent =
   | { kind: 'breaker'; state: BreakerState; failure?: AttemptFailure }
   | { kind: 'probed'; findings: readonly Finding[] };
 
 /** For `/_/health` and those who see more; the counts are the meter's. */
 export interface StoreState extends StoreCounts {
-  /** It was probed and is not taken for down. */
+  /** Whether it was probed and is not taken for down. */
   ready: boolean;
   breaker: BreakerState;
-  /** Of the last probe; empty: it was not reached yet. */
+  /** What the last probe found; empty: the server was not reached yet. */
   findings: readonly Finding[];
   inFlight: number;
   waiting: number;

@@ -1,8 +1,7 @@
-// What a server really does, found out by doing it: it is asked whether it can be reached, written
-// to, how it proves what was written, read from in ranges, listed and deleted from, and whether it
-// honours conditions, even in a race. Invariant: a capability is used only where it was found; what
-// a store cannot do without must be found, or the store is refused; what a probe writes, it
-// removes.
+// Finds out by trying what a server can do: whether it can be reached and written to, how it proves
+// what was written, whether it can be read in ranges, listed and deleted from, and whether it
+// honours conditions, even in a race. Invariant: a capability is used only where it was found; a
+// store that lacks a necessary one is refused; and a probe removes what it wrote.
 import { randomBytes } from 'node:crypto';
 import { monotonicMs } from '../../../core/clock.ts';
 import type { Answer } from './attempt.ts';
@@ -25,7 +24,7 @@ export type Capability =
 export interface Finding {
   capability: Capability;
   ok: boolean;
-  /** What was found, as a text for people. */
+  /** What was found, in words for people. */
   detail: string;
   latencyMs: number;
 }
@@ -51,8 +50,8 @@ export class Prober {
   }
 
   /**
-   * Probes once. Throws the AttemptFailure by which the server could not be reached or denied
-   * access, or one that says which promise it does not keep.
+   * Probes once. Throws an AttemptFailure when the server cannot be reached, denies access, or
+   * lacks what is necessary, which the failure names.
    */
   async run(): Promise<{ honoursConditions: boolean; proof: ProofKind }> {
     this.findings = [];
@@ -110,7 +109,7 @@ export class Prober {
     return 'an object was stored';
   }
 
-  /** By what answers to PUTs are to be believed. */
+  /** Finds out by which proof answers to PUTs are believed. */
   async #findProof(name: string, bytes: Buffer): Promise<ProofKind> {
     let proof: ProofKind = null;
     await this.#find('proof', async () => {
@@ -132,7 +131,7 @@ export class Prober {
     return proof;
   }
 
-  /** Resolves to whether the server computes checksums: then it refuses a false one. */
+  /** Resolves to whether the server computes checksums, so that it refuses a false one. */
   async #refusesFalse(name: string): Promise<boolean> {
     const headers = { [checksumHeader]: checksumOf([Buffer.from('other bytes')]) };
     const pieces = [Buffer.from('these bytes')];
@@ -186,7 +185,7 @@ export class Prober {
     return 'If-None-Match kept an object';
   }
 
-  /** Of several that write one new name at once, one wins, and its bytes are those that stay. */
+  /** When several write one new name at once, one wins, and its bytes are those that stay. */
   async #race(folder: string): Promise<string> {
     const name = `${folder}race-${randomBytes(4).toString('hex')}`;
     const bodies = Array.from({ length: racers }, () => randomBytes(sizeBytes));
@@ -213,7 +212,7 @@ export class Prober {
     return 'a deleted object is gone';
   }
 
-  /** What is left costs little; what cannot be removed must not hide what was found. */
+  /** Failing to remove is no error: what is left costs little, and what was found counts. */
   async #tidy(): Promise<void> {
     const names = [...this.#written];
     this.#written.clear();
@@ -250,12 +249,12 @@ const lies: ReadonlySet<FailureCause> = new Set([
   'wrong-range',
 ]);
 
-/** Whether the server answered with something else than was asked for, as often as it was asked. */
+/** Whether the server answered each try with something else than was asked for. */
 function isLie(error: unknown): error is AttemptFailure {
   return error instanceof AttemptFailure && lies.has(error.reason);
 }
 
-/** A server may tell a loser of a race to try again: then it has not won. */
+/** A server may tell a writer to try again: then it has not won the race. */
 function statusOfConflict(error: unknown): number {
   if (error instanceof AttemptFailure && error.reason === 'conflict') return 409;
   throw error;

@@ -1,8 +1,8 @@
-// PUTs that are believed only with a proof: the answer says the checksum of the bytes that the
-// server has, or their MD5 as the ETag; else the object is read back and compared. Invariant: what
-// is called stored was stored as it was sent, whatever the status of the answer. Which proof a
-// server gives is found out by the probe: an ETag need not be an MD5 (SSE-KMS), and a server that
-// does not know checksums may send the header back as it came.
+// PUTs that are believed only with a proof: the answer has the checksum of the bytes that the
+// server received, or their MD5 as the ETag. Where it has neither, the object is read back and
+// compared. Invariant: what is called stored was stored as it was sent, whatever the status of the
+// answer. Which proof a server gives is found out by the probe: an ETag need not be an MD5
+// (SSE-KMS), and a server that does not know checksums may send the header back as it came.
 // Specification: "Checking object integrity" of the Amazon S3 user guide; "PutObject" of the API
 // reference.
 import { createHash } from 'node:crypto';
@@ -27,16 +27,16 @@ export interface Write {
   name: string;
   /** Unchanged until the write has settled. */
   pieces: readonly Buffer[];
-  /** Besides the checksum. */
+  /** Headers besides the checksum. */
   headers?: Readonly<Record<string, string>>;
-  /** Over nothing that is there. */
+  /** Whether an object that is there must not be replaced. */
   ifAbsent?: boolean;
   tally?: StoreTally;
   isTrial?: boolean;
 }
 
 export const checksumHeader = 'x-amz-checksum-crc32c';
-/** Of an answer to a PUT, which has no more than an error document. */
+/** The most bytes of an answer to a PUT, which has at most an error document. */
 const textBytesMax = 64 * 1024;
 
 /** The value of the checksum header: base64 of the CRC32C, big-endian. */
@@ -65,13 +65,13 @@ export class ProvenPut {
   }
 
   /**
-   * One try. `exists`: there was something else, and `ifAbsent` was asked for. Rejects with
-   * AttemptFailure, `unproven` where the answer was a success without its proof.
+   * Makes one try. `exists`: another object was there, and `ifAbsent` was asked for. Rejects with
+   * AttemptFailure: with the cause `unproven` where the answer was a success without its proof.
    */
   async attempt(earlierTries: number): Promise<'stored' | 'exists'> {
     const { name, pieces, headers, ifAbsent = false, tally, isTrial } = this.#write;
-    // An earlier try may have done it, unheard. Asked before the bytes are sent again: a server
-    // breaks off an upload that it will not take.
+    // An earlier try may have stored it, and its answer was lost. That is asked before the bytes
+    // are sent again, because a server breaks off an upload that it will not take.
     if (earlierTries > 0 && (await this.#isHeld())) return 'stored';
     const sent: Record<string, string> = { ...headers, [checksumHeader]: this.#checksum };
     if (ifAbsent) sent['if-none-match'] = '*';
@@ -115,7 +115,7 @@ export class ProvenPut {
   }
 }
 
-/** The answer to a PUT: status 200, no error document, and no other checksum than what was sent. */
+/** Checks an answer to a PUT: status 200, no error document, no other checksum than was sent. */
 class PutAnswer implements AnswerBody {
   etag: string | undefined;
   checksum: string | undefined;
@@ -158,7 +158,7 @@ class PutAnswer implements AnswerBody {
   }
 }
 
-/** In hex; piece by piece, so that the event loop goes on between them. */
+/** The MD5 in hex, piece by piece, so that the event loop goes on between them. */
 export async function md5Of(pieces: readonly Buffer[]): Promise<string> {
   const hash = createHash('md5');
   for (const piece of pieces) {
@@ -168,7 +168,7 @@ export async function md5Of(pieces: readonly Buffer[]): Promise<string> {
   return hash.digest('hex');
 }
 
-/** Returns whether an ETag is this MD5. Servers put it in quotes, or do not. */
+/** Returns whether an ETag is this MD5. Some servers put it in quotes. */
 export function isMd5Etag(etag: string | undefined, md5: string): boolean {
   return etag === `"${md5}"` || etag === md5;
 }

@@ -1,14 +1,14 @@
-// The answer to a GET of a range: checked against what was asked, its bytes put where they belong.
-// Invariant: a byte is taken only from an answer whose head says exactly what was asked, so that no
-// error document, no other range and no other extent is ever taken for data.
-// Specification: RFC 9110, sections 14 and 15.3.7.
+// Checks the answer to a GET of a range against what was asked, and puts its bytes where they
+// belong. Invariant: a byte is taken only from an answer whose head says exactly what was asked, so
+// that no error document, no other range and no other extent is ever taken for data. Specification:
+// RFC 9110, sections 14 and 15.3.7.
 import type { IncomingHttpHeaders } from 'node:http';
 import { IntegrityError } from '../../../core/errors.ts';
 import type { AnswerBody } from './attempt.ts';
 import { AttemptFailure } from './failure.ts';
 
 export interface ContentRange {
-  /** Both inclusive. */
+  /** The first and the last byte, both inclusive. */
   first: number;
   last: number;
   total: number;
@@ -45,16 +45,16 @@ export function checkIsData(headers: IncomingHttpHeaders): void {
 }
 
 export interface WantedRange {
-  /** Names the extent in errors. */
+  /** What the extent is called in errors. */
   what: string;
   store: number;
   position: number;
   lengthBytes: number;
-  /** What the whole extent must have, bytes. */
+  /** How many bytes the whole extent must have. */
   sizeBytes: number;
 }
 
-/** Passes the range's bytes on to `take`, in order. */
+/** Passes the bytes of the range on to `take`, in order. */
 export class RangeAnswer implements AnswerBody {
   readonly #wanted: WantedRange;
   readonly #take: (bytes: Buffer) => void;
@@ -78,7 +78,7 @@ export class RangeAnswer implements AnswerBody {
         throw new AttemptFailure('wrong-range', `${got} instead of ${lengthBytes} at ${position}`);
       }
     } else if (status !== 200 || position !== 0 || lengthBytes !== sizeBytes) {
-      // A server may answer a range that is the whole with the whole; any other it must keep to.
+      // Only a range that is the whole extent may be answered without a range.
       throw new AttemptFailure('wrong-range', `HTTP ${status} to a range`);
     }
     checkLength(headers, lengthBytes);

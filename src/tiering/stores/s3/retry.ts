@@ -1,4 +1,4 @@
-// When a request that failed is tried again: exponential back-off with full jitter. Invariant: the
+// Tries a request again after it failed, with exponential back-off and full jitter. Invariant: the
 // tries of one request are bounded, and so is every pause, so that no request hangs.
 // Source: "Exponential Backoff And Jitter", AWS Architecture Blog.
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,7 +13,7 @@ export interface RetryPolicy {
 
 export const defaultRetryPolicy: RetryPolicy = { triesMax: 5, pauseMsMin: 50, pauseMsMax: 2000 };
 
-/** Milliseconds to wait after `failures` failed tries. */
+/** Returns how many milliseconds to wait after so many failed tries. */
 export function pauseMs(policy: RetryPolicy, failures: number, random = Math.random): number {
   return random() * Math.min(policy.pauseMsMax, policy.pauseMsMin * 2 ** (failures - 1));
 }
@@ -21,7 +21,8 @@ export function pauseMs(policy: RetryPolicy, failures: number, random = Math.ran
 /**
  * Runs `attempt` until it succeeds, throws something else than a passing AttemptFailure, or has
  * used up its tries: then throws the last failure. `onRetry` is called before each further try.
- * Only for what may be done twice.
+ * Only
+ * for what may be done twice.
  */
 export async function retry<T>(options: {
   policy: RetryPolicy;

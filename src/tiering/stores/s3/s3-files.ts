@@ -1,7 +1,7 @@
-// Files in a bucket that others read, too: whole, and with the headers that they are to be served
-// with. Invariant: what is called written was proven to be what was sent. Nothing of it is
-// sealed, and there is no probe: beyond reading and writing names, nothing is asked of the server.
-// Specification: the Amazon S3 API reference.
+// Writes and reads whole files in a bucket that others read, too, with the headers that they are to
+// be served with. Invariant: what is called written was proven to be what was sent. Nothing is
+// sealed, and there is no probe, since nothing but reading and writing names is asked of the
+// server. Specification: the Amazon S3 API reference.
 import type { S3Client } from '@aws-sdk/client-s3';
 import { unmeasured } from '../store-meter.ts';
 import { StoreTally } from '../store-tally.ts';
@@ -20,7 +20,7 @@ export type S3FilesOptions = Pick<
 
 const connectionsMax = 16;
 const timeouts = { connectMs: 5000, firstByteMs: 20_000, stallMs: 20_000 };
-/** A command that cannot go on says so: there is nobody to spare the server for. */
+/** A command ends when it cannot go on, so no circuit breaker spares the server. */
 const breaker = { failuresMax: Number.POSITIVE_INFINITY, pauseMsMin: 100, pauseMsMax: 100 };
 
 export class S3Files {
@@ -51,7 +51,7 @@ export class S3Files {
     return new S3Files(address, client);
   }
 
-  /** undefined: there is none. Rejects with `AttemptFailure`. */
+  /** undefined: there is no such file. Rejects with `AttemptFailure`. */
   get(name: string): Promise<Buffer | undefined> {
     return this.#connection.retry(async () => {
       const body = new ObjectAnswer();

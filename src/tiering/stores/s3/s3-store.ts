@@ -29,7 +29,7 @@ export type { S3StoreOptions, StoreEvent, StoreState };
 const defaultExtentBytesMax = 8 * 1024 * 1024;
 const defaultConnectionsMax = 64;
 const defaultBreaker = { failuresMax: 10, pauseMsMin: 100, pauseMsMax: 10_000 };
-/** An id in its own folder: in another one somebody has put it, beside the extent of that name. */
+/** An extent is in the folder of its id. What is in another one somebody else has put there. */
 const namePattern = /^extents\/([0-9a-f]{2})\/([0-9a-f]{30}\1)$/;
 
 export class S3Store implements RemoteStore {
@@ -116,7 +116,7 @@ export class S3Store implements RemoteStore {
     const ifAbsent = this.#honoursConditions;
     const outcome = await this.#put({ name, pieces, ifAbsent, tally });
     if (outcome === 'stored') return;
-    // Ids are random: it is an earlier try of this one, which the server has damaged.
+    // Ids are random, so this is an earlier try of the same write, which the server has damaged.
     const cause = new Error(`${name} exists in the store ${this.name} and is another`);
     throw new Refusal('ServiceUnavailable', { cause });
   }
@@ -174,7 +174,7 @@ export class S3Store implements RemoteStore {
     options: { ifAbsent?: boolean } = {},
   ): Promise<'stored' | 'exists'> {
     const ifAbsent = options.ifAbsent ?? false;
-    // A server that ignores conditions leaves the best that can be done: to look first.
+    // Where a server ignores conditions, looking first is the best that can be done.
     if (ifAbsent && !this.#honoursConditions && (await this.getObject(name))) return 'exists';
     return this.#put({ name, pieces: [bytes], ifAbsent: ifAbsent && this.#honoursConditions });
   }
@@ -212,7 +212,7 @@ export class S3Store implements RemoteStore {
     };
   }
 
-  /** Ends what is under way, as failed. */
+  /** Ends all requests that are under way, as failed. */
   async close(): Promise<void> {
     await this.#connection.close();
     this.#client.destroy();
@@ -228,7 +228,7 @@ export class S3Store implements RemoteStore {
     await this.#connection.persist(async (earlierTries) => {
       const request = { name, tally, earlierTries };
       const { status } = await this.#connection.exchange({ method: 'DELETE', ...request });
-      // S3's own answers. Anything that is in between may say another success.
+      // These are S3's own answers. A server between us and S3 may answer another success.
       if (status === 204 || status === 404 || (await this.#isAbsent(request))) return;
       throw new AttemptFailure('unproven', `HTTP ${status} to a DELETE, and ${name} is there`);
     });
@@ -240,7 +240,7 @@ export class S3Store implements RemoteStore {
     return status === 404;
   }
 
-  /** One page of a listing. Rejects with AttemptFailure. */
+  /** Reads one page of a listing. Rejects with AttemptFailure. */
   #listPage(prefix: string, start: PageStart, isTrial = false): Promise<ListedPage> {
     const { bucket, prefix: base } = this.#address;
     const { after, token } = start;
@@ -249,7 +249,7 @@ export class S3Store implements RemoteStore {
       const asked = {
         Bucket: bucket,
         Prefix: base + prefix,
-        // The token says it already.
+        // The token says already where the page begins.
         StartAfter: after === undefined || token !== undefined ? undefined : base + after,
         ContinuationToken: token,
         // XML cannot have every character that a name can.
@@ -276,14 +276,14 @@ export class S3Store implements RemoteStore {
     }
   }
 
-  /** The breaker's trial: something small; or the probe, where the server was never reached. */
+  /** The breaker's trial: a small request, or the probe where the server was never reached. */
   async #try(): Promise<void> {
     if (!this.#probed) {
       await this.#probe();
       return;
     }
     try {
-      // A HEAD would not say why it is refused.
+      // The answer to a HEAD has no body that says why it was refused.
       const headers = { range: 'bytes=0-0' };
       await this.#connection.exchange({ method: 'GET', name: 'owner', headers, isTrial: true });
     } catch (error) {

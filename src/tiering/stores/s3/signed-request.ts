@@ -18,7 +18,7 @@ export interface RequestParts {
 export interface SignedRequest {
   /** Percent-encoded. */
   path: string;
-  /** Names and values by turns. */
+  /** Alternating names and values. */
   headers: string[];
 }
 
