@@ -94,7 +94,7 @@ export interface AuthenticatorOptions {
   /** Was one of these `jti`s revoked? */
   isRevoked?: (ids: readonly string[]) => boolean;
   /** Why who asks is not served, whatever they ask; null: they are. */
-  distrusts?: (principal: Principal) => IntegrityError | null;
+  faultOf?: (principal: Principal) => IntegrityError | null;
   /** Told of each request that is made with these, which are the same object as long as may be. */
   onUse?: (ids: readonly string[]) => void;
   nowMs?: () => number;
@@ -108,7 +108,7 @@ export class Authenticator {
   readonly #findAccessKey: FindAccessKey;
   readonly #bearer: BearerVerifier | undefined;
   readonly #isRevoked: (ids: readonly string[]) => boolean;
-  readonly #distrusts: (principal: Principal) => IntegrityError | null;
+  readonly #faultOf: (principal: Principal) => IntegrityError | null;
   readonly #onUse: (ids: readonly string[]) => void;
   readonly #nowMs: () => number;
   readonly #keys = new SigningKeys(keptKeys);
@@ -119,7 +119,7 @@ export class Authenticator {
     this.#findAccessKey = options.findAccessKey;
     this.#bearer = options.bearer;
     this.#isRevoked = options.isRevoked ?? (() => false);
-    this.#distrusts = options.distrusts ?? (() => null);
+    this.#faultOf = options.faultOf ?? (() => null);
     this.#onUse = options.onUse ?? (() => {});
     this.#nowMs = options.nowMs ?? Date.now;
   }
@@ -252,7 +252,7 @@ export class Authenticator {
   }
 
   #checkStill(who: Identity, { source }: SignedRequest, nowMs: number): void {
-    const cause = this.#distrusts(who.principal);
+    const cause = this.#faultOf(who.principal);
     if (cause) throw new RefusedUse(who, 'BursarIntegrityError', { cause });
     if (who.delegation === null) return;
     const { ids, conditions, expiresAtMs } = who.delegation;

@@ -28,7 +28,7 @@ export function takeCredentials(services: RequestServices): Credentials {
         : sessions.find(id, sessionToken, Date.now()),
     bearer,
     isRevoked: (ids) => revocations.has(ids),
-    distrusts: (principal) => services.distrust.ofPrincipal(principal),
+    faultOf: (principal) => services.sealFaults.ofPrincipal(principal),
     onUse: (ids) => tokenUse.note(ids),
   });
   const caches = {

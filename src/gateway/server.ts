@@ -124,7 +124,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metrics,
     onBug: (error, requestId) => logger.error({ err: error, requestId }, 'a request failed'),
     onIntegrityFailure: (error, requestId) => {
-      if (error instanceof UnsealedRow) services.distrust.add(error.unsealed);
+      if (error instanceof UnsealedRow) services.sealFaults.add(error.unsealed);
       integrity.count(error);
       const { kind, store } = error;
       logger.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
@@ -136,7 +136,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       logger.error({ err: error }, 'an altered record was not noted');
     });
   });
-  services.distrust.onFound(({ what, table, fault }) => {
+  services.sealFaults.onFound(({ what, table, fault }) => {
     integrity.count({ kind: 'row', store: inlineStore });
     logger.error({ kind: 'row', table, fault }, `not authentic: ${what}`);
   });

@@ -27,7 +27,6 @@ import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { AlarmNotifier } from './alarms/alarm-notifier.ts';
 import type { AlteredRecords } from './altered-records.ts';
-import type { Distrust } from './distrust.ts';
 import type { HealthFacts } from './health.ts';
 import type { StoredPages } from './http/origins.ts';
 import type { LogHead } from './log/log-head.ts';
@@ -36,6 +35,7 @@ import type { DeepRuns } from './native/deep-routes.ts';
 import type { CorsRules } from './s3/buckets/cors.ts';
 import type { ObjectMemory } from './s3/objects/object-memory.ts';
 import type { RecordFolding } from './s3/record-folding.ts';
+import type { SealFaults } from './seal-faults.ts';
 import type { StoreList } from './store-list.ts';
 
 /** What S3 operations and share links are served with. */
@@ -58,7 +58,7 @@ export interface RequestServices
   /** Committed state, read-only. */
   read: Reader;
   /** Whom it does not serve. */
-  distrust: Distrust;
+  sealFaults: SealFaults;
   folding: RecordFolding;
   /** Who has the ledger do much at once, by id of principal. */
   bulkTurns: Turns;

@@ -8,9 +8,9 @@ import { defaultTenant, rootPrincipal } from '../core/principal.ts';
 import { verifyReads } from '../core/seals/sealed-views.ts';
 import { AlarmNotifier } from '../gateway/alarms/alarm-notifier.ts';
 import { AlteredRecords } from '../gateway/altered-records.ts';
-import { Distrust } from '../gateway/distrust.ts';
 import { LogHead } from '../gateway/log/log-head.ts';
 import { type CorsRules, readCorsRules } from '../gateway/s3/buckets/cors.ts';
+import { SealFaults } from '../gateway/seal-faults.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { SealWatch } from '../ledger/seal-watch.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
@@ -27,7 +27,7 @@ export interface OpenLedger {
   read: Reader;
   state: State<CorsRules>;
   prices: StorePrices;
-  distrust: Distrust;
+  sealFaults: SealFaults;
   sealWatch: SealWatch;
   altered: AlteredRecords;
   /** The newest checkpoint of the log, and whether the log is signed. */
@@ -42,7 +42,7 @@ export async function openLedger(base: Base): Promise<OpenLedger> {
   const { config, folder, closers, log, metrics } = base;
   const prices = new StorePrices(config, Date.now());
   const backups: Backups = {};
-  const distrust = new Distrust();
+  const sealFaults = new SealFaults();
   const altered = new AlteredRecords();
   const head = new LogHead((reason) => {
     announceRefusal(reason, { ledger, log });
@@ -59,7 +59,7 @@ export async function openLedger(base: Base): Promise<OpenLedger> {
     for (const { percent } of alarms) metrics.countAlarm(percent);
     notifier?.tell(alarms);
   };
-  const told = { prices, distrust, altered, onAlarms, onCheckpoint };
+  const told = { prices, sealFaults, altered, onAlarms, onCheckpoint };
   const { ledger, read, state, sealWatch } = await openDatabases(base, told);
   const startAlarms = async (): Promise<AlarmNotifier> => {
     notifier = await AlarmNotifier.open({
@@ -70,7 +70,7 @@ export async function openLedger(base: Base): Promise<OpenLedger> {
     return opened(closers, notifier);
   };
   return {
-    ...{ ledger, read, state, sealWatch, prices, distrust, altered, head, backups, startAlarms },
+    ...{ ledger, read, state, sealWatch, prices, sealFaults, altered, head, backups, startAlarms },
   };
 }
 
@@ -82,12 +82,12 @@ const readCacheKib = 64 * 1024;
  */
 async function openDatabases(
   { config, folder, closers, log }: Base,
-  told: Pick<OpenLedger, 'prices' | 'distrust' | 'altered'> & {
+  told: Pick<OpenLedger, 'prices' | 'sealFaults' | 'altered'> & {
     onAlarms: (alarms: readonly Alarm[]) => void;
     onCheckpoint: (note: string) => void;
   },
 ): Promise<Pick<OpenLedger, 'ledger' | 'read' | 'state' | 'sealWatch'>> {
-  const { prices, distrust, altered, onAlarms, onCheckpoint } = told;
+  const { prices, sealFaults, altered, onAlarms, onCheckpoint } = told;
   const { databaseFile: path, rootKeys, keyring, sealer } = folder;
   const unreadable: unknown[] = [];
   let db: OpenDatabase | undefined;
@@ -103,13 +103,13 @@ async function openDatabases(
   };
   const sealWatch = new SealWatch({
     check: () => ({ path, rootKeys: rootKeys.keys }),
-    onChecked: (unsealed) => distrust.replace(unsealed),
+    onChecked: (unsealed) => sealFaults.replace(unsealed),
     onError: (error) => log.warn('rights were not verified', error),
   });
   const ledger = await Ledger.open({
     path,
     load,
-    onUnsealed: (unsealed) => distrust.add(unsealed),
+    onUnsealed: (unsealed) => sealFaults.add(unsealed),
     onTouched: () => sealWatch.begin(),
     rootKeys: rootKeys.keys,
     priceBooks: [...prices.books],
@@ -128,15 +128,15 @@ async function openDatabases(
   closers.push(() => db?.close());
   closers.push(() => sealWatch.close());
   if (!db || !state) throw new Error('nothing was read');
-  if (unreadable.length > 0 && distrust.found.length === 0) throw unreadable[0];
+  if (unreadable.length > 0 && sealFaults.found.length === 0) throw unreadable[0];
   verifyReads(db, keyring);
   ledger.feed.subscribe(state);
   return { ledger, sealWatch, read: db.tx, state };
 }
 
 /** Records each row that is not authentic. Nobody asked for that, so no access key is named. */
-export function recordUnsealed({ distrust, ledger }: OpenLedger): void {
-  distrust.onFound(({ table, tenant, row, scope }) => {
+export function recordUnsealed({ sealFaults, ledger }: OpenLedger): void {
+  sealFaults.onFound(({ table, tenant, row, scope }) => {
     ledger.record({
       change: { kind: 'none' },
       charge: null,

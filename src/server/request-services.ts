@@ -32,7 +32,7 @@ export function openRequestServices(
   parts: OpenLedger & OpenStores & { witnesses: Witnesses; addresses: Addresses },
 ): { services: RequestServices; memory: Memory } {
   const { config, folder, closers } = base;
-  const { ledger, read, state, distrust, prices, head } = parts;
+  const { ledger, read, state, sealFaults, prices, head } = parts;
   const { stores, storeList, journals, upkeep, witnesses, addresses } = parts;
   const tokenUse = opened(
     closers,
@@ -45,7 +45,7 @@ export function openRequestServices(
   const services = {
     ...state,
     ...limits,
-    ...{ read, ledger, distrust, tokenUse, witnesses, journals, upkeep },
+    ...{ read, ledger, sealFaults, tokenUse, witnesses, journals, upkeep },
     log: head,
     stores: storeList,
     intents: new IntentPool(ledger),

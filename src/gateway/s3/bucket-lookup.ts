@@ -48,8 +48,8 @@ export function findBucket(
 }
 
 /** Throws IntegrityError for a bucket that is not served. */
-function checkTrusted({ distrust }: RequestServices, found: NamedBucket): NamedBucket {
-  distrust.checkBucket(found.tenant, found.name);
+function checkTrusted({ sealFaults }: RequestServices, found: NamedBucket): NamedBucket {
+  sealFaults.checkBucket(found.tenant, found.name);
   return found;
 }
 

@@ -32,7 +32,7 @@ export async function findSource(
   const text = resource === 'copy' ? request.headers['x-amz-copy-source'] : undefined;
   if (text === undefined) return null;
   const source = await nameSource(services, tenant, text);
-  services.distrust.checkBucket(source.found.tenant, source.found.name);
+  services.sealFaults.checkBucket(source.found.tenant, source.found.name);
   return source;
 }
 

@@ -16,7 +16,7 @@ import { sharedFolder, sharedObject, shareEnded } from './share-operations.ts';
 import { baseName, inertPolicy, secretHeaders, splitSharePath } from './share-url.ts';
 
 export function shareEntrance(
-  { read, revocations, distrust }: Pick<RequestServices, 'read' | 'revocations' | 'distrust'>,
+  { read, revocations, sealFaults }: Pick<RequestServices, 'read' | 'revocations' | 'sealFaults'>,
   directory: Directory,
 ): Entrance {
   return {
@@ -37,7 +37,7 @@ export function shareEntrance(
       };
       const { share, who } = await find();
       const { key, refused: notThere } = findKey(share, rest);
-      const cause = distrust.ofPrincipal(who.principal);
+      const cause = sealFaults.ofPrincipal(who.principal);
       const refused = cause ? new Refusal('BursarIntegrityError', { cause }) : notThere;
       const isPage = isFolder({ key });
       const request: S3Request = {

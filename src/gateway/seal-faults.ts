@@ -1,11 +1,11 @@
-// Whom the gateway does not serve, since a row of who may what is not what was stored: a principal,
-// a bucket, a tenant, or everybody where nobody knows whom it concerns. Who comes to rely on such a
-// row would be refused by itself; this is for those that are served from memory, and for what was
-// removed or put back, which no row tells of.
+// The rows that were found not to be what was stored, and whom the gateway does not serve for that: a
+// principal, a bucket, a tenant, or everybody where nobody knows whom a row concerns. Whoever reads
+// such a row is refused anyway; this is for what is served from memory, and for rows that were
+// removed or put back, of which no row tells.
 import { IntegrityError } from '../core/errors.ts';
 import type { Unsealed } from '../core/seals/row-seal.ts';
 
-export class Distrust {
+export class SealFaults {
   /** By what they are about. */
   #found = new Map<string, Unsealed>();
   #everybody: Unsealed | null = null;
