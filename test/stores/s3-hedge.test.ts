@@ -5,8 +5,12 @@ import { watchStoreMeters } from '#bursar/instruments/store-metrics.js';
 import { failureCauses } from '#bursar/tiering/stores/s3/failure.js';
 import { HedgeBudget } from '#bursar/tiering/stores/s3/hedge-budget.js';
 import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
-import { StoreTally } from '#bursar/tiering/stores/store-tally.js';
-import type { StoreTrace, TracedTry, TryTrace } from '#bursar/tiering/stores/store-tally.js';
+import {
+  StoreTally,
+  type StoreTrace,
+  type TracedTry,
+  type TryTrace,
+} from '#bursar/tiering/stores/store-tally.js';
 import type { Fault } from '../tooling/fault-proxy.ts';
 import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
