@@ -1,7 +1,7 @@
-// The rows that were found not to be what was stored, and whom the gateway does not serve for that: a
-// principal, a bucket, a tenant, or everybody where nobody knows whom a row concerns. Whoever reads
-// such a row is refused anyway; this is for what is served from memory, and for rows that were
-// removed or put back, of which no row tells.
+// The rows that were found not to be what was stored, and whom the gateway does not serve for that:
+// a principal, a bucket, a tenant, or everybody where nobody knows whom a row concerns. Whoever
+// reads such a row is refused anyway; this is for what is served from memory, and for rows that
+// were removed or put back, of which no row tells.
 import { IntegrityError } from '../core/errors.ts';
 import type { Unsealed } from '../core/seals/row-seal.ts';
 

@@ -1,5 +1,5 @@
-// The counters of all accounts that were ever charged or have limits, by name; tokens' are not among
-// them.
+// The counters of all accounts that were ever charged or have limits, by name; tokens' are not
+// among them.
 import type { Reader } from '#bursar/core/database.js';
 import { namesAfter, namesOf, selectNames } from '#bursar/quota/account-list.js';
 import type { UsageRow } from '#bursar/quota/usage.js';
