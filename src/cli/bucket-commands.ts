@@ -2,14 +2,18 @@
 // TENANT/NAME.
 import type { Command } from 'commander';
 import { recordReadsModes } from '../core/record-reads.ts';
-import { callApi } from './api-client.ts';
+import { type Columns, calling, pathIn } from './api-command.ts';
 import type { Answers } from './api-types.ts';
-import { type CommandFlags, choice, connect, splitId } from './command-arguments.ts';
-import { printTable } from './output.ts';
-
-type Bucket = Answers['GetBucket'];
+import { choice } from './command-arguments.ts';
 
 const asTenant = 'tenant';
+
+const buckets: Columns<Answers['GetBucket']> = {
+  heading: ['BUCKET', 'OWNER', 'STORE', 'READS', 'CREATED'],
+  row: ({ tenant, name, owner, store, recordReads, createdAt }) => [
+    ...[`${tenant}/${name}`, owner, store, recordReads ?? asTenant, createdAt],
+  ],
+};
 
 export function addBucketCommands(program: Command): void {
   const bucket = program
@@ -18,11 +22,7 @@ export function addBucketCommands(program: Command): void {
   bucket
     .command('show <tenant/bucket>')
     .description('show a bucket')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'GET', path: bucketPath(id) });
-      showBucket(flags, json as Bucket);
-    });
+    .action(calling((id: string) => ({ method: 'GET', path: pathIn('buckets', id) }), buckets));
   bucket
     .command('update <tenant/bucket>')
     .description("change a bucket's settings")
@@ -31,32 +31,10 @@ export function addBucketCommands(program: Command): void {
       `when reads are recorded: ${recordReadsModes.join(', ')}, or ${asTenant}: as its tenant says`,
       choice([...recordReadsModes, asTenant]),
     )
-    .action(async (id: string, given: { recordReads: string }, command: Command) => {
-      const { connection, flags } = connect(command);
-      const recordReads = given.recordReads === asTenant ? null : given.recordReads;
-      const call = { method: 'PATCH', path: bucketPath(id), body: { recordReads } } as const;
-      const { json } = await callApi(connection, call);
-      showBucket(flags, json as Bucket);
-    });
-}
-
-function bucketPath(id: string): string[] {
-  const [tenant, name] = splitId(id);
-  return ['tenants', tenant, 'buckets', name];
-}
-
-function showBucket(flags: CommandFlags, one: Bucket): void {
-  printTable(flags.json, {
-    json: one,
-    heading: ['BUCKET', 'OWNER', 'STORE', 'READS', 'CREATED'],
-    rows: [
-      [
-        `${one.tenant}/${one.name}`,
-        one.owner,
-        one.store,
-        one.recordReads ?? asTenant,
-        one.createdAt,
-      ],
-    ],
-  });
+    .action(
+      calling((id: string, given: { recordReads: string }) => {
+        const recordReads = given.recordReads === asTenant ? null : given.recordReads;
+        return { method: 'PATCH', path: pathIn('buckets', id), body: { recordReads } };
+      }, buckets),
+    );
 }

@@ -1,11 +1,8 @@
 // `bursar clock`: the clock that records and windows of limits go by.
 import type { Command } from 'commander';
-import { callApi } from './api-client.ts';
+import { calling } from './api-command.ts';
 import type { Answers } from './api-types.ts';
-import { connect } from './command-arguments.ts';
-import { print, printJson } from './output.ts';
-
-type Clock = Answers['GetClock'];
+import { print } from './output.ts';
 
 export function addClockCommands(program: Command): void {
   const clock = program
@@ -14,23 +11,14 @@ export function addClockCommands(program: Command): void {
   clock
     .command('show')
     .description("say what time it is to the gateway, and whether the system's clock has stepped")
-    .action((_given: object, command: Command) => run(command, 'GET', ['clock']));
+    .action(calling(() => ({ method: 'GET', path: ['clock'] }), show));
   clock
     .command('confirm')
     .description("say that the system's clock is right: it is followed from now on")
-    .action((_given: object, command: Command) => {
-      return run(command, 'POST', ['clock', 'confirmations']);
-    });
+    .action(calling(() => ({ method: 'POST', path: ['clock', 'confirmations'] }), show));
 }
 
-async function run(command: Command, method: 'GET' | 'POST', path: string[]): Promise<void> {
-  const { connection, flags } = connect(command);
-  const { json } = await callApi(connection, { method, path });
-  if (flags.json) {
-    printJson(json);
-    return;
-  }
-  const { time, systemTime, stepMs } = json as Clock;
+function show({ time, systemTime, stepMs }: Answers['GetClock']): void {
   print(`${time}: records and limits go by this`);
   if (stepMs === 0) print("the system's clock is followed");
   else print(`${systemTime}: the system's clock, ${stepMs / 1000} s from it, is not followed`);

@@ -1,10 +1,10 @@
 // `bursar explain` and `bursar whoami`: what is allowed, and by which rule.
 import type { Command } from 'commander';
 import { printable } from '../core/printable.ts';
-import { callApi } from './api-client.ts';
+import { type Columns, calling } from './api-command.ts';
 import type { Answers } from './api-types.ts';
-import { connect, parseBoolean } from './command-arguments.ts';
-import { print, printJson, printTable } from './output.ts';
+import { parseBoolean } from './command-arguments.ts';
+import { print, printTable } from './output.ts';
 
 interface ExplainFlags {
   principal?: string;
@@ -16,8 +16,13 @@ interface ExplainFlags {
   time?: string;
 }
 
-type Explanation = Answers['Explain'];
-type Self = Answers['WhoAmI'];
+const self: Columns<Answers['WhoAmI']> = {
+  heading: ['PRINCIPAL', 'ROLE', 'GROUPS', 'EVIDENCE', 'SCOPE', 'EXPIRES'],
+  row: ({ tenant, principal, role, groups, evidence, delegation }) => [
+    ...[`${tenant}/${principal}`, role, groups.join(','), evidence],
+    ...[delegation?.scope ?? '', delegation?.expiresAt ?? ''],
+  ],
+};
 
 export function addExplainCommands(program: Command): void {
   program
@@ -30,38 +35,24 @@ export function addExplainCommands(program: Command): void {
     .option('--source <address>', 'from there (default: from here)')
     .option('--secure <yes|no>', 'over TLS? (default: as this command)', parseBoolean)
     .option('--time <time>', 'at this time (RFC 3339; default: now)')
-    .action(async (given: ExplainFlags, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { principal, group: groups, action, resource, source, secure, time } = given;
-      const body = { principal, groups, action, resource, source, secure, time };
-      const { json } = await callApi(connection, { method: 'POST', path: ['explain'], body });
-      if (flags.json) return printJson(json);
-      const { allowed, by, reason, considered } = json as Explanation;
-      print(printable(`${allowed ? 'allowed' : 'denied'} by ${by}: ${reason}`));
-      if (considered.length === 0) return;
-      const rows = considered.map((one) => [
-        one.name,
-        one.effect,
-        one.condition === undefined ? one.verdict : `${one.verdict}: ${one.condition}`,
-      ]);
-      printTable(false, { json, heading: ['RULE', 'EFFECT', 'VERDICT'], rows });
-    });
+    .action(
+      calling(({ principal, group: groups, action, ...where }: ExplainFlags) => {
+        const { resource, source, secure, time } = where;
+        const body = { principal, groups, action, resource, source, secure, time };
+        return { method: 'POST', path: ['explain'], body };
+      }, show),
+    );
   program
     .command('whoami')
     .description('say who one is to the gateway')
-    .action(async (_given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'GET', path: ['whoami'] });
-      const { tenant, principal, role, groups, evidence, delegation } = json as Self;
-      printTable(flags.json, {
-        json,
-        heading: ['PRINCIPAL', 'ROLE', 'GROUPS', 'EVIDENCE', 'SCOPE', 'EXPIRES'],
-        rows: [
-          [
-            ...[`${tenant}/${principal}`, role, groups.join(','), evidence],
-            ...[delegation?.scope ?? '', delegation?.expiresAt ?? ''],
-          ],
-        ],
-      });
-    });
+    .action(calling(() => ({ method: 'GET', path: ['whoami'] }), self));
+}
+
+function show({ allowed, by, reason, considered }: Answers['Explain']): void {
+  print(printable(`${allowed ? 'allowed' : 'denied'} by ${by}: ${reason}`));
+  if (considered.length === 0) return;
+  const rows = considered.map(({ name, effect, verdict, condition }) => [
+    ...[name, effect, condition === undefined ? verdict : `${verdict}: ${condition}`],
+  ]);
+  printTable(false, { json: null, heading: ['RULE', 'EFFECT', 'VERDICT'], rows });
 }

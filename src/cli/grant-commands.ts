@@ -1,10 +1,8 @@
 // `bursar grant`: the rules that say who may do what. Grants are written TENANT/NAME.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
-import { callApi, listAll } from './api-client.ts';
+import { type Columns, calling, listing, pathIn } from './api-command.ts';
 import type { Answers } from './api-types.ts';
-import { type CommandFlags, connect, splitId } from './command-arguments.ts';
-import { printTable } from './output.ts';
 
 type Grant = Answers['GetGrant'];
 
@@ -18,35 +16,20 @@ interface GrantFlags {
   conditions?: string;
 }
 
+const grants: Columns<Grant> = {
+  heading: ['GRANT', 'EFFECT', 'SUBJECTS', 'ACTIONS', 'PLACE', 'CONDITIONS'],
+  row: (one) => [
+    `${one.tenant}/${one.name}`,
+    one.effect,
+    one.subjects.join(','),
+    one.actions.join(','),
+    placeOf(one),
+    one.conditions === undefined ? '' : JSON.stringify(one.conditions),
+  ],
+};
+
 export function addGrantCommands(program: Command): void {
   const grant = program.command('grant').description('grants: who may do what, and where');
-  addPut(grant);
-  grant
-    .command('list <tenant>')
-    .description("list a tenant's grants")
-    .action(async (tenant: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const grants = await listAll<Grant>(connection, ['tenants', tenant, 'grants'], 'grants');
-      showGrants(flags, grants, grants);
-    });
-  grant
-    .command('show <tenant/name>')
-    .description('show a grant')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'GET', path: grantPath(id) });
-      showGrants(flags, json, [json as Grant]);
-    });
-  grant
-    .command('delete <tenant/name>')
-    .description('delete a grant; it counts no more from the next request on')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection } = connect(command);
-      await callApi(connection, { method: 'DELETE', path: grantPath(id) });
-    });
-}
-
-function addPut(grant: Command): void {
   grant
     .command('put <tenant/name>')
     .description('make a grant, or replace the one of this name')
@@ -60,15 +43,27 @@ function addPut(grant: Command): void {
     .option('--prefix <prefix>', 'in this place of the bucket, and all below it')
     .option('--key <key>', 'this one object')
     .option('--conditions <json>', 'IAM\'s: {"IpAddress": {"aws:SourceIp": "192.0.2.0/24"}}')
-    .action(async (id: string, given: GrantFlags, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { subject: subjects, action: actions, deny, bucket, prefix, key } = given;
-      const effect = deny ? 'deny' : 'allow';
-      const conditions = given.conditions && parseConditions(given.conditions);
-      const body = { effect, subjects, actions, bucket, prefix, key, conditions };
-      const { json } = await callApi(connection, { method: 'PUT', path: grantPath(id), body });
-      showGrants(flags, json, [json as Grant]);
-    });
+    .action(
+      calling((id: string, given: GrantFlags) => {
+        const { subject: subjects, action: actions, deny, bucket, prefix, key } = given;
+        const effect = deny ? 'deny' : 'allow';
+        const conditions = given.conditions && parseConditions(given.conditions);
+        const body = { effect, subjects, actions, bucket, prefix, key, conditions };
+        return { method: 'PUT', path: pathIn('grants', id), body };
+      }, grants),
+    );
+  grant
+    .command('list <tenant>')
+    .description("list a tenant's grants")
+    .action(listing(grants, 'grants', (tenant: string) => ['tenants', tenant, 'grants']));
+  grant
+    .command('show <tenant/name>')
+    .description('show a grant')
+    .action(calling((id: string) => ({ method: 'GET', path: pathIn('grants', id) }), grants));
+  grant
+    .command('delete <tenant/name>')
+    .description('delete a grant; it counts no more from the next request on')
+    .action(calling((id: string) => ({ method: 'DELETE', path: pathIn('grants', id) })));
 }
 
 function parseConditions(text: string): unknown {
@@ -77,26 +72,6 @@ function parseConditions(text: string): unknown {
   } catch (cause) {
     throw new CommandFailure('usage', '--conditions must be JSON', cause);
   }
-}
-
-function grantPath(id: string): string[] {
-  const [tenant, name] = splitId(id);
-  return ['tenants', tenant, 'grants', name];
-}
-
-function showGrants(flags: CommandFlags, json: unknown, grants: readonly Grant[]): void {
-  printTable(flags.json, {
-    json,
-    heading: ['GRANT', 'EFFECT', 'SUBJECTS', 'ACTIONS', 'PLACE', 'CONDITIONS'],
-    rows: grants.map((one) => [
-      `${one.tenant}/${one.name}`,
-      one.effect,
-      one.subjects.join(','),
-      one.actions.join(','),
-      placeOf(one),
-      one.conditions === undefined ? '' : JSON.stringify(one.conditions),
-    ]),
-  });
 }
 
 /** `*`: everywhere; `raw/2026/*`: below that; `raw/x`: the one object. */

@@ -3,12 +3,9 @@ import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { principalKinds, roles } from '../core/principal.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
-import { type Connection, callApi, listAll } from './api-client.ts';
+import { type Columns, calling, listing, pathIn } from './api-command.ts';
 import type { Answers } from './api-types.ts';
-import { type CommandFlags, choice, connect, parseBoolean, splitId } from './command-arguments.ts';
-import { printTable } from './output.ts';
-
-type Tenant = Answers['GetTenant'];
+import { choice, parseBoolean, splitId } from './command-arguments.ts';
 
 interface TenantFlags {
   membersCreateBuckets?: boolean;
@@ -17,8 +14,28 @@ interface TenantFlags {
   recordReads?: string;
 }
 
-type Principal = Answers['GetPrincipal'];
 type Group = Answers['ListGroups']['groups'][number] & Partial<Answers['GetGroup']>;
+
+const tenants: Columns<Answers['GetTenant']> = {
+  heading: ['TENANT', 'MEMBERS CREATE BUCKETS', 'STORE', 'READS', 'CREATED'],
+  row: ({ name, membersCreateBuckets, defaultStore, recordReads, createdAt }) => [
+    ...[name, membersCreateBuckets ? 'yes' : 'no', defaultStore ?? '', recordReads, createdAt],
+  ],
+};
+
+const principals: Columns<Answers['GetPrincipal']> = {
+  heading: ['PRINCIPAL', 'KIND', 'ROLE', 'GROUPS', 'ACTIVE', 'CREATED'],
+  row: ({ tenant, name, kind, role, groups, active, createdAt }) => [
+    ...[`${tenant}/${name}`, kind, role, groups.join(','), active ? 'yes' : 'no', createdAt],
+  ],
+};
+
+const groups: Columns<Group> = {
+  heading: ['GROUP', 'MEMBERS', 'CREATED'],
+  row: ({ tenant, name, members, createdAt }) => [
+    ...[`${tenant}/${name}`, members?.join(',') ?? '', createdAt],
+  ],
+};
 
 const membersFlag = '--members-create-buckets <yes|no>';
 const membersHelp = 'may members create buckets?';
@@ -35,28 +52,19 @@ export function addTenantCommands(program: Command): void {
     .option(membersFlag, `${membersHelp} (default: yes)`, parseBoolean)
     .option(storeFlag, `${storeHelp} (default: the gateway's)`)
     .option(readsFlag, `${readsHelp} (default: prompt)`, choice(recordReadsModes))
-    .action(async (name: string, given: TenantFlags, command: Command) => {
-      const { connection, flags } = connect(command);
-      const body = { name, ...tenantBody(given) };
-      const { json } = await callApi(connection, { method: 'POST', path: ['tenants'], body });
-      showTenants(flags, json, [json as Tenant]);
-    });
+    .action(
+      calling((name: string, given: TenantFlags) => {
+        return { method: 'POST', path: ['tenants'], body: { name, ...tenantBody(given) } };
+      }, tenants),
+    );
   tenant
     .command('list')
     .description('list tenants')
-    .action(async (_given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const tenants = await listAll<Tenant>(connection, ['tenants'], 'tenants');
-      showTenants(flags, tenants, tenants);
-    });
+    .action(listing(tenants, 'tenants', () => ['tenants']));
   tenant
     .command('show <name>')
     .description('show a tenant')
-    .action(async (name: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'GET', path: ['tenants', name] });
-      showTenants(flags, json, [json as Tenant]);
-    });
+    .action(calling((name: string) => ({ method: 'GET', path: ['tenants', name] }), tenants));
   tenant
     .command('update <name>')
     .description("change a tenant's settings")
@@ -64,23 +72,20 @@ export function addTenantCommands(program: Command): void {
     .option(storeFlag, storeHelp)
     .option('--no-store', "leave the store of new buckets to the gateway's default")
     .option(readsFlag, readsHelp, choice(recordReadsModes))
-    .action(async (name: string, given: TenantFlags, command: Command) => {
-      const { connection, flags } = connect(command);
-      const path = ['tenants', name];
-      const body = tenantBody(given);
-      if (Object.values(body).every((value) => value === undefined)) {
-        const flagNames = `${membersFlag}, ${storeFlag}, --no-store or ${readsFlag}`;
-        throw new CommandFailure('usage', `give ${flagNames}`);
-      }
-      const { json } = await callApi(connection, { method: 'PATCH', path, body });
-      showTenants(flags, json, [json as Tenant]);
-    });
+    .action(
+      calling((name: string, given: TenantFlags) => {
+        const body = tenantBody(given);
+        if (Object.values(body).every((value) => value === undefined)) {
+          const flagNames = `${membersFlag}, ${storeFlag}, --no-store or ${readsFlag}`;
+          throw new CommandFailure('usage', `give ${flagNames}`);
+        }
+        return { method: 'PATCH', path: ['tenants', name], body };
+      }, tenants),
+    );
   tenant
     .command('delete <name>')
     .description('delete a tenant that owns no bucket; its name is not given again')
-    .action(async (name: string, _given: object, command: Command) => {
-      await remove(command, ['tenants', name]);
-    });
+    .action(calling((name: string) => ({ method: 'DELETE', path: ['tenants', name] })));
 }
 
 export function addPrincipalCommands(program: Command): void {
@@ -97,44 +102,34 @@ export function addPrincipalCommands(program: Command): void {
     )
     .option('--role <role>', `${roles.join(', ')} (default: member)`, choice(roles))
     .option('--group <name...>', 'groups to be in')
-    .action(async (id: string, given: PrincipalFlags, command: Command) => {
-      const { connection, flags } = connect(command);
-      const [tenant, name] = splitId(id);
-      const body = { name, ...principalBody(given) };
-      const path = ['tenants', tenant, 'principals'];
-      const { json } = await callApi(connection, { method: 'POST', path, body });
-      showPrincipals(flags, json, [json as Principal]);
-    });
+    .action(
+      calling((id: string, given: PrincipalFlags) => {
+        const [tenant, name] = splitId(id);
+        const body = { name, ...principalBody(given) };
+        return { method: 'POST', path: ['tenants', tenant, 'principals'], body };
+      }, principals),
+    );
   principal
     .command('list <tenant>')
     .description("list a tenant's principals")
-    .action(async (tenant: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const path = ['tenants', tenant, 'principals'];
-      const principals = await listAll<Principal>(connection, path, 'principals');
-      showPrincipals(flags, principals, principals);
-    });
+    .action(
+      listing(principals, 'principals', (tenant: string) => ['tenants', tenant, 'principals']),
+    );
   principal
     .command('show <tenant/name>')
     .description('show a principal')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'GET', path: principalPath(id) });
-      showPrincipals(flags, json, [json as Principal]);
-    });
+    .action(calling((id: string) => ({ method: 'GET', path: pathOf(id) }), principals));
   principal
     .command('update <tenant/name>')
     .description("change a principal's role or replace its groups")
     .option('--role <role>', roles.join(', '), choice(roles))
     .option('--group <name...>', 'groups to be in from now on')
     .option('--no-group', 'be in no group from now on')
-    .action(async (id: string, given: PrincipalFlags, command: Command) => {
-      const { connection, flags } = connect(command);
-      const path = principalPath(id);
-      const body = principalBody(given);
-      const { json } = await callApi(connection, { method: 'PATCH', path, body });
-      showPrincipals(flags, json, [json as Principal]);
-    });
+    .action(
+      calling((id: string, given: PrincipalFlags) => {
+        return { method: 'PATCH', path: pathOf(id), body: principalBody(given) };
+      }, principals),
+    );
   for (const [name, active, description] of [
     ['deactivate', false, 'refuse whatever is done in its name, by any key or token'],
     ['activate', true, 'take its keys and tokens again'],
@@ -142,55 +137,44 @@ export function addPrincipalCommands(program: Command): void {
     principal
       .command(`${name} <tenant/name>`)
       .description(description)
-      .action(async (id: string, _given: object, command: Command) => {
-        const { connection, flags } = connect(command);
-        const path = principalPath(id);
-        const { json } = await callApi(connection, { method: 'PATCH', path, body: { active } });
-        showPrincipals(flags, json, [json as Principal]);
-      });
+      .action(
+        calling(
+          (id: string) => ({ method: 'PATCH', path: pathOf(id), body: { active } }),
+          principals,
+        ),
+      );
   }
   principal
     .command('delete <tenant/name>')
     .description('delete a principal that owns no bucket, with its access keys')
-    .action(async (id: string, _given: object, command: Command) => {
-      await remove(command, principalPath(id));
-    });
+    .action(calling((id: string) => ({ method: 'DELETE', path: pathOf(id) })));
 }
+
+const pathOf = (id: string): string[] => pathIn('principals', id);
 
 export function addGroupCommands(program: Command): void {
   const group = program.command('group').description('groups: named sets of principals');
   group
     .command('create <tenant/name>')
     .description('create a group')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const [tenant, name] = splitId(id);
-      const path = ['tenants', tenant, 'groups'];
-      const { json } = await callApi(connection, { method: 'POST', path, body: { name } });
-      showGroups(flags, json, [json as Group]);
-    });
+    .action(
+      calling((id: string) => {
+        const [tenant, name] = splitId(id);
+        return { method: 'POST', path: ['tenants', tenant, 'groups'], body: { name } };
+      }, groups),
+    );
   group
     .command('list <tenant>')
     .description("list a tenant's groups")
-    .action(async (tenant: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const groups = await listAll<Group>(connection, ['tenants', tenant, 'groups'], 'groups');
-      showGroups(flags, groups, groups);
-    });
+    .action(listing(groups, 'groups', (tenant: string) => ['tenants', tenant, 'groups']));
   group
     .command('show <tenant/name>')
     .description('show a group and its members')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'GET', path: groupPath(id) });
-      showGroups(flags, json, [json as Group]);
-    });
+    .action(calling((id: string) => ({ method: 'GET', path: pathIn('groups', id) }), groups));
   group
     .command('delete <tenant/name>')
     .description('delete a group; its members stay')
-    .action(async (id: string, _given: object, command: Command) => {
-      await remove(command, groupPath(id));
-    });
+    .action(calling((id: string) => ({ method: 'DELETE', path: pathIn('groups', id) })));
 }
 
 function tenantBody({ membersCreateBuckets, store, recordReads }: TenantFlags) {
@@ -207,60 +191,4 @@ interface PrincipalFlags {
 function principalBody({ kind, role, group }: PrincipalFlags): object {
   const groups = group === false ? [] : group;
   return { kind, role, ...(Array.isArray(groups) ? { groups } : {}) };
-}
-
-function principalPath(id: string): string[] {
-  const [tenant, name] = splitId(id);
-  return ['tenants', tenant, 'principals', name];
-}
-
-function groupPath(id: string): string[] {
-  const [tenant, name] = splitId(id);
-  return ['tenants', tenant, 'groups', name];
-}
-
-async function remove(command: Command, path: string[]): Promise<void> {
-  const { connection }: { connection: Connection } = connect(command);
-  await callApi(connection, { method: 'DELETE', path });
-}
-
-function showTenants(flags: CommandFlags, json: unknown, tenants: readonly Tenant[]): void {
-  printTable(flags.json, {
-    json,
-    heading: ['TENANT', 'MEMBERS CREATE BUCKETS', 'STORE', 'READS', 'CREATED'],
-    rows: tenants.map((one) => [
-      one.name,
-      one.membersCreateBuckets ? 'yes' : 'no',
-      one.defaultStore ?? '',
-      one.recordReads,
-      one.createdAt,
-    ]),
-  });
-}
-
-function showPrincipals(flags: CommandFlags, json: unknown, entries: readonly Principal[]): void {
-  printTable(flags.json, {
-    json,
-    heading: ['PRINCIPAL', 'KIND', 'ROLE', 'GROUPS', 'ACTIVE', 'CREATED'],
-    rows: entries.map((one) => [
-      `${one.tenant}/${one.name}`,
-      one.kind,
-      one.role,
-      one.groups.join(','),
-      one.active ? 'yes' : 'no',
-      one.createdAt,
-    ]),
-  });
-}
-
-function showGroups(flags: CommandFlags, json: unknown, groups: readonly Group[]): void {
-  printTable(flags.json, {
-    json,
-    heading: ['GROUP', 'MEMBERS', 'CREATED'],
-    rows: groups.map((one) => [
-      `${one.tenant}/${one.name}`,
-      one.members?.join(',') ?? '',
-      one.createdAt,
-    ]),
-  });
 }

@@ -8,6 +8,7 @@ import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import type { Meter } from '../core/quota-terms.ts';
 import { callApi, listAll } from './api-client.ts';
+import { calling } from './api-command.ts';
 import type { Answers } from './api-types.ts';
 import { collect, connect } from './command-arguments.ts';
 import { showAmount, showRates } from './limit-commands.ts';
@@ -42,21 +43,23 @@ function addCreate(token: Command): void {
     .requiredOption('--scope <scope>', 'such as storage.read:/bucket/prefix; repeatable', collect)
     .option('--expires <duration>', 'how long it is valid, such as 12h or 7d', '1h')
     .option('--label <text>', 'what to call it in lists');
-  addRestrictionFlags(command).action(async (given: CreateFlags, command: Command) => {
-    const { connection, flags } = connect(command);
-    readScope(given.scope);
-    const holder = loadHolder(given);
-    const { depthMax, conditions, limits } = readRestrictions(given, holder);
-    const body = {
-      scope: given.scope.join(' '),
-      expiresIn: Math.round((readExpiry(given.expires) - nowMs()) / 1000),
-      ...(holder && { cnf: { jwk: holder.jwk } }),
-      ...{ maxDepth: depthMax, conditions, limits, label: given.label },
-    };
-    const { json } = await callApi(connection, { method: 'POST', path: ['tokens'], body });
-    if (flags.json) printJson(json);
-    else print((json as Answers['CreateToken']).token);
-  });
+  addRestrictionFlags(command).action(
+    calling(
+      (given: CreateFlags) => {
+        readScope(given.scope);
+        const holder = loadHolder(given);
+        const { depthMax, conditions, limits } = readRestrictions(given, holder);
+        const body = {
+          scope: given.scope.join(' '),
+          expiresIn: Math.round((readExpiry(given.expires) - nowMs()) / 1000),
+          ...(holder && { cnf: { jwk: holder.jwk } }),
+          ...{ maxDepth: depthMax, conditions, limits, label: given.label },
+        };
+        return { method: 'POST', path: ['tokens'], body };
+      },
+      ({ token }: Answers['CreateToken']) => print(token),
+    ),
+  );
 }
 
 type Token = Answers['GetToken'];
@@ -81,17 +84,15 @@ function addShow(token: Command): void {
   token
     .command('show <jti>')
     .description('a token that was issued, or seen in use, and what was used with it')
-    .action(async (jti: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'GET', path: ['tokens', jti] });
-      if (flags.json) return printJson(json);
-      const found = json as Token;
-      for (const line of describe(found)) print(printable(line));
-      const used = (meter: Meter) => showAmount(meter, found.used[meter]);
-      const moved = `${used('ingressBytes')} received, ${used('egressBytes')} sent`;
-      print(`  used: ${used('spend')}, ${used('requests')} requests, ${moved}`);
-      print(`  added: ${used('storedBytes')} in ${used('storedObjects')} objects`);
-    });
+    .action(calling((jti: string) => ({ method: 'GET', path: ['tokens', jti] }), showToken));
+}
+
+function showToken(token: Token): void {
+  for (const line of describe(token)) print(printable(line));
+  const used = (meter: Meter) => showAmount(meter, token.used[meter]);
+  const moved = `${used('ingressBytes')} received, ${used('egressBytes')} sent`;
+  print(`  used: ${used('spend')}, ${used('requests')} requests, ${moved}`);
+  print(`  added: ${used('storedBytes')} in ${used('storedObjects')} objects`);
 }
 
 /**

@@ -1,11 +1,9 @@
 // `bursar issuer`: the outside issuers of tokens that a tenant trusts. Issuers are written
 // TENANT/NAME.
 import { type Command, InvalidArgumentError } from 'commander';
-import { printable } from '../core/printable.ts';
-import { callApi } from './api-client.ts';
+import { type Columns, calling, listing, pathIn } from './api-command.ts';
 import type { Answers } from './api-types.ts';
-import { type CommandFlags, connect, splitId } from './command-arguments.ts';
-import { print, printJson, printTable } from './output.ts';
+import { printPairs } from './output.ts';
 
 type Names = Record<string, string>;
 type Issuer = Answers['GetIssuer'];
@@ -19,6 +17,14 @@ interface IssuerFlags {
   defaultPrincipal?: string;
 }
 
+const issuers: Columns<Issuer> = {
+  heading: ['ISSUER', 'URL', 'AUDIENCE', 'PATH PREFIX', 'KEYS'],
+  row: (one) => [
+    ...[`${one.tenant}/${one.name}`, one.url, one.audience, one.mapping.pathPrefix],
+    describeKeys(one),
+  ],
+};
+
 export function addIssuerCommands(program: Command): void {
   const issuer = program
     .command('issuer')
@@ -27,38 +33,15 @@ export function addIssuerCommands(program: Command): void {
   issuer
     .command('list <tenant>')
     .description('list the issuers that a tenant trusts')
-    .action(async (tenant: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const path = ['tenants', tenant, 'issuers'];
-      const { json } = await callApi(connection, { method: 'GET', path });
-      const { issuers } = json as Answers['ListIssuers'];
-      printTable(flags.json, {
-        json: issuers,
-        heading: ['ISSUER', 'URL', 'AUDIENCE', 'PATH PREFIX', 'KEYS'],
-        rows: issuers.map((one) => [
-          `${one.tenant}/${one.name}`,
-          one.url,
-          one.audience,
-          one.mapping.pathPrefix,
-          describeKeys(one),
-        ]),
-      });
-    });
+    .action(listing(issuers, 'issuers', (tenant: string) => ['tenants', tenant, 'issuers']));
   issuer
     .command('show <tenant/name>')
     .description('show an issuer, whom its tokens act for, and the state of its keys')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'GET', path: issuerPath(id) });
-      showIssuer(flags, json as Issuer);
-    });
+    .action(calling((id: string) => ({ method: 'GET', path: pathIn('issuers', id) }), showIssuer));
   issuer
     .command('remove <tenant/name>')
     .description('trust an issuer no longer; its tokens are refused at once')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection } = connect(command);
-      await callApi(connection, { method: 'DELETE', path: issuerPath(id) });
-    });
+    .action(calling((id: string) => ({ method: 'DELETE', path: pathIn('issuers', id) })));
 }
 
 function addAdd(issuer: Command): void {
@@ -78,15 +61,18 @@ function addAdd(issuer: Command): void {
       addPair,
     )
     .option('--default-principal <name>', 'for every other subject (default: they are refused)')
-    .action(async (id: string, given: IssuerFlags, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { url, audience, pathPrefix, principal: principals, group: groups } = given;
-      const { defaultPrincipal } = given;
-      const mapping = { pathPrefix, principals, groups, defaultPrincipal };
-      const body = { url, audience, mapping };
-      const { json } = await callApi(connection, { method: 'PUT', path: issuerPath(id), body });
-      showIssuer(flags, json as Issuer);
-    });
+    .action(
+      calling((id: string, given: IssuerFlags) => {
+        const { url, audience, pathPrefix, principal: principals, group: groups } = given;
+        const mapping = {
+          pathPrefix,
+          principals,
+          groups,
+          defaultPrincipal: given.defaultPrincipal,
+        };
+        return { method: 'PUT', path: pathIn('issuers', id), body: { url, audience, mapping } };
+      }, showIssuer),
+    );
 }
 
 /** Subjects may have a `=` in them, names have none. */
@@ -98,28 +84,18 @@ function addPair(text: string, before: Names = {}): Names {
   return { ...before, [text.slice(0, end)]: text.slice(end + 1) };
 }
 
-function issuerPath(id: string): string[] {
-  const [tenant, name] = splitId(id);
-  return ['tenants', tenant, 'issuers', name];
-}
-
-function showIssuer(flags: CommandFlags, issuer: Issuer): void {
-  if (flags.json) {
-    printJson(issuer);
-    return;
-  }
+function showIssuer(issuer: Issuer): void {
   const { pathPrefix, principals, groups, defaultPrincipal } = issuer.mapping;
-  const rows = [
+  printPairs(16, [
     ['issuer', `${issuer.tenant}/${issuer.name}`],
     ['url', issuer.url],
     ['audience', issuer.audience],
     ['path prefix', pathPrefix],
-    ...Object.entries(principals).map(([sub, name]) => ['principal', `${sub} = ${name}`]),
+    ...Object.entries(principals).map(([sub, name]) => ['principal', `${sub} = ${name}`] as const),
     ['other subjects', defaultPrincipal ?? 'refused'],
-    ...Object.entries(groups).map(([entry, name]) => ['group', `${entry} = ${name}`]),
+    ...Object.entries(groups).map(([entry, name]) => ['group', `${entry} = ${name}`] as const),
     ['keys', describeKeys(issuer)],
-  ];
-  for (const [name = '', value = ''] of rows) print(`${name.padEnd(16)}${printable(value)}`);
+  ]);
 }
 
 function describeKeys({ keys: { count, fetchedAt, problem } }: Issuer): string {

@@ -5,13 +5,22 @@ import type { Command } from 'commander';
 import { isObject } from '../authz/tokens/strict-json.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { type Connection, callApi, listAll, readGatewayUrl } from './api-client.ts';
+import { type Columns, calling, pathIn, printEntries } from './api-command.ts';
 import type { Answers } from './api-types.ts';
-import { connect, splitId } from './command-arguments.ts';
+import { connect } from './command-arguments.ts';
 import { createEnrolment } from './key-files.ts';
-import { print, printJson, printTable } from './output.ts';
+import { print } from './output.ts';
 
 type AccessKey = Answers['GetAccessKey'] & Partial<Answers['CreateAccessKey']>;
 type PublicKey = Answers['GetPublicKey'];
+
+const keys: Columns<AccessKey | PublicKey> = {
+  heading: ['KEY', 'KIND', 'ACTIVE', 'CREATED'],
+  row: (one) => [
+    ...[one.accessKeyId ?? one.thumbprint ?? '', kindOf(one)],
+    ...[one.active ? 'yes' : 'no', one.createdAt],
+  ],
+};
 
 const idHelp = 'an access key id, or the thumbprint of a public key';
 
@@ -29,38 +38,35 @@ export function addKeyCommands(program: Command): void {
       .argument('<tenant/name>')
       .argument('<id>', idHelp)
       .description(description)
-      .action(async (id: string, keyId: string, _given: object, command: Command) => {
-        const { connection, flags } = connect(command);
-        const path = keyPath(id, keyId);
-        const { json } = await callApi(connection, { method: 'PATCH', path, body: { active } });
-        const shown = json as AccessKey | PublicKey;
-        showKeys(flags.json, shown, [shown]);
-      });
+      .action(
+        calling((id: string, keyId: string) => {
+          return { method: 'PATCH', path: keyPath(id, keyId), body: { active } };
+        }, keys),
+      );
   }
   key
     .command('delete')
     .argument('<tenant/name>')
     .argument('<id>', idHelp)
     .description('delete a key; it and all that was made with it stop working at once')
-    .action(async (id: string, keyId: string, _given: object, command: Command) => {
-      const { connection } = connect(command);
-      await callApi(connection, { method: 'DELETE', path: keyPath(id, keyId) });
-    });
+    .action(
+      calling((id: string, keyId: string) => ({ method: 'DELETE', path: keyPath(id, keyId) })),
+    );
 }
 
 function addCreate(key: Command): void {
   key
     .command('create <tenant/name>')
     .description('create an access key; its secret is shown only now')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const path = [...principalPath(id), 'access-keys'];
-      const { json } = await callApi(connection, { method: 'POST', path, body: {} });
-      if (flags.json) return printJson(json);
-      const made = json as AccessKey;
-      print(`aws_access_key_id = ${made.accessKeyId}`);
-      print(`aws_secret_access_key = ${made.secretAccessKey}`);
-    });
+    .action(
+      calling(
+        (id: string) => ({ method: 'POST', path: accessKeysOf(id), body: {} }),
+        ({ accessKeyId, secretAccessKey }: AccessKey) => {
+          print(`aws_access_key_id = ${accessKeyId}`);
+          print(`aws_secret_access_key = ${secretAccessKey}`);
+        },
+      ),
+    );
 }
 
 interface EnrollFlags {
@@ -78,10 +84,10 @@ function addEnroll(key: Command): void {
     .option('--audience <url>', "the gateway's URL (default: as it says itself)")
     .action(async (id: string, given: EnrollFlags, command: Command) => {
       const { connection, flags } = connect(command);
-      const path = [...principalPath(id), 'public-keys'];
+      const path = publicKeysOf(id);
       const body = await readEnrolment(connection, id, given);
       const { json } = await callApi(connection, { method: 'POST', path, body });
-      showKeys(flags.json, json, [json as PublicKey]);
+      printEntries(flags.json, keys, json, [json as PublicKey]);
     });
 }
 
@@ -116,38 +122,12 @@ function addList(key: Command): void {
     .description("list a principal's keys, without secrets")
     .action(async (id: string, _given: object, command: Command) => {
       const { connection, flags } = connect(command);
-      const path = principalPath(id);
-      const accessKeys = await listAll<AccessKey>(
-        connection,
-        [...path, 'access-keys'],
-        'accessKeys',
-      );
-      const publicKeys = await listAll<PublicKey>(
-        connection,
-        [...path, 'public-keys'],
-        'publicKeys',
-      );
+      const accessKeys = await listAll<AccessKey>(connection, accessKeysOf(id), 'accessKeys');
+      const publicKeys = await listAll<PublicKey>(connection, publicKeysOf(id), 'publicKeys');
       // One that verifies SigV4A is shown by its access key.
-      const keys = [...accessKeys, ...publicKeys.filter((one) => one.accessKeyId === null)];
-      showKeys(flags.json, keys, keys);
+      const all = [...accessKeys, ...publicKeys.filter((one) => one.accessKeyId === null)];
+      printEntries(flags.json, keys, all, all);
     });
-}
-
-function showKeys(
-  asJson: boolean | undefined,
-  json: unknown,
-  keys: readonly (AccessKey | PublicKey)[],
-): void {
-  printTable(asJson, {
-    json,
-    heading: ['KEY', 'KIND', 'ACTIVE', 'CREATED'],
-    rows: keys.map((one) => [
-      one.accessKeyId ?? one.thumbprint ?? '',
-      kindOf(one),
-      one.active ? 'yes' : 'no',
-      one.createdAt,
-    ]),
-  });
 }
 
 function kindOf({ accessKeyId, thumbprint }: AccessKey | PublicKey): string {
@@ -155,14 +135,16 @@ function kindOf({ accessKeyId, thumbprint }: AccessKey | PublicKey): string {
   return thumbprint === null ? 'access key' : 'access key, SigV4A';
 }
 
-function principalPath(id: string): string[] {
-  const [tenant, name] = splitId(id);
-  return ['tenants', tenant, 'principals', name];
+function accessKeysOf(id: string): string[] {
+  return [...pathIn('principals', id), 'access-keys'];
+}
+
+function publicKeysOf(id: string): string[] {
+  return [...pathIn('principals', id), 'public-keys'];
 }
 
 const thumbprintForm = /^[A-Za-z0-9_-]{43}$/;
 
 function keyPath(principal: string, id: string): string[] {
-  const collection = thumbprintForm.test(id) ? 'public-keys' : 'access-keys';
-  return [...principalPath(principal), collection, id];
+  return [...(thumbprintForm.test(id) ? publicKeysOf : accessKeysOf)(principal), id];
 }

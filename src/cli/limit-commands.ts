@@ -1,11 +1,12 @@
 // `bursar limit`: what accounts may use, and what of it they have used.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
-import { callApi, listAll } from './api-client.ts';
+import { listAll } from './api-client.ts';
+import { calling } from './api-command.ts';
 import type { Answers } from './api-types.ts';
-import { type CommandFlags, connect } from './command-arguments.ts';
+import { connect } from './command-arguments.ts';
 import { addLimitFlags, type LimitFlags, readLimitFlags, readLimitsPatch } from './limit-flags.ts';
-import { print, printTable } from './output.ts';
+import { print, printJson, printTable } from './output.ts';
 import { formatBytes } from './progress.ts';
 
 type Cap = Answers['GetLimit']['caps'][number];
@@ -25,35 +26,28 @@ export function addLimitCommands(program: Command): void {
   limit
     .command('show <account>')
     .description(`show an account's limits, and what is left of them (${accountHelp})`)
-    .action(async (account: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'GET', path: ['limits', account] });
-      show(flags, json, [json as Limited]);
-    });
+    .action(calling((account: string) => ({ method: 'GET', path: ['limits', account] }), showOne));
   limit
     .command('list')
     .description('list the accounts with limits, but for tokens (see bursar token list)')
     .action(async (_given: object, command: Command) => {
       const { connection, flags } = connect(command);
       const limits = await listAll<Limited>(connection, ['limits'], 'limits');
-      show(flags, limits, limits);
+      if (flags.json) printJson(limits);
+      else show(limits);
     });
   limit
     .command('remove <account>')
     .description('take all limits of an account away; what it used stays counted')
-    .action(async (account: string, _given: object, command: Command) => {
-      const { connection } = connect(command);
-      await callApi(connection, { method: 'DELETE', path: ['limits', account] });
-    });
+    .action(calling((account: string) => ({ method: 'DELETE', path: ['limits', account] })));
   limit
     .command('reconcile <account>')
     .description('count as unused what was set aside when the gateway died (for operators)')
-    .action(async (account: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const path = ['limits', account, 'reconcile'];
-      const { json } = await callApi(connection, { method: 'POST', path });
-      show(flags, json, [json as Limited]);
-    });
+    .action(
+      calling((account: string) => {
+        return { method: 'POST', path: ['limits', account, 'reconcile'] };
+      }, showOne),
+    );
 }
 
 function addSet(limit: Command): void {
@@ -63,16 +57,15 @@ function addSet(limit: Command): void {
     .option('--only', 'take away all limits that are not named');
   addLimitFlags(command)
     .addHelpText('after', setHelp)
-    .action(async (account: string, given: LimitFlags & { only?: true }, command: Command) => {
-      const { connection, flags } = connect(command);
-      const body = given.only ? readLimitFlags(given) : readLimitsPatch(given);
-      if (body === undefined || Object.keys(body).length === 0) {
-        throw new CommandFailure('usage', 'say which limit, such as --spend month=12.50');
-      }
-      const method = given.only ? 'PUT' : 'PATCH';
-      const { json } = await callApi(connection, { method, path: ['limits', account], body });
-      show(flags, json, [json as Limited]);
-    });
+    .action(
+      calling((account: string, given: LimitFlags & { only?: true }) => {
+        const body = given.only ? readLimitFlags(given) : readLimitsPatch(given);
+        if (body === undefined || Object.keys(body).length === 0) {
+          throw new CommandFailure('usage', 'say which limit, such as --spend month=12.50');
+        }
+        return { method: given.only ? 'PUT' : 'PATCH', path: ['limits', account], body };
+      }, showOne),
+    );
 }
 
 const setHelp = `
@@ -84,20 +77,18 @@ is of all time. What is stored has no window. \`none\` takes a limit away.
   bursar limit set tenant:cms --requests hour=100000 --rate requests=50,bytes=10MiB
   bursar limit set principal:cms/alice --egress month=none`;
 
-const heading = ['METER', 'WINDOW', 'LIMIT', 'USED', 'LOST', 'RESERVED', 'LEFT', 'RESETS'];
+const heading = [
+  ...['ACCOUNT', 'METER', 'WINDOW', 'LIMIT', 'USED', 'LOST', 'RESERVED', 'LEFT', 'RESETS'],
+];
 
-function show(flags: CommandFlags, json: unknown, limited: readonly Limited[]): void {
-  const [one] = limited;
-  if (!flags.json && limited.length === 1 && one?.limits === null) {
-    print(`${one.account} has no limits`);
-    return;
-  }
-  printTable(flags.json, {
-    json,
-    heading: ['ACCOUNT', ...heading],
-    rows: limited.flatMap((one) => rowsOf(one).map((row) => [one.account, ...row])),
-  });
-  if (flags.json) return;
+function showOne(one: Limited): void {
+  if (one.limits === null) print(`${one.account} has no limits`);
+  else show([one]);
+}
+
+function show(limited: readonly Limited[]): void {
+  const rows = limited.flatMap((one) => rowsOf(one).map((row) => [one.account, ...row]));
+  printTable(false, { json: null, heading, rows });
   for (const { account, caps } of limited) {
     for (const { meter, window } of caps.filter(({ exceeded }) => exceeded)) {
       print(`${account} has used more ${meter} per ${window} than its limit: all more is refused.`);

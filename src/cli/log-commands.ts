@@ -3,10 +3,11 @@ import type { Command } from 'commander';
 import { printable } from '../core/printable.ts';
 import { parseDuration } from '../server/settings/quantities.ts';
 import { callApi } from './api-client.ts';
+import { type Columns, calling, printEntries } from './api-command.ts';
 import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { addLogExportCommand } from './log-export-command.ts';
-import { print, printJson, printTable } from './output.ts';
+import { print } from './output.ts';
 
 type LogState = Answers['GetLog'];
 type LogKey = Answers['ListLogKeys']['keys'][number];
@@ -17,12 +18,14 @@ export function addLogCommands(program: Command): void {
   log
     .command('status')
     .description('show how far the log is signed, by which keys, and what its witnesses have seen')
-    .action(async (_given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'GET', path: ['log'] });
-      if (flags.json) printJson(json);
-      else for (const line of describe(json as LogState)) print(printable(line));
-    });
+    .action(
+      calling(
+        () => ({ method: 'GET', path: ['log'] }),
+        (state: LogState) => {
+          for (const line of describe(state)) print(printable(line));
+        },
+      ),
+    );
   log
     .command('key')
     .description('print the verifier keys of the log, the newest first, for "bursar verify"')
@@ -31,7 +34,7 @@ export function addLogCommands(program: Command): void {
       const { connection, flags } = connect(command);
       const { json } = await callApi(connection, { method: 'GET', path: ['log', 'keys'] });
       const { keys } = json as Answers['ListLogKeys'];
-      if (all || flags.json) printKeys(flags.json, json, keys);
+      if (all || flags.json) printEntries(flags.json, logKeys, json, keys);
       else for (const key of keys) if (key.state !== 'revoked') print(key.verifier);
     });
   addLogExportCommand(log);
@@ -56,17 +59,17 @@ function describeWitness({ name, cosignedSize, cosignedAt, problem }: Witness): 
   return problem === null ? `${name}  ${seen}` : `${name}  ${seen}; ${problem}`;
 }
 
-function printKeys(asJson: boolean | undefined, json: unknown, keys: readonly LogKey[]): void {
-  printTable(asJson, {
-    json,
-    heading: ['ID', 'STATE', 'CREATED', 'ENDED', 'VERIFIER'],
-    rows: keys.map(({ id, state, createdAt, retiredAt, revokedAt, verifier }) => [
-      ...[id, state, createdAt, revokedAt ?? retiredAt ?? '', verifier],
-    ]),
-  });
-}
+const logKeys: Columns<LogKey> = {
+  heading: ['ID', 'STATE', 'CREATED', 'ENDED', 'VERIFIER'],
+  row: ({ id, state, createdAt, retiredAt, revokedAt, verifier }) => [
+    ...[id, state, createdAt, revokedAt ?? retiredAt ?? '', verifier],
+  ],
+};
 
-type Rotation = Answers['RotateLogKey'];
+const rotations: Columns<Answers['RotateLogKey']> = {
+  heading: ['ID', 'VERIFIER', 'OTHERS SIGN UNTIL'],
+  row: ({ id, verifier, retiresAt }) => [id, verifier, retiresAt],
+};
 
 /** `log`: the command that these are added to. */
 function addLogKeyCommands(log: Command): void {
@@ -74,24 +77,15 @@ function addLogKeyCommands(log: Command): void {
     .command('rotate-key')
     .description('sign the log with a new key; old receipts stay valid')
     .option('--overlap <DURATION>', 'how long the keys of before sign too', '7d')
-    .action(async (given: { overlap: string }, command: Command) => {
-      const { connection, flags } = connect(command);
-      const overlapSeconds = Math.ceil(parseDuration(given.overlap) / 1000);
-      const request = { path: ['log', 'keys', 'rotations'], body: { overlapSeconds } };
-      const { json } = await callApi(connection, { method: 'POST', ...request });
-      const { id, verifier, retiresAt } = json as Rotation;
-      printTable(flags.json, {
-        json,
-        heading: ['ID', 'VERIFIER', 'OTHERS SIGN UNTIL'],
-        rows: [[id, verifier, retiresAt]],
-      });
-    });
+    .action(
+      calling((given: { overlap: string }) => {
+        const overlapSeconds = Math.ceil(parseDuration(given.overlap) / 1000);
+        return { method: 'POST', path: ['log', 'keys', 'rotations'], body: { overlapSeconds } };
+      }, rotations),
+    );
   log
     .command('revoke-key')
     .description('revoke a key of the log: nothing that it signed is to be believed any more')
     .argument('<ID>', 'of the key, as "bursar log key" shows it')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection } = connect(command);
-      await callApi(connection, { method: 'DELETE', path: ['log', 'keys', id] });
-    });
+    .action(calling((id: string) => ({ method: 'DELETE', path: ['log', 'keys', id] })));
 }

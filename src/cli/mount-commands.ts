@@ -1,12 +1,15 @@
 // `bursar mount`: names in a tenant's own namespace for other tenants' buckets.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
-import { callApi, listAll } from './api-client.ts';
+import { type Columns, calling, listing, pathIn } from './api-command.ts';
 import type { Answers } from './api-types.ts';
-import { type CommandFlags, connect, splitId } from './command-arguments.ts';
-import { printTable } from './output.ts';
 
-type Mount = Answers['GetMount'];
+const mounts: Columns<Answers['GetMount']> = {
+  heading: ['MOUNT', 'BUCKET', 'CREATED'],
+  row: ({ tenant, name, bucketTenant, bucket, createdAt }) => [
+    ...[`${tenant}/${name}`, `${bucketTenant}:${bucket}`, createdAt],
+  ],
+};
 
 export function addMountCommands(program: Command): void {
   const mount = program
@@ -15,27 +18,20 @@ export function addMountCommands(program: Command): void {
   mount
     .command('add <tenant/name> <other:bucket>')
     .description('give a bucket of another tenant a name; who may use it is granted there')
-    .action(async (id: string, target: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const body = bucketOf(target);
-      const { json } = await callApi(connection, { method: 'PUT', path: mountPath(id), body });
-      showMounts(flags, json, [json as Mount]);
-    });
+    .action(
+      calling((id: string, target: string) => {
+        const body = bucketOf(target);
+        return { method: 'PUT', path: pathIn('mounts', id), body };
+      }, mounts),
+    );
   mount
     .command('list <tenant>')
     .description("list a tenant's mounts")
-    .action(async (tenant: string, _given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const mounts = await listAll<Mount>(connection, ['tenants', tenant, 'mounts'], 'mounts');
-      showMounts(flags, mounts, mounts);
-    });
+    .action(listing(mounts, 'mounts', (tenant: string) => ['tenants', tenant, 'mounts']));
   mount
     .command('remove <tenant/name>')
     .description('take a mount away; the bucket stays as it is')
-    .action(async (id: string, _given: object, command: Command) => {
-      const { connection } = connect(command);
-      await callApi(connection, { method: 'DELETE', path: mountPath(id) });
-    });
+    .action(calling((id: string) => ({ method: 'DELETE', path: pathIn('mounts', id) })));
 }
 
 function bucketOf(target: string): { bucketTenant: string; bucket: string } {
@@ -44,21 +40,4 @@ function bucketOf(target: string): { bucketTenant: string; bucket: string } {
     throw new CommandFailure('usage', `${target} must be TENANT:BUCKET, such as cms:raw`);
   }
   return { bucketTenant, bucket };
-}
-
-function mountPath(id: string): string[] {
-  const [tenant, name] = splitId(id);
-  return ['tenants', tenant, 'mounts', name];
-}
-
-function showMounts(flags: CommandFlags, json: unknown, mounts: readonly Mount[]): void {
-  printTable(flags.json, {
-    json,
-    heading: ['MOUNT', 'BUCKET', 'CREATED'],
-    rows: mounts.map((one) => [
-      `${one.tenant}/${one.name}`,
-      `${one.bucketTenant}:${one.bucket}`,
-      one.createdAt,
-    ]),
-  });
 }

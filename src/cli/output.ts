@@ -18,6 +18,11 @@ export function printTable(
   }
 }
 
+/** Writes names and what they are, a pair a line. */
+export function printPairs(width: number, rows: readonly (readonly [string, string])[]): void {
+  for (const [name, value] of rows) print(`${name.padEnd(width)}${printable(value)}`);
+}
+
 export function printJson(json: unknown): void {
   print(JSON.stringify(json, null, 2));
 }

@@ -1,11 +1,14 @@
 // `bursar keys`: the root keys, from which all others are derived.
 import type { Command } from 'commander';
-import { callApi } from './api-client.ts';
+import { type Columns, calling, listing } from './api-command.ts';
 import type { Answers } from './api-types.ts';
-import { connect } from './command-arguments.ts';
-import { printTable } from './output.ts';
 
-type RootKey = Answers['RotateKeys'];
+const rootKeys: Columns<Answers['RotateKeys']> = {
+  heading: ['EPOCH', 'CREATED', 'WRAPPED BY'],
+  row: ({ epoch, isCurrent, createdAt, wrappedBy }) => [
+    ...[isCurrent ? `${epoch} *` : String(epoch), createdAt, wrappedBy ?? ''],
+  ],
+};
 
 export function addRootKeyCommands(program: Command): void {
   const keys = program
@@ -14,30 +17,9 @@ export function addRootKeyCommands(program: Command): void {
   keys
     .command('list')
     .description('list the root keys by epoch; * is what everything new is made under')
-    .action(async (_given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'GET', path: ['keys'] });
-      const { keys: listed } = json as Answers['ListKeys'];
-      print(flags.json, listed, listed);
-    });
+    .action(listing(rootKeys, 'keys', () => ['keys']));
   keys
     .command('rotate')
     .description('begin an epoch with a new root key; what is stored stays readable')
-    .action(async (_given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const { json } = await callApi(connection, { method: 'POST', path: ['keys', 'rotations'] });
-      print(flags.json, json, [json as RootKey]);
-    });
-}
-
-function print(asJson: boolean | undefined, json: unknown, keys: readonly RootKey[]): void {
-  printTable(asJson, {
-    json,
-    heading: ['EPOCH', 'CREATED', 'WRAPPED BY'],
-    rows: keys.map((key) => [
-      key.isCurrent ? `${key.epoch} *` : String(key.epoch),
-      key.createdAt,
-      key.wrappedBy ?? '',
-    ]),
-  });
+    .action(calling(() => ({ method: 'POST', path: ['keys', 'rotations'] }), rootKeys));
 }

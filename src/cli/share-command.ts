@@ -2,12 +2,20 @@
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { parseCount, parseDuration } from '../server/settings/quantities.ts';
-import { callApi, listAll } from './api-client.ts';
+import { callApi } from './api-client.ts';
+import { type Columns, calling, listing } from './api-command.ts';
 import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
-import { print, printJson, printTable } from './output.ts';
+import { print, printJson } from './output.ts';
 
-type Share = Answers['ListShares']['shares'][number] & Partial<Answers['CreateShare']>;
+const shares: Columns<Answers['ListShares']['shares'][number]> = {
+  heading: ['ID', 'BY', 'OPENS', 'EXPIRES', 'DOWNLOADS', 'STATE'],
+  row: (one) => [
+    ...[one.id, one.principal, `s3://${one.bucket}/${one.key}`, one.expiresAt],
+    `${one.downloads}${one.downloadsMax === null ? '' : ` of ${one.downloadsMax}`}`,
+    one.state,
+  ],
+};
 
 interface ShareFlags {
   expires: string;
@@ -23,34 +31,23 @@ export function addShareCommands(program: Command): void {
     .description('make a link to the object or the folder s3://BUCKET/KEY')
     .option('--expires <duration>', 'how long it is valid, at most 366d', '7d')
     .option('--downloads <count>', 'how many downloads may be begun (default: any number)')
-    .action(async (url: string, given: ShareFlags, command: Command) => {
-      const { connection, flags } = connect(command);
-      const body = {
-        ...splitUrl(url),
-        expiresIn: Math.round(read('--expires', given.expires, parseDuration) / 1000),
-        downloads:
-          given.downloads === undefined ? null : read('--downloads', given.downloads, parseCount),
-      };
-      const { json } = await callApi(connection, { method: 'POST', path: ['shares'], body });
-      if (flags.json) printJson(json);
-      else print((json as Share).url ?? '');
-    });
+    .action(
+      calling(
+        (url: string, { expires, downloads }: ShareFlags) => {
+          const body = {
+            ...splitUrl(url),
+            expiresIn: Math.round(read('--expires', expires, parseDuration) / 1000),
+            downloads: downloads === undefined ? null : read('--downloads', downloads, parseCount),
+          };
+          return { method: 'POST', path: ['shares'], body };
+        },
+        ({ url }: Answers['CreateShare']) => print(url),
+      ),
+    );
   share
     .command('list')
     .description('share links, those that ended too; never their URLs')
-    .action(async (_given: object, command: Command) => {
-      const { connection, flags } = connect(command);
-      const shares = await listAll<Share>(connection, ['shares'], 'shares');
-      printTable(flags.json, {
-        json: shares,
-        heading: ['ID', 'BY', 'OPENS', 'EXPIRES', 'DOWNLOADS', 'STATE'],
-        rows: shares.map((one) => [
-          ...[one.id, one.principal, `s3://${one.bucket}/${one.key}`, one.expiresAt],
-          `${one.downloads}${one.downloadsMax === null ? '' : ` of ${one.downloadsMax}`}`,
-          one.state,
-        ]),
-      });
-    });
+    .action(listing(shares, 'shares', () => ['shares']));
   share
     .command('revoke <id>')
     .description('end a share link at once; its id is what stands before the dot in the URL')

@@ -8,15 +8,22 @@ import type { AccessKeyEntry } from '../../state/directory.ts';
 import type { NativeDeps } from './deps.ts';
 import { refusePrincipal } from './principal-routes.ts';
 import { type NativeRoute, nextOf, pageOf, param, refuseDelegated } from './route.ts';
-import { answerObject, answerPage, closedObject, pageQuery, time } from './schemas.ts';
+import {
+  answerObject,
+  answerPage,
+  boolean,
+  closedObject,
+  pageQuery,
+  textOrNull,
+  time,
+} from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/principals/:p/access-keys';
 const accessKeyId = { type: 'string' } as const;
-const active = { type: 'boolean', description: 'False: nothing that it signs is taken.' } as const;
-const thumbprint = {
-  type: ['string', 'null'],
-  description: 'Of the public key that verifies it (SigV4A); null: it has a secret.',
-} as const;
+const active = boolean('False: nothing that it signs is taken.');
+const thumbprint = textOrNull(
+  'Of the public key that verifies it (SigV4A); null: it has a secret.',
+);
 const accessKey = { accessKeyId, thumbprint, active, createdAt: time };
 
 export const accessKeyRoutes: NativeRoute[] = [

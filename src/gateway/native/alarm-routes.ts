@@ -6,7 +6,7 @@ import { Refusal } from '../../core/errors.ts';
 import { type AlarmHook, hookContext, readAlarmHook } from '../../quota/limits/alarm-hooks.ts';
 import { checkHookUrl, newSecret, secretText } from '../alarms/webhook.ts';
 import { type Call, type NativeRoute, type Outcome, refuseDelegated } from './route.ts';
-import { answerObject, closedObject, name, time } from './schemas.ts';
+import { answerObject, closedObject, integer, name, text, textOrNull, time } from './schemas.ts';
 
 const url = {
   type: 'string',
@@ -20,18 +20,15 @@ const members = {
   tenant: { anyOf: [name, { type: 'null' }], description: 'null: the gateway’s.' },
   url,
   createdAt: time,
-  waiting: { type: 'integer', description: 'Messages that were not taken yet.' },
-  problem: {
-    type: ['string', 'null'],
-    description: 'That the last attempt failed; why, only where it is the operator’s.',
-  },
+  waiting: integer('Messages that were not taken yet.'),
+  problem: textOrNull('That the last attempt failed; why, only where it is the operator’s.'),
   toldAt: { ...timeOrNull, description: 'When a message was last taken, since the start.' },
 };
 
 const hook = answerObject(members);
 const made = answerObject({
   ...members,
-  secret: { type: 'string', description: 'What messages are signed with. It is not shown again.' },
+  secret: text('What messages are signed with. It is not shown again.'),
 });
 
 export const alarmRoutes: NativeRoute[] = [
@@ -70,10 +67,9 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       summary: `Send the webhook for ${accounts} a message that is no alarm, once.`,
       status: 200,
       answer: answerObject({
-        problem: {
-          type: ['string', 'null'],
-          description: 'That it was not taken; why, only where it is the operator’s. Null: it was.',
-        },
+        problem: textOrNull(
+          'That it was not taken; why, only where it is the operator’s. Null: it was.',
+        ),
       }),
       run: async (call) => {
         const found = await findHook(call, tenantOf(call));

@@ -2,17 +2,15 @@
 import { isoTime, stepMsMax } from '../../core/clock.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import type { NativeRoute } from './route.ts';
-import { answerObject, time } from './schemas.ts';
+import { answerObject, integer, time } from './schemas.ts';
 
 const clock = answerObject({
   time: { ...time, description: 'What records and windows of limits go by.' },
   systemTime: time,
-  stepMs: {
-    type: 'integer',
-    description:
-      'How far the system’s clock has stepped from the first, and is not followed; 0: it is ' +
+  stepMs: integer(
+    'How far the system’s clock has stepped from the first, and is not followed; 0: it is ' +
       `followed, as up to ${stepMsMax} ms.`,
-  },
+  ),
 });
 
 export const clockRoutes: NativeRoute[] = [

@@ -3,7 +3,7 @@
 // asks again is told of the same run.
 import { Refusal } from '../../core/errors.ts';
 import type { Call, NativeRoute } from './route.ts';
-import { answerObject } from './schemas.ts';
+import { answerObject, integer, textOrNull } from './schemas.ts';
 
 /** How far a run is. */
 export interface DeepRunState {
@@ -32,8 +32,8 @@ const url = '/_/v1/deep-verification';
 
 const answer = answerObject({
   isRunning: { type: 'boolean' },
-  records: { type: 'integer', description: 'Records that were compared.' },
-  found: { type: 'integer', description: 'Differences that were found.' },
+  records: integer('Records that were compared.'),
+  found: integer('Differences that were found.'),
   differences: {
     type: 'array',
     description: 'From the one that is asked for on, at most 100; of all the first 1,000 are kept.',
@@ -44,7 +44,7 @@ const answer = answerObject({
     additionalProperties: true,
     description: 'What was compared, as `bursar verify deep --json` says; null before the end.',
   },
-  failure: { type: ['string', 'null'], description: 'Why it could not be finished.' },
+  failure: textOrNull('Why it could not be finished.'),
 });
 
 const differencesMax = 100;

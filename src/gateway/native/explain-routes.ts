@@ -23,7 +23,7 @@ import { isShutOut } from '../s3/buckets/public-access.ts';
 import { refusePrincipal } from './principal-routes.ts';
 import { administers, type Reach, reachOf, requestOf } from './rights.ts';
 import type { Call, NativeRoute } from './route.ts';
-import { answerObject, closedObject, groups, time } from './schemas.ts';
+import { answerObject, boolean, closedObject, groups, text, time } from './schemas.ts';
 
 const tags = { type: 'object', additionalProperties: { type: 'string' }, maxProperties: 50 };
 
@@ -62,7 +62,7 @@ export const explainRoutes: NativeRoute[] = [
           description: '`cms/alice`; absent: who comes without credentials.',
         },
         groups: { ...groups, description: "Of another tenant's principal: the groups it is in." },
-        action: { type: 'string', description: '`s3:GetObject`, `bursar:ListPrincipals`' },
+        action: text('`s3:GetObject`, `bursar:ListPrincipals`'),
         resource: {
           type: 'string',
           maxLength: 1200,
@@ -70,8 +70,8 @@ export const explainRoutes: NativeRoute[] = [
             '`bucket/key`, `tenant:bucket/key`, as the principal would name it; of a listing ' +
             'with its prefix; of a `bursar:` action the tenant.',
         },
-        source: { type: 'string', description: 'From this address; absent: from yours.' },
-        secure: { type: 'boolean', description: 'Over TLS? Absent: as this call.' },
+        source: text('From this address; absent: from yours.'),
+        secure: boolean('Over TLS? Absent: as this call.'),
         time: { ...time, description: 'At this time; absent: now.' },
         objectTags: { ...tags, description: 'Tags of the object that is there.' },
         requestTags: { ...tags, description: 'Tags that the request brings.' },
@@ -80,12 +80,10 @@ export const explainRoutes: NativeRoute[] = [
     ),
     answer: answerObject({
       allowed: { type: 'boolean' },
-      by: {
-        type: 'string',
-        description:
-          '`grant:NAME`, `policy:SID`, `owner`, `admin`, `role`, `inactive`, or `default`: what ' +
+      by: text(
+        '`grant:NAME`, `policy:SID`, `owner`, `admin`, `role`, `inactive`, or `default`: what ' +
           'holds for everybody.',
-      },
+      ),
       reason: { type: 'string' },
       considered: {
         type: 'array',
@@ -97,7 +95,7 @@ export const explainRoutes: NativeRoute[] = [
             name: { type: 'string' },
             effect: { type: 'string' },
             verdict: { type: 'string' },
-            condition: { type: 'string', description: 'The first that does not hold.' },
+            condition: text('The first that does not hold.'),
           },
         },
       },

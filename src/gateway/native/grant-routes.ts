@@ -9,7 +9,7 @@ import type { GrantEntry } from '../../state/grant-book.ts';
 import type { NativeDeps } from './deps.ts';
 import { administers } from './rights.ts';
 import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
-import { answerPage, closedObject, name, pageQuery, time } from './schemas.ts';
+import { answerPage, closedObject, name, pageQuery, text, time } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/grants';
 
@@ -25,9 +25,9 @@ const rule = {
     'Whom it concerns: `principal:TENANT/NAME`, `group:TENANT/NAME`, `tenant:TENANT`, `anyone`.',
   ),
   actions: texts('`s3:GetObject`, `s3:*`, `bursar:ListPrincipals`'),
-  bucket: { type: 'string', description: 'Absent: all buckets, and what is about none.' },
-  prefix: { type: 'string', description: 'A place in the bucket, and all below it.' },
-  key: { type: 'string', description: 'One object, instead of `prefix`.' },
+  bucket: text('Absent: all buckets, and what is about none.'),
+  prefix: text('A place in the bucket, and all below it.'),
+  key: text('One object, instead of `prefix`.'),
   conditions: {
     type: 'object',
     additionalProperties: true,

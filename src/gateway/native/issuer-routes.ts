@@ -11,14 +11,11 @@ import { Refusal } from '../../core/errors.ts';
 import { issuersPerTenantMax } from '../../core/limits.ts';
 import type { NativeDeps } from './deps.ts';
 import { type NativeRoute, param, refuseDelegated } from './route.ts';
-import { answerObject, closedObject, name, time } from './schemas.ts';
+import { answerObject, closedObject, name, text, textOrNull, time } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/issuers';
 
-const url = {
-  type: 'string',
-  description: 'The issuer, in the very text that its tokens have in `iss`: https://….',
-} as const;
+const url = text('The issuer, in the very text that its tokens have in `iss`: https://….');
 
 const audience = {
   type: 'string',
@@ -38,10 +35,7 @@ const names = {
 } as const;
 
 const members = {
-  pathPrefix: {
-    type: 'string',
-    description: 'Where tokens reach, and where the paths of their `storage.*` scopes begin.',
-  },
+  pathPrefix: text('Where tokens reach, and where the paths of their `storage.*` scopes begin.'),
   principals: { ...names, description: 'Names of principals by the tokens’ `sub`.' },
   groups: {
     ...names,
@@ -73,10 +67,7 @@ const issuer = answerObject({
     ...answerObject({
       count: { type: 'integer' },
       fetchedAt: { anyOf: [time, { type: 'null' }] },
-      problem: {
-        type: ['string', 'null'],
-        description: 'That the last try to fetch them failed; the operator’s log says why.',
-      },
+      problem: textOrNull('That the last try to fetch them failed; the operator’s log says why.'),
     }),
     description: 'What the gateway has of the issuer’s keys. It asks for them when a token comes.',
   },

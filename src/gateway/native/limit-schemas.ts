@@ -1,7 +1,7 @@
 // JSON schemas of limits, as requests give them and answers show them. Invariant: what they let
 // pass `readLimits` reads, and nothing else.
 import { type Meter, meters, moneyForm, windows, windowsOf } from '../../core/quota-terms.ts';
-import { answerObject, time } from './schemas.ts';
+import { answerObject, boolean, time } from './schemas.ts';
 
 const money = {
   type: 'string',
@@ -73,10 +73,7 @@ export const caps = {
     lost: amount('Set aside when the gateway died, and perhaps used. It counts as used.'),
     reserved: amount('By operations under way, and set aside for those to come.'),
     left: amount('What can still be used or reserved.'),
-    exceeded: {
-      type: 'boolean',
-      description: 'Is more used already? It was lowered, or storage was charged.',
-    },
+    exceeded: boolean('Is more used already? It was lowered, or storage was charged.'),
     resetAt: { ...time, type: ['string', 'null'], description: 'null: never.' },
   }),
   description: 'What of each limit is used and left.',

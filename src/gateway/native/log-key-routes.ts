@@ -6,7 +6,7 @@ import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { signerOf } from '../../ledger/log-signing.ts';
 import { type NativeRoute, param, refuseDelegated } from './route.ts';
-import { answerObject, time } from './schemas.ts';
+import { answerObject, text, time } from './schemas.ts';
 
 const overlapSecondsMax = 366 * 24 * 3600;
 
@@ -28,8 +28,8 @@ export const logKeyRoutes: NativeRoute[] = [
       },
     },
     answer: answerObject({
-      id: { type: 'string', description: 'As signatures have it, hex.' },
-      verifier: { type: 'string', description: 'As `/_/log/key` has it.' },
+      id: text('As signatures have it, hex.'),
+      verifier: text('As `/_/log/key` has it.'),
       retiresAt: { ...time, description: 'When those of before sign no more.' },
     }),
     run: async (call) => {

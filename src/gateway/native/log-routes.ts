@@ -5,13 +5,13 @@ import { renderVerifier } from '../../audit/log/note.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import type { NativeDeps } from './deps.ts';
 import type { NativeRoute } from './route.ts';
-import { answerObject, time } from './schemas.ts';
+import { answerObject, integer, text, textOrNull, time } from './schemas.ts';
 
 const timeOrNull = { ...time, type: ['string', 'null'] };
 
 const key = answerObject({
-  id: { type: 'string', description: 'As signatures have it, hex.' },
-  verifier: { type: 'string', description: 'As `/_/log/key` has it.' },
+  id: text('As signatures have it, hex.'),
+  verifier: text('As `/_/log/key` has it.'),
   state: {
     type: 'string',
     enum: ['active', 'overlap', 'retired', 'revoked'],
@@ -20,7 +20,7 @@ const key = answerObject({
       'more; what it signed counts. revoked: nothing that it signed is to be believed.',
   },
   createdAt: time,
-  fromSize: { type: 'integer', description: 'No shorter log was signed with it.' },
+  fromSize: integer('No shorter log was signed with it.'),
   retiredAt: timeOrNull,
   revokedAt: timeOrNull,
 });
@@ -33,10 +33,7 @@ const witness = answerObject({
     description: 'Records of the newest checkpoint that it cosigned; null: none.',
   },
   cosignedAt: timeOrNull,
-  problem: {
-    type: ['string', 'null'],
-    description: 'Why it did not cosign when it was last asked; null: it did.',
-  },
+  problem: textOrNull('Why it did not cosign when it was last asked; null: it did.'),
 });
 
 const keys = { type: 'array', items: key };
@@ -49,14 +46,11 @@ export const logRoutes: NativeRoute[] = [
     summary: 'Show the state of the audit log: what of it is signed, and with which keys.',
     status: 200,
     answer: answerObject({
-      origin: { type: ['string', 'null'], description: 'null: it is not signed.' },
-      refusal: {
-        type: ['string', 'null'],
-        description: 'Why it is not signed, and nothing is written; null: it is.',
-      },
+      origin: textOrNull('null: it is not signed.'),
+      refusal: textOrNull('Why it is not signed, and nothing is written; null: it is.'),
       witnesses: { type: 'array', items: witness },
-      size: { type: 'integer', description: 'Records that are signed for.' },
-      root: { type: ['string', 'null'], description: 'base64' },
+      size: integer('Records that are signed for.'),
+      root: textOrNull('base64'),
       keys,
     }),
     run: async ({ deps }) => ({ answer: await showLog(deps) }),

@@ -7,10 +7,10 @@ import type { MountEntry } from '../../state/mount-book.ts';
 import { checkBucketName } from '../s3/bucket-lookup.ts';
 import type { NativeDeps } from './deps.ts';
 import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
-import { answerObject, answerPage, closedObject, name, pageQuery, time } from './schemas.ts';
+import { answerObject, answerPage, closedObject, name, pageQuery, text, time } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/mounts';
-const bucketName = { type: 'string', description: "A bucket's name." } as const;
+const bucketName = text("A bucket's name.");
 const target = {
   bucketTenant: { ...name, description: 'The tenant that has the bucket.' },
   bucket: { ...bucketName, description: "The bucket's name there." },

@@ -10,6 +10,7 @@ import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
 import {
   answerObject,
   answerPage,
+  boolean,
   closedObject,
   groups,
   kind,
@@ -20,10 +21,7 @@ import {
 } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/principals';
-const active = {
-  type: 'boolean',
-  description: 'False: nothing is done in its name, by whatever key or token.',
-} as const;
+const active = boolean('False: nothing is done in its name, by whatever key or token.');
 const principal = answerObject({ tenant: name, name, kind, role, groups, active, createdAt: time });
 
 interface NewPrincipal {

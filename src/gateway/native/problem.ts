@@ -6,6 +6,7 @@ import { challengeOf } from '../http/challenge.ts';
 import { echoed } from '../http/echo.ts';
 import { exchangeOf } from '../http/exchange.ts';
 import type { DescribeRefusal } from '../http/reply.ts';
+import { text } from './schemas.ts';
 
 /** The refusal that an error means; undefined for a bug. */
 export function refusalOf(error: unknown): Refusal | undefined {
@@ -79,7 +80,7 @@ export const problemSchema = {
     status: { type: 'integer' },
     detail: { type: 'string' },
     code: { type: 'string' },
-    field: { type: 'string', description: 'What of the request does not fit: `body.name`.' },
+    field: text('What of the request does not fit: `body.name`.'),
     requestId: { type: 'string' },
     instance: { type: 'string' },
   },

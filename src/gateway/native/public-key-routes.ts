@@ -15,7 +15,16 @@ import { Refusal } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
 import { refusePrincipal } from './principal-routes.ts';
 import { type Call, type NativeRoute, nextOf, pageOf, param, refuseDelegated } from './route.ts';
-import { answerObject, answerPage, closedObject, pageQuery, time } from './schemas.ts';
+import {
+  answerObject,
+  answerPage,
+  boolean,
+  closedObject,
+  pageQuery,
+  text,
+  textOrNull,
+  time,
+} from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/principals/:p/public-keys';
 
@@ -35,13 +44,13 @@ const purpose = {
   description: 'token: signs tokens and proofs. sigv4a: signs S3 requests.',
 } as const;
 
-const active = { type: 'boolean', description: 'False: nothing that it signed is taken.' } as const;
+const active = boolean('False: nothing that it signed is taken.');
 
 const publicKey = answerObject({
-  thumbprint: { type: 'string', description: 'RFC 7638; how tokens name the key.' },
+  thumbprint: text('RFC 7638; how tokens name the key.'),
   jwk,
   purpose,
-  accessKeyId: { type: ['string', 'null'], description: 'Of a sigv4a key.' },
+  accessKeyId: textOrNull('Of a sigv4a key.'),
   active,
   createdAt: time,
 });

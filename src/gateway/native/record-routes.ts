@@ -2,7 +2,7 @@
 // another tenant's name in it finds nothing; and records leave verbatim, as they were hashed, or
 // marked as altered.
 import type { Call, NativeRoute } from './route.ts';
-import { answerPage, time } from './schemas.ts';
+import { answerPage, text, time } from './schemas.ts';
 
 const limitDefault = 100;
 
@@ -19,17 +19,14 @@ export const recordRoutes: NativeRoute[] = [
     query: {
       from: { ...time, description: 'Not before this time (RFC 3339).' },
       to: { ...time, description: 'Before this time (RFC 3339).' },
-      tenant: {
-        type: 'string',
-        description: 'Of principals of this tenant, and about its buckets.',
-      },
-      principal: { type: 'string', description: '`alice`, or `cms/alice` with its tenant.' },
+      tenant: text('Of principals of this tenant, and about its buckets.'),
+      principal: text('`alice`, or `cms/alice` with its tenant.'),
       bucket: { type: 'string' },
-      prefix: { type: 'string', description: 'Of object keys that begin so.' },
-      action: { type: 'string', description: '`s3:PutObject`, `bursar:CreateTenant`' },
-      token: { type: 'string', description: 'The `jti` of a token in whose chain they were made.' },
+      prefix: text('Of object keys that begin so.'),
+      action: text('`s3:PutObject`, `bursar:CreateTenant`'),
+      token: text('The `jti` of a token in whose chain they were made.'),
       status: { type: 'string', pattern: '^[1-5][0-9]{2}$', description: 'HTTP status.' },
-      address: { type: 'string', description: "The client's address, as records have it." },
+      address: text("The client's address, as records have it."),
       cursor: {
         type: 'string',
         pattern: '^[0-9]{1,15}$',

@@ -2,16 +2,13 @@
 // record has a key or what it is wrapped as; and nothing is made under a new key before it is
 // durable in its file, every thread can read by it, and the database says that it is in use.
 import type { NativeRoute } from './route.ts';
-import { answerObject, time } from './schemas.ts';
+import { answerObject, boolean, integer, textOrNull, time } from './schemas.ts';
 
 const rootKey = answerObject({
-  epoch: { type: 'integer', description: 'What is stored names the epoch of its keys.' },
+  epoch: integer('What is stored names the epoch of its keys.'),
   createdAt: time,
-  isCurrent: { type: 'boolean', description: 'Whether everything new is made under it.' },
-  wrappedBy: {
-    type: ['string', 'null'],
-    description: 'ARN of the KMS key that protects it; null: the key file has it as it is.',
-  },
+  isCurrent: boolean('Whether everything new is made under it.'),
+  wrappedBy: textOrNull('ARN of the KMS key that protects it; null: the key file has it as it is.'),
 });
 
 export const rootKeyRoutes: NativeRoute[] = [

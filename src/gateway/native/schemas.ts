@@ -12,6 +12,12 @@ export const name = {
     'letter or digit.',
 } as const;
 
+export const text = (description: string) => ({ type: 'string', description }) as const;
+export const textOrNull = (description: string) =>
+  ({ type: ['string', 'null'], description }) as const;
+export const integer = (description: string) => ({ type: 'integer', description }) as const;
+export const boolean = (description: string) => ({ type: 'boolean', description }) as const;
+
 export const time = { type: 'string', format: 'date-time' } as const;
 
 export const kind = {

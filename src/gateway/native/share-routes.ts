@@ -23,7 +23,15 @@ import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { checkKeyLength, parseRequest } from '../s3/request.ts';
 import { shareUrl } from '../share/share-url.ts';
 import { type Call, type NativeRoute, nextOf, pageOf, param, refuseDelegated } from './route.ts';
-import { answerObject, answerPage, closedObject, pageQuery, time } from './schemas.ts';
+import {
+  answerObject,
+  answerPage,
+  closedObject,
+  integer,
+  pageQuery,
+  text,
+  time,
+} from './schemas.ts';
 
 const collection = '/_/v1/shares';
 const downloadsMaxMax = 1_000_000_000;
@@ -33,15 +41,12 @@ const secondsDefault = 7 * 24 * 3600;
 
 const share = {
   id: { type: 'string' },
-  principal: { type: 'string', description: 'Who made it, and in whose name it is used.' },
-  bucket: { type: 'string', description: '`TENANT:NAME`' },
-  key: {
-    type: 'string',
-    description: 'Of an object; of a folder, what all keys in it begin with.',
-  },
+  principal: text('Who made it, and in whose name it is used.'),
+  bucket: text('`TENANT:NAME`'),
+  key: text('Of an object; of a folder, what all keys in it begin with.'),
   createdAt: time,
   expiresAt: time,
-  downloads: { type: 'integer', description: 'Each begun GET of an object, ranges too.' },
+  downloads: integer('Each begun GET of an object, ranges too.'),
   downloadsMax: { type: ['integer', 'null'], description: 'null: no bound but the time.' },
   lastUsedAt: { ...time, type: ['string', 'null'] },
   state: { type: 'string', enum: ['valid', 'used up', 'expired', 'revoked'] },
@@ -63,7 +68,7 @@ export const shareRoutes: NativeRoute[] = [
     status: 201,
     body: closedObject(
       {
-        bucket: { type: 'string', description: 'As S3 requests name it.' },
+        bucket: text('As S3 requests name it.'),
         key: {
           type: 'string',
           maxLength: keyBytesMax,

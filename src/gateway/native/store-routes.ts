@@ -3,23 +3,20 @@
 import { formatUsd } from '../../core/money.ts';
 import { type BackendCost, listBackendCosts } from '../../quota/backend-cost.ts';
 import type { NativeRoute } from './route.ts';
-import { answerObject } from './schemas.ts';
+import { answerObject, boolean, integer, text, textOrNull } from './schemas.ts';
 
 const anything = (description: string) =>
   ({ type: 'object', additionalProperties: true, description }) as const;
 
 const store = answerObject({
-  number: { type: 'integer', description: 'What manifests and records call it.' },
+  number: integer('What manifests and records call it.'),
   name: { type: 'string' },
-  location: { type: 'string', description: '`local`, or the S3 bucket, prefix and endpoint.' },
-  isConfigured: { type: 'boolean', description: 'Whether the gateway was started with it.' },
-  isDefault: { type: 'boolean', description: 'Whether buckets go there that name no store.' },
+  location: text('`local`, or the S3 bucket, prefix and endpoint.'),
+  isConfigured: boolean('Whether the gateway was started with it.'),
+  isDefault: boolean('Whether buckets go there that name no store.'),
   ready: { type: 'boolean' },
-  canRead: {
-    type: 'boolean',
-    description: 'Whether what is in it can be read: also where it takes no writes.',
-  },
-  reason: { type: ['string', 'null'], description: 'Why it is not ready.' },
+  canRead: boolean('Whether what is in it can be read: also where it takes no writes.'),
+  reason: textOrNull('Why it is not ready.'),
   health: anything('What `/_/health` says of it.'),
   detail: anything('Counters since the start, and what the probe found.'),
 });
@@ -42,21 +39,13 @@ export const storeRoutes: NativeRoute[] = [
   },
 ];
 
-const counter = (description: string) => ({ type: 'integer', description });
-
 const cost = answerObject({
-  account: {
-    type: 'string',
-    description: '`store:NAME`, or `backend:TENANT`: what of it was for the data of a tenant.',
-  },
-  spend: { type: 'string', description: 'What providers bill, USD in decimal, to the picodollar.' },
-  charged: {
-    type: ['string', 'null'],
-    description: 'What users of the tenant were charged, USD; null: not said of a store.',
-  },
-  requests: counter('Sent to the store, each try by itself.'),
-  ingressBytes: counter('Bytes sent to it.'),
-  egressBytes: counter('Bytes received from it.'),
+  account: text('`store:NAME`, or `backend:TENANT`: what of it was for the data of a tenant.'),
+  spend: text('What providers bill, USD in decimal, to the picodollar.'),
+  charged: textOrNull('What users of the tenant were charged, USD; null: not said of a store.'),
+  requests: integer('Sent to the store, each try by itself.'),
+  ingressBytes: integer('Bytes sent to it.'),
+  egressBytes: integer('Bytes received from it.'),
 });
 
 export const storeCostRoutes: NativeRoute[] = [

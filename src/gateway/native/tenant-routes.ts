@@ -9,6 +9,7 @@ import { type Call, type NativeRoute, nextOf, pageOf, param } from './route.ts';
 import {
   answerObject,
   answerPage,
+  boolean,
   closedObject,
   name,
   pageQuery,
@@ -16,10 +17,7 @@ import {
   time,
 } from './schemas.ts';
 
-const membersCreateBuckets = {
-  type: 'boolean',
-  description: 'May members create buckets?',
-} as const;
+const membersCreateBuckets = boolean('May members create buckets?');
 
 const defaultStore = {
   type: ['string', 'null'],

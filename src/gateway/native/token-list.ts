@@ -20,10 +20,17 @@ import { limitSetOf } from '../../quota/limits/limit-set.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps } from './limit-schemas.ts';
 import { type Call, type NativeRoute, pageOf } from './route.ts';
-import { answerObject, answerPage, pageQuery, time } from './schemas.ts';
+import {
+  answerObject,
+  answerPage,
+  boolean,
+  integer,
+  pageQuery,
+  text,
+  textOrNull,
+  time,
+} from './schemas.ts';
 
-const text = { type: 'string' } as const;
-const textOrNull = { type: ['string', 'null'] } as const;
 const anything = (description: string) => ({
   type: ['object', 'null'],
   additionalProperties: true,
@@ -32,21 +39,16 @@ const anything = (description: string) => ({
 const states = ['valid', 'expired', 'revoked', 'inactive'] as const;
 
 const token = answerObject({
-  jti: text,
-  parent: { ...textOrNull, description: 'The `jti` of the link above; null: the first.' },
-  issued: {
-    type: 'boolean',
-    description:
-      'False: made elsewhere, by a key of the principal or by delegating, and seen here.',
-  },
-  principal: { ...text, description: 'In whose name it acts: `tenant/name`.' },
-  accessKeyId: { ...textOrNull, description: 'The key with which it was asked for.' },
-  scope: { ...textOrNull, description: 'null: wherever its principal may.' },
-  boundTo: {
-    ...textOrNull,
-    description: 'Thumbprint of the key that its user must prove; null: whoever bears it.',
-  },
-  label: textOrNull,
+  jti: { type: 'string' },
+  parent: textOrNull('The `jti` of the link above; null: the first.'),
+  issued: boolean(
+    'False: made elsewhere, by a key of the principal or by delegating, and seen here.',
+  ),
+  principal: text('In whose name it acts: `tenant/name`.'),
+  accessKeyId: textOrNull('The key with which it was asked for.'),
+  scope: textOrNull('null: wherever its principal may.'),
+  boundTo: textOrNull('Thumbprint of the key that its user must prove; null: whoever bears it.'),
+  label: { type: ['string', 'null'] },
   conditions: anything('As docs/formats/token.md has them; null: none.'),
   limits: anything('As docs/formats/token.md has them; null: none.'),
   state: {
@@ -60,8 +62,8 @@ const token = answerObject({
   notBefore: time,
   expiresAt: time,
   lastUsedAt: { type: ['string', 'null'], format: 'date-time' },
-  uses: { type: 'integer', description: 'Requests with it, and with what is below it.' },
-  used: answerObject(Object.fromEntries(meters.map((meter) => [meter, text]))),
+  uses: integer('Requests with it, and with what is below it.'),
+  used: answerObject(Object.fromEntries(meters.map((meter) => [meter, { type: 'string' }]))),
   caps,
 });
 
@@ -74,7 +76,7 @@ const listRoute: NativeRoute = {
   query: {
     ...pageQuery,
     after: { ...pageQuery.after, maxLength: 1024 },
-    principal: { type: 'string', description: '`alice`, or `cms/alice` with its tenant.' },
+    principal: text('`alice`, or `cms/alice` with its tenant.'),
   },
   answer: answerPage('tokens', token),
   run: async (call) => {

@@ -19,7 +19,7 @@ import type { Limits } from '../../core/quota-terms.ts';
 import { limits } from './limit-schemas.ts';
 import { administers, mayAdminister, protectOthers } from './rights.ts';
 import { type Call, type NativeRoute, param, refuseDelegated } from './route.ts';
-import { answerObject, closedObject, time } from './schemas.ts';
+import { answerObject, closedObject, text, time } from './schemas.ts';
 import { tokenListRoutes } from './token-list.ts';
 
 const expiresInDefault = 3600;
@@ -44,7 +44,7 @@ export const tokenRoutes: NativeRoute[] = [
     status: 201,
     body: closedObject(
       {
-        scope: { type: 'string', description: 'storage.read:/bucket/prefix …' },
+        scope: text('storage.read:/bucket/prefix …'),
         expiresIn: {
           type: 'integer',
           minimum: 1,

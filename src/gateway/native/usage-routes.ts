@@ -21,39 +21,36 @@ import { findAccount, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps } from './limit-schemas.ts';
 import { type Call, type NativeRoute, type Outcome, param } from './route.ts';
-import { answerObject, answerPage, next, pageQuery, time } from './schemas.ts';
+import { answerObject, answerPage, integer, next, pageQuery, text, time } from './schemas.ts';
 
-const money = { type: 'string', description: 'USD in decimal, to the picodollar.' };
-const counter = (description: string) => ({ type: 'integer', description });
+const money = text('USD in decimal, to the picodollar.');
 
 const flows = {
   spend: money,
-  requests: counter('Operations that have a price, and were not refused for want of budget.'),
-  ingressBytes: counter('Bytes received.'),
-  egressBytes: counter('Bytes sent.'),
+  requests: integer('Operations that have a price, and were not refused for want of budget.'),
+  ingressBytes: integer('Bytes received.'),
+  egressBytes: integer('Bytes sent.'),
 };
 
 const forecast = answerObject({
-  basis: {
-    type: 'string',
-    description:
-      'Over what the rate was measured: `window`, that of the limit so far; the present `hour` ' +
+  basis: text(
+    'Over what the rate was measured: `window`, that of the limit so far; the present `hour` ' +
       'or `day` so far; `week`, today and the six days before.',
-  },
-  perDay: { type: 'string', description: 'At this rate, in 24 hours.' },
+  ),
+  perDay: text('At this rate, in 24 hours.'),
   reachedAt: { ...time, type: ['string', 'null'], description: 'null: not before the reset.' },
 });
 
 const usage = answerObject({
   account: { type: 'string' },
   ...flows,
-  storedBytes: counter('Bytes stored now.'),
-  storedObjects: counter('Objects stored now.'),
+  storedBytes: integer('Bytes stored now.'),
+  storedObjects: integer('Objects stored now.'),
   caps: {
     ...caps,
     items: answerObject({
       ...caps.items.properties,
-      percent: counter('Hundredths of the limit that are used or lost, rounded down.'),
+      percent: integer('Hundredths of the limit that are used or lost, rounded down.'),
       forecasts: { type: 'array', items: forecast },
     }),
   },
@@ -130,18 +127,18 @@ export const usageRoutes: NativeRoute[] = [
       rows: {
         type: 'array',
         items: answerObject({
-          name: { type: 'string', description: 'The day, action or class; `-`: no class.' },
+          name: text('The day, action or class; `-`: no class.'),
           ...flows,
-          storedBytes: counter('Bytes added, less those removed.'),
-          storedObjects: counter('Objects added, less those removed.'),
+          storedBytes: integer('Bytes added, less those removed.'),
+          storedObjects: integer('Objects added, less those removed.'),
         }),
       },
       next,
-      alteredRecords: counter(
+      alteredRecords: integer(
         'Records of the tenant, or about its buckets, that are not what was recorded: they are ' +
           'not in the sums.',
       ),
-      recordsBefore: counter('All records before this one are added up; those behind it are not.'),
+      recordsBefore: integer('All records before this one are added up; those behind it are not.'),
     }),
     run: breakDown,
   },

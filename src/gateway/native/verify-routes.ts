@@ -7,7 +7,7 @@ import { parseJson } from '../../core/json.ts';
 import { readUsage, sumStored } from '../../quota/usage.ts';
 import type { Finding, VerifyPosition } from '../data-verifier.ts';
 import type { Call, NativeRoute } from './route.ts';
-import { answerObject, closedObject, name } from './schemas.ts';
+import { answerObject, closedObject, integer, name, text, textOrNull } from './schemas.ts';
 
 const MiB = 1024 * 1024;
 const bytesMaxDefault = 64 * MiB;
@@ -26,12 +26,9 @@ const finding = answerObject({
   bucket: { type: 'string' },
   key: { type: 'string' },
   seq: { type: ['integer', 'null'], description: 'Of a version: the index of its record.' },
-  uploadId: { type: ['string', 'null'], description: 'Of a part of an unfinished upload.' },
+  uploadId: textOrNull('Of a part of an unfinished upload.'),
   partNumber: { type: ['integer', 'null'] },
-  kind: {
-    type: 'string',
-    description: 'What failed: `row`, or of an extent `missing`, `length` or `chunk`.',
-  },
+  kind: text('What failed: `row`, or of an extent `missing`, `length` or `chunk`.'),
   message: { type: 'string' },
 });
 
@@ -68,9 +65,9 @@ export const verifyRoutes: NativeRoute[] = [
       },
     }),
     answer: answerObject({
-      cursor: { type: ['string', 'null'], description: 'Where the next slice begins.' },
-      versions: { type: 'integer', description: 'Versions and parts finished in this slice.' },
-      bytes: { type: 'integer', description: 'Bytes of objects read in this slice.' },
+      cursor: textOrNull('Where the next slice begins.'),
+      versions: integer('Versions and parts finished in this slice.'),
+      bytes: integer('Bytes of objects read in this slice.'),
       findings: { type: 'array', items: finding },
       estimate: {
         type: ['object', 'null'],

@@ -3,9 +3,7 @@ import { renderScope } from '../../authz/tokens/scope.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { Identity } from './deps.ts';
 import type { NativeRoute } from './route.ts';
-import { answerObject, kind, name, role, time } from './schemas.ts';
-
-const textOrNull = (description: string) => ({ type: ['string', 'null'], description });
+import { answerObject, boolean, kind, name, role, textOrNull, time } from './schemas.ts';
 
 export const whoAmIRoutes: NativeRoute[] = [
   {
@@ -34,7 +32,7 @@ export const whoAmIRoutes: NativeRoute[] = [
             description: 'The `jti`s of the chain, from its first link down.',
           },
           scope: textOrNull('null: wherever the principal may.'),
-          hasPolicies: { type: 'boolean', description: 'Do session policies narrow it further?' },
+          hasPolicies: boolean('Do session policies narrow it further?'),
           expiresAt: time,
         },
       },

@@ -1,0 +1,59 @@
+// What most administration commands do: make one call of the native API, or read a listing of it,
+// and show what it answered. With --json that is shown as it is.
+import type { Command } from 'commander';
+import { type ApiRequest, callApi, listAll } from './api-client.ts';
+import { connect, splitId } from './command-arguments.ts';
+import { printJson, printTable } from './output.ts';
+
+/** The columns in which entries are shown to people. */
+export interface Columns<Entry> {
+  heading: readonly string[];
+  row: (entry: Entry) => readonly string[];
+}
+
+type Action = (...given: unknown[]) => Promise<void>;
+
+/**
+ * The action of a command that makes one call. `request` is given the arguments and the flags of
+ * the command. `show`: what people are shown of the answer; absent: nothing.
+ */
+export function calling<Answer, Given extends unknown[]>(
+  request: (...given: Given) => ApiRequest,
+  show?: Columns<Answer> | ((answer: Answer) => void),
+): Action {
+  return async (...given) => {
+    const { connection, flags } = connect(given.at(-1) as Command);
+    const { json } = await callApi(connection, request(...(given as Given)));
+    if (typeof show === 'object') printEntries(flags.json, show, json, [json as Answer]);
+    else if (show && flags.json) printJson(json);
+    else show?.(json as Answer);
+  };
+}
+
+/** The action of a command that shows all pages of a listing; `member` has the entries of a page. */
+export function listing<Entry, Given extends unknown[]>(
+  columns: Columns<Entry>,
+  member: string,
+  path: (...given: Given) => readonly string[],
+): Action {
+  return async (...given) => {
+    const { connection, flags } = connect(given.at(-1) as Command);
+    const entries = await listAll<Entry>(connection, path(...(given as Given)), member);
+    printEntries(flags.json, columns, entries, entries);
+  };
+}
+
+export function printEntries<Entry>(
+  asJson: boolean | undefined,
+  { heading, row }: Columns<Entry>,
+  json: unknown,
+  entries: readonly Entry[],
+): void {
+  printTable(asJson, { json, heading, rows: entries.map(row) });
+}
+
+/** The path of what is called TENANT/NAME, in a collection of its tenant. */
+export function pathIn(collection: string, id: string): string[] {
+  const [tenant, name] = splitId(id);
+  return ['tenants', tenant, collection, name];
+}
