@@ -1,21 +1,16 @@
-// What the native API answers, by operation. Made by `npm run api-types`: not to be edited.
+// What the native API answers to commands, by operation. Made by `npm run api-types`: not to be
+// edited.
 export interface Answers {
-  /** `POST /_/v1/tenants` */
-  CreateTenant: {
+  /** `GET /_/v1/tenants/{t}` */
+  GetTenant: {
     name: string;
     membersCreateBuckets: boolean;
     defaultStore: string | null;
     recordReads: 'prompt' | 'strict' | 'aggregate';
     createdAt: string;
   };
-  /** `GET /_/v1/tenants` */
-  ListTenants: { tenants: Answers['CreateTenant'][]; next: string | null };
-  /** `GET /_/v1/tenants/{t}` */
-  GetTenant: Answers['CreateTenant'];
-  /** `PATCH /_/v1/tenants/{t}` */
-  UpdateTenant: Answers['CreateTenant'];
-  /** `POST /_/v1/tenants/{t}/principals` */
-  CreatePrincipal: {
+  /** `GET /_/v1/tenants/{t}/principals/{p}` */
+  GetPrincipal: {
     tenant: string;
     name: string;
     kind: 'person' | 'robot';
@@ -24,21 +19,13 @@ export interface Answers {
     active: boolean;
     createdAt: string;
   };
-  /** `GET /_/v1/tenants/{t}/principals` */
-  ListPrincipals: { principals: Answers['CreatePrincipal'][]; next: string | null };
-  /** `GET /_/v1/tenants/{t}/principals/{p}` */
-  GetPrincipal: Answers['CreatePrincipal'];
-  /** `PATCH /_/v1/tenants/{t}/principals/{p}` */
-  UpdatePrincipal: Answers['CreatePrincipal'];
-  /** `POST /_/v1/tenants/{t}/groups` */
-  CreateGroup: { tenant: string; name: string; createdAt: string; members: string[] };
   /** `GET /_/v1/tenants/{t}/groups` */
   ListGroups: {
     groups: { tenant: string; name: string; createdAt: string }[];
     next: string | null;
   };
   /** `GET /_/v1/tenants/{t}/groups/{g}` */
-  GetGroup: Answers['CreateGroup'];
+  GetGroup: { tenant: string; name: string; createdAt: string; members: string[] };
   /** `POST /_/v1/tenants/{t}/principals/{p}/access-keys` */
   CreateAccessKey: {
     accessKeyId: string;
@@ -47,8 +34,6 @@ export interface Answers {
     createdAt: string;
     secretAccessKey: string;
   };
-  /** `GET /_/v1/tenants/{t}/principals/{p}/access-keys` */
-  ListAccessKeys: { accessKeys: Answers['GetAccessKey'][]; next: string | null };
   /** `GET /_/v1/tenants/{t}/principals/{p}/access-keys/{id}` */
   GetAccessKey: {
     accessKeyId: string;
@@ -56,10 +41,8 @@ export interface Answers {
     active: boolean;
     createdAt: string;
   };
-  /** `PATCH /_/v1/tenants/{t}/principals/{p}/access-keys/{id}` */
-  UpdateAccessKey: Answers['GetAccessKey'];
-  /** `POST /_/v1/tenants/{t}/principals/{p}/public-keys` */
-  CreatePublicKey: {
+  /** `GET /_/v1/tenants/{t}/principals/{p}/public-keys/{id}` */
+  GetPublicKey: {
     thumbprint: string;
     jwk: { kty: string; crv: string; x: string; y?: string };
     purpose: 'token' | 'sigv4a';
@@ -67,16 +50,8 @@ export interface Answers {
     active: boolean;
     createdAt: string;
   };
-  /** `GET /_/v1/tenants/{t}/principals/{p}/public-keys` */
-  ListPublicKeys: { publicKeys: Answers['CreatePublicKey'][]; next: string | null };
-  /** `GET /_/v1/tenants/{t}/principals/{p}/public-keys/{id}` */
-  GetPublicKey: Answers['CreatePublicKey'];
-  /** `PATCH /_/v1/tenants/{t}/principals/{p}/public-keys/{id}` */
-  UpdatePublicKey: Answers['CreatePublicKey'];
   /** `POST /_/v1/tokens` */
   CreateToken: { token: string; jti: string; expiresAt: string };
-  /** `GET /_/v1/tokens` */
-  ListTokens: { tokens: Answers['GetToken'][]; next: string | null };
   /** `GET /_/v1/tokens/{jti}` */
   GetToken: {
     jti: string;
@@ -151,8 +126,8 @@ export interface Answers {
     }[];
     next: string | null;
   };
-  /** `PUT /_/v1/tenants/{t}/grants/{grant}` */
-  PutGrant: {
+  /** `GET /_/v1/tenants/{t}/grants/{grant}` */
+  GetGrant: {
     tenant: string;
     name: string;
     effect: 'allow' | 'deny';
@@ -164,22 +139,14 @@ export interface Answers {
     conditions?: Record<string, unknown>;
     createdAt: string;
   };
-  /** `GET /_/v1/tenants/{t}/grants/{grant}` */
-  GetGrant: Answers['PutGrant'];
-  /** `GET /_/v1/tenants/{t}/grants` */
-  ListGrants: { grants: Answers['PutGrant'][]; next: string | null };
-  /** `PUT /_/v1/tenants/{t}/mounts/{mount}` */
-  PutMount: {
+  /** `GET /_/v1/tenants/{t}/mounts/{mount}` */
+  GetMount: {
     tenant: string;
     name: string;
     bucketTenant: string;
     bucket: string;
     createdAt: string;
   };
-  /** `GET /_/v1/tenants/{t}/mounts/{mount}` */
-  GetMount: Answers['PutMount'];
-  /** `GET /_/v1/tenants/{t}/mounts` */
-  ListMounts: { mounts: Answers['PutMount'][]; next: string | null };
   /** `GET /_/v1/tenants/{t}/buckets/{bucket}` */
   GetBucket: {
     tenant: string;
@@ -189,8 +156,6 @@ export interface Answers {
     recordReads: 'prompt' | 'strict' | 'aggregate' | null;
     createdAt: string;
   };
-  /** `PATCH /_/v1/tenants/{t}/buckets/{bucket}` */
-  UpdateBucket: Answers['GetBucket'];
   /** `POST /_/v1/explain` */
   Explain: {
     allowed: boolean;
@@ -198,14 +163,8 @@ export interface Answers {
     reason: string;
     considered: { name: string; effect: string; verdict: string; condition?: string }[];
   };
-  /** `GET /_/v1/records` */
-  SearchRecords: { records: Record<string, unknown>[]; next: string | null };
-  /** `GET /_/v1/tenants/{t}/bundle` */
-  BeginBundle: Record<string, unknown>;
   /** `GET /_/v1/tenants/{t}/bundle/{index}` */
   ReadBundle: { next: number; lines: Record<string, unknown>[] };
-  /** `POST /_/v1/tenants/{t}/erasures` */
-  EraseRecords: { erased: number[] };
   /** `GET /_/v1/log` */
   GetLog: {
     origin: string | null;
@@ -230,17 +189,7 @@ export interface Answers {
     }[];
   };
   /** `GET /_/v1/log/keys` */
-  ListLogKeys: {
-    keys: {
-      id: string;
-      verifier: string;
-      state: 'active' | 'overlap' | 'retired' | 'revoked';
-      createdAt: string;
-      fromSize: number;
-      retiredAt: string | null;
-      revokedAt: string | null;
-    }[];
-  };
+  ListLogKeys: { keys: Answers['GetLog']['keys'][number][] };
   /** `POST /_/v1/log/keys/rotations` */
   RotateLogKey: { id: string; verifier: string; retiresAt: string };
   /** `GET /_/v1/usage` */
@@ -284,25 +233,7 @@ export interface Answers {
     egressBytes: number;
     storedBytes: number;
     storedObjects: number;
-    caps: {
-      meter:
-        | 'spend'
-        | 'storedBytes'
-        | 'storedObjects'
-        | 'ingressBytes'
-        | 'egressBytes'
-        | 'requests';
-      window: 'minute' | 'hour' | 'day' | 'month' | 'total';
-      limit: string;
-      used: string;
-      lost: string;
-      reserved: string;
-      left: string;
-      exceeded: boolean;
-      resetAt: string | null;
-      percent: number;
-      forecasts: { basis: string; perDay: string; reachedAt: string | null }[];
-    }[];
+    caps: Answers['ListUsage']['usage'][number]['caps'][number][];
     accrued: string;
   };
   /** `GET /_/v1/usage/{account}/by/{part}` */
@@ -321,8 +252,8 @@ export interface Answers {
     alteredRecords: number;
     recordsBefore: number;
   };
-  /** `PUT /_/v1/limits/{account}` */
-  PutLimit: {
+  /** `GET /_/v1/limits/{account}` */
+  GetLimit: {
     account: string;
     limits: {
       spend?: { minute?: string; hour?: string; day?: string; month?: string; total?: string };
@@ -345,32 +276,8 @@ export interface Answers {
       requests?: { minute?: number; hour?: number; day?: number; month?: number; total?: number };
       rate?: { requests?: number; bytes?: number };
     } | null;
-    caps: {
-      meter:
-        | 'spend'
-        | 'storedBytes'
-        | 'storedObjects'
-        | 'ingressBytes'
-        | 'egressBytes'
-        | 'requests';
-      window: 'minute' | 'hour' | 'day' | 'month' | 'total';
-      limit: string;
-      used: string;
-      lost: string;
-      reserved: string;
-      left: string;
-      exceeded: boolean;
-      resetAt: string | null;
-    }[];
+    caps: Answers['GetToken']['caps'][number][];
   };
-  /** `PATCH /_/v1/limits/{account}` */
-  PatchLimit: Answers['PutLimit'];
-  /** `GET /_/v1/limits/{account}` */
-  GetLimit: Answers['PutLimit'];
-  /** `GET /_/v1/limits` */
-  ListLimits: { limits: Answers['PutLimit'][]; next: string | null };
-  /** `POST /_/v1/limits/{account}/reconcile` */
-  ReconcileLimit: Answers['PutLimit'];
   /** `POST /_/v1/verifications` */
   VerifyData: {
     cursor: string | null;
@@ -388,19 +295,6 @@ export interface Answers {
     }[];
     estimate: { versions: number; bytes: number } | null;
   };
-  /** `POST /_/v1/deep-verification` */
-  BeginDeepVerification: {
-    isRunning: boolean;
-    records: number;
-    found: number;
-    differences: { where: string; what: string }[];
-    summary: Record<string, unknown> | null;
-    failure: string | null;
-  };
-  /** `GET /_/v1/deep-verification` */
-  GetDeepVerification: Answers['BeginDeepVerification'];
-  /** `DELETE /_/v1/deep-verification` */
-  StopDeepVerification: Answers['BeginDeepVerification'];
   /** `GET /_/v1/whoami` */
   WhoAmI: {
     tenant: string;
@@ -418,18 +312,12 @@ export interface Answers {
       expiresAt: string;
     } | null;
   };
-  /** `GET /_/v1/keys` */
-  ListKeys: { keys: Answers['RotateKeys'][] };
   /** `POST /_/v1/keys/rotations` */
   RotateKeys: { epoch: number; createdAt: string; isCurrent: boolean; wrappedBy: string | null };
   /** `GET /_/v1/clock` */
   GetClock: { time: string; systemTime: string; stepMs: number };
-  /** `POST /_/v1/clock/confirmations` */
-  ConfirmClock: Answers['GetClock'];
-  /** `GET /_/v1/health` */
-  GetHealth: { ready?: boolean; reads?: boolean; writes?: boolean; problems?: string[] };
-  /** `PUT /_/v1/tenants/{t}/issuers/{i}` */
-  PutIssuer: {
+  /** `GET /_/v1/tenants/{t}/issuers/{i}` */
+  GetIssuer: {
     tenant: string;
     name: string;
     url: string;
@@ -443,10 +331,6 @@ export interface Answers {
     keys: { count: number; fetchedAt: string | null; problem: string | null };
     createdAt: string;
   };
-  /** `GET /_/v1/tenants/{t}/issuers/{i}` */
-  GetIssuer: Answers['PutIssuer'];
-  /** `GET /_/v1/tenants/{t}/issuers` */
-  ListIssuers: { issuers: Answers['PutIssuer'][] };
   /** `GET /_/v1/stores` */
   ListStores: {
     stores: {
@@ -483,12 +367,6 @@ export interface Answers {
   };
   /** `POST /_/v1/tenants/{t}/alarm-hook/test` */
   TestTenantAlarmHook: { problem: string | null };
-  /** `PUT /_/v1/alarm-hook` */
-  PutGatewayAlarmHook: Answers['PutTenantAlarmHook'];
-  /** `GET /_/v1/alarm-hook` */
-  GetGatewayAlarmHook: Answers['GetTenantAlarmHook'];
-  /** `POST /_/v1/alarm-hook/test` */
-  TestGatewayAlarmHook: Answers['TestTenantAlarmHook'];
   /** `GET /_/v1/store-costs` */
   ListStoreCosts: {
     costs: {
