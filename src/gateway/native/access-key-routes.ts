@@ -56,7 +56,6 @@ export const accessKeyRoutes: NativeRoute[] = [
     url: collection,
     action: 'bursar:ListAccessKeys',
     summary: "List a principal's access keys, without secrets.",
-    status: 200,
     query: pageQuery,
     answer: answerPage('accessKeys', answerObject(accessKey)),
     run: async (call) => {
@@ -76,7 +75,6 @@ export const accessKeyRoutes: NativeRoute[] = [
     url: `${collection}/:id`,
     action: 'bursar:GetAccessKey',
     summary: 'Show an access key, without its secret.',
-    status: 200,
     answer: answerObject(accessKey),
     run: async (call) => ({
       answer: await showAccessKey(call.deps, param(call, 't'), param(call, 'p'), param(call, 'id')),
@@ -87,7 +85,6 @@ export const accessKeyRoutes: NativeRoute[] = [
     url: `${collection}/:id`,
     action: 'bursar:UpdateAccessKey',
     summary: 'Deactivate an access key, with all that was made with it, or activate it again.',
-    status: 200,
     body: closedObject({ active }, ['active']),
     answer: answerObject(accessKey),
     run: async (call) => {
@@ -105,7 +102,6 @@ export const accessKeyRoutes: NativeRoute[] = [
     url: `${collection}/:id`,
     action: 'bursar:DeleteAccessKey',
     summary: 'Delete an access key. It stops working at once.',
-    status: 204,
     run: async (call) => {
       const [tenant, principal] = [param(call, 't'), param(call, 'p')];
       return {

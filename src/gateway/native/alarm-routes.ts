@@ -44,7 +44,6 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       action: 'bursar:PutAlarmHook',
       operation: `Put${whose}AlarmHook`,
       summary: `Tell the alarms of ${accounts} to this webhook, with a new secret.`,
-      status: 200,
       body: closedObject({ url }, ['url']),
       answer: made,
       run: async (call) => putHook(call),
@@ -55,7 +54,6 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       action: 'bursar:GetAlarmHook',
       operation: `Get${whose}AlarmHook`,
       summary: `Show the webhook that the alarms of ${accounts} are told to.`,
-      status: 200,
       answer: hook,
       run: async (call) => ({ answer: await showHook(call, tenantOf(call)) }),
     },
@@ -65,7 +63,6 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       action: 'bursar:PutAlarmHook',
       operation: `Test${whose}AlarmHook`,
       summary: `Send the webhook for ${accounts} a message that is no alarm, once.`,
-      status: 200,
       answer: answerObject({
         problem: textOrNull(
           'That it was not taken; why, only where it is the operator’s. Null: it was.',
@@ -82,7 +79,6 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       action: 'bursar:DeleteAlarmHook',
       operation: `Delete${whose}AlarmHook`,
       summary: `Tell no webhook of the alarms of ${accounts}.`,
-      status: 204,
       run: async (call) => ({
         change: { kind: 'setAlarmHook', tenant: tenantOf(call), hook: null },
         answer: async () => null,

@@ -31,7 +31,7 @@ import { enterStage, knowCaller, tellRecord } from './observed-call.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { pathOf, refusalOf, sendProblem } from './problem.ts';
 import { type Addressed, decide, protectOthers, type Reach } from './rights.ts';
-import type { Call, NativeRoute, Outcome } from './route.ts';
+import { type Call, type NativeRoute, type Outcome, statusOf } from './route.ts';
 import { routes } from './routes.ts';
 import { addWellKnown } from './well-known.ts';
 
@@ -297,8 +297,9 @@ async function serve(
   enterStage(request, 'commit');
   const answer = await commit(deps, request, state, outcome, reply);
   await pace.rest();
-  reply.code(route.status).header('cache-control', 'no-store');
-  if (route.status === 204) return reply.send();
+  const status = statusOf(route);
+  reply.code(status).header('cache-control', 'no-store');
+  if (status === 204) return reply.send();
   return reply.type(route.answerType ?? 'application/json').send(answer);
 }
 
@@ -310,8 +311,7 @@ async function commit(
   reply: FastifyReply,
 ): Promise<object | string | null> {
   const change = 'change' in outcome ? outcome.change : null;
-  const { status } = state.route;
-  const entry = { ...entryOf(deps, request, state), status, change };
+  const entry = { ...entryOf(deps, request, state), status: statusOf(state.route), change };
   if ('change' in outcome && outcome.target !== undefined) entry.target = outcome.target;
   const send = () => {
     state.recorded = true;

@@ -47,7 +47,6 @@ export const auditRoutes: NativeRoute[] = [
     summary:
       "The first line of a bundle of a tenant's records: its range, the signed checkpoint, and " +
       'the hashes that prove the range. The parts from `from` on are what follows.',
-    status: 200,
     query: {
       from: { type: 'string', pattern: placePattern, description: 'A time, or a log index.' },
       to: { type: 'string', pattern: placePattern, description: 'The same; not in the range.' },
@@ -61,7 +60,6 @@ export const auditRoutes: NativeRoute[] = [
     action: 'bursar:ExportRecords',
     operation: 'ReadBundle',
     summary: 'The lines of a bundle for the leaves from this index on; `next` is where to go on.',
-    status: 200,
     query: { to: { type: 'string', pattern: indexPattern, description: 'As the first line has.' } },
     answer: answerObject({ next: { type: 'integer' }, lines }),
     run: async (call) => ({ answer: await readBundle(call) }),
@@ -73,7 +71,6 @@ export const auditRoutes: NativeRoute[] = [
     summary:
       "Erase records of the tenant's principals: all of them, or none. Their leaves stay in the " +
       'log, which verifies as before; nobody can open them any more.',
-    status: 200,
     body: closedObject(
       {
         indexes: {

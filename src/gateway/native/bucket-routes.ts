@@ -30,7 +30,6 @@ export const bucketRoutes: NativeRoute[] = [
     url,
     action: 'bursar:GetBucket',
     summary: 'Show a bucket.',
-    status: 200,
     answer: bucket,
     run: async (call) => ({ answer: await showBucket(call) }),
   },
@@ -39,7 +38,6 @@ export const bucketRoutes: NativeRoute[] = [
     url,
     action: 'bursar:UpdateBucket',
     summary: "Change a bucket's settings.",
-    status: 200,
     body: closedObject({ recordReads: ofBucket }, ['recordReads']),
     answer: bucket,
     run: async (call) => {

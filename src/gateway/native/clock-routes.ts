@@ -19,7 +19,6 @@ export const clockRoutes: NativeRoute[] = [
     url: '/_/v1/clock',
     action: 'bursar:GetClock',
     summary: 'Show the clock, and whether the system’s has stepped from it.',
-    status: 200,
     answer: clock,
     run: async () => ({ answer: show() }),
   },
@@ -28,7 +27,6 @@ export const clockRoutes: NativeRoute[] = [
     url: '/_/v1/clock/confirmations',
     action: 'bursar:ConfirmClock',
     summary: 'Say that the system’s clock is right: it is followed from now on.',
-    status: 200,
     answer: clock,
     run: async () => ({
       change: { kind: 'confirmClock', stepMs: steadyClock.stepMs },

@@ -60,7 +60,6 @@ export const deepRoutes: NativeRoute[] = [
       'Have the gateway compare its database with its records, in a thread of its own; for ' +
       'operators. One that is under way goes on, and one that was interrupted goes on where ' +
       'it was.',
-    status: 200,
     answer,
     run: async (call) => {
       checkOperator(call);
@@ -74,7 +73,6 @@ export const deepRoutes: NativeRoute[] = [
     action: 'bursar:VerifyData',
     operation: 'GetDeepVerification',
     summary: 'Show how far the comparison is, and what it has found.',
-    status: 200,
     query: {
       from: {
         type: 'string',
@@ -95,7 +93,6 @@ export const deepRoutes: NativeRoute[] = [
     action: 'bursar:VerifyData',
     operation: 'StopDeepVerification',
     summary: 'Stop the comparison that is under way; the next one goes on where it was.',
-    status: 200,
     answer,
     run: async (call) => {
       checkOperator(call);

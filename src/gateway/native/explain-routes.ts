@@ -53,7 +53,6 @@ export const explainRoutes: NativeRoute[] = [
     action: 'bursar:Explain',
     isReading: true,
     summary: 'Say whether a principal may do something, and which rule or right decides.',
-    status: 200,
     body: closedObject(
       {
         principal: {

@@ -47,7 +47,6 @@ export const grantRoutes: NativeRoute[] = [
     url: `${collection}/:grant`,
     action: 'bursar:PutGrant',
     summary: 'Make a grant, or replace the one of this name. It counts from the next request on.',
-    status: 200,
     body: closedObject(rule, ['effect', 'subjects', 'actions']),
     answer: grant,
     run: async (call) => {
@@ -65,7 +64,6 @@ export const grantRoutes: NativeRoute[] = [
     url: collection,
     action: 'bursar:ListGrants',
     summary: "List a tenant's grants, by name.",
-    status: 200,
     query: pageQuery,
     answer: answerPage('grants', grant),
     run: async (call) => {
@@ -90,7 +88,6 @@ export const grantRoutes: NativeRoute[] = [
     url: `${collection}/:grant`,
     action: 'bursar:GetGrant',
     summary: 'Show a grant.',
-    status: 200,
     answer: grant,
     run: async (call) => ({
       answer: await showGrant(call.deps, param(call, 't'), param(call, 'grant')),
@@ -101,7 +98,6 @@ export const grantRoutes: NativeRoute[] = [
     url: `${collection}/:grant`,
     action: 'bursar:DeleteGrant',
     summary: 'Delete a grant. It counts no more from the next request on.',
-    status: 204,
     run: async (call) => {
       const [tenant, grantName] = [param(call, 't'), param(call, 'grant')];
       const isByAdmin = administers(call.who, tenant);

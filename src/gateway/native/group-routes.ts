@@ -35,7 +35,6 @@ export const groupRoutes: NativeRoute[] = [
     url: collection,
     action: 'bursar:ListGroups',
     summary: "List a tenant's groups, by name.",
-    status: 200,
     query: pageQuery,
     answer: answerPage('groups', answerObject(group)),
     run: async (call) => {
@@ -52,7 +51,6 @@ export const groupRoutes: NativeRoute[] = [
     url: `${collection}/:g`,
     action: 'bursar:GetGroup',
     summary: 'Show a group and its members.',
-    status: 200,
     answer: groupWithMembers,
     run: async (call) => ({
       answer: await showGroup(call.deps, param(call, 't'), param(call, 'g')),
@@ -63,7 +61,6 @@ export const groupRoutes: NativeRoute[] = [
     url: `${collection}/:g`,
     action: 'bursar:DeleteGroup',
     summary: 'Delete a group; its members stay principals.',
-    status: 204,
     run: async (call) => ({
       change: { kind: 'deleteGroup', tenant: param(call, 't'), name: param(call, 'g') },
       answer: async () => null,

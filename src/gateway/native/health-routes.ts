@@ -16,7 +16,6 @@ export const healthRoutes: NativeRoute[] = [
     url: '/_/v1/health',
     action: 'bursar:GetHealth',
     summary: 'What `/_/health` says, with numbers, reasons and versions.',
-    status: 200,
     answer: {
       type: 'object',
       additionalProperties: true,

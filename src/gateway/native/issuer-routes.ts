@@ -86,7 +86,6 @@ export const issuerRoutes: NativeRoute[] = [
     url: `${collection}/:i`,
     action: 'bursar:PutIssuer',
     summary: 'Trust an outside issuer of tokens, or change what it is trusted with.',
-    status: 200,
     body: closedObject({ url, audience, mapping }, ['url', 'audience', 'mapping']),
     answer: issuer,
     run: async (call) => {
@@ -114,7 +113,6 @@ export const issuerRoutes: NativeRoute[] = [
     url: collection,
     action: 'bursar:ListIssuers',
     summary: `List the issuers that a tenant trusts, by name: at most ${issuersPerTenantMax}.`,
-    status: 200,
     answer: answerObject({ issuers: { type: 'array', items: issuer } }),
     run: async (call) => {
       const { deps } = call;
@@ -129,7 +127,6 @@ export const issuerRoutes: NativeRoute[] = [
     url: `${collection}/:i`,
     action: 'bursar:GetIssuer',
     summary: 'Show an issuer that a tenant trusts.',
-    status: 200,
     answer: issuer,
     run: async (call) => ({
       answer: await showIssuer(call.deps, param(call, 't'), param(call, 'i')),
@@ -140,7 +137,6 @@ export const issuerRoutes: NativeRoute[] = [
     url: `${collection}/:i`,
     action: 'bursar:DeleteIssuer',
     summary: 'Trust an issuer no longer; its tokens are refused at once.',
-    status: 204,
     run: async (call) => ({
       change: { kind: 'deleteIssuer', tenant: param(call, 't'), name: param(call, 'i') },
       answer: async () => null,

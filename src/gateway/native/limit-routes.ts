@@ -34,7 +34,6 @@ export const limitRoutes: NativeRoute[] = [
     url: path,
     action: 'bursar:PutLimit',
     summary: "Set an account's limits. They replace all that it had.",
-    status: 200,
     body: limits,
     answer: limit,
     run: (call) => setLimits(call, () => ({ limits: merge(null, call.body as LimitsPatch) })),
@@ -47,7 +46,6 @@ export const limitRoutes: NativeRoute[] = [
     summary:
       "Change an account's limits, as a JSON merge patch (RFC 7396): what is not named stays, " +
       'and null takes a limit away.',
-    status: 200,
     body: limitsPatch,
     answer: limit,
     run: (call) =>
@@ -58,7 +56,6 @@ export const limitRoutes: NativeRoute[] = [
     url: '/_/v1/limits',
     action: 'bursar:ListLimits',
     summary: 'List the accounts with limits that the caller may see, but for tokens, by name.',
-    status: 200,
     query: { ...pageQuery, after: { ...pageQuery.after, maxLength: 256 } },
     answer: answerPage('limits', limit),
     run: async (call) => {
@@ -80,7 +77,6 @@ export const limitRoutes: NativeRoute[] = [
     url: path,
     action: 'bursar:GetLimit',
     summary: "Show an account's limits, and what of them is used.",
-    status: 200,
     answer: limit,
     run: async (call) => {
       const account = await findAccount(call, param(call, 'account'));
@@ -92,7 +88,6 @@ export const limitRoutes: NativeRoute[] = [
     url: path,
     action: 'bursar:DeleteLimit',
     summary: "Take an account's limits away, all of them. What it used stays counted.",
-    status: 204,
     run: async (call) => {
       const account = accountName(await findLimitable(call, param(call, 'account')));
       return {
@@ -106,7 +101,6 @@ export const limitRoutes: NativeRoute[] = [
     url: `${path}/reconcile`,
     action: 'bursar:ReconcileLimit',
     summary: 'Count as unused what an account lost when the gateway died.',
-    status: 200,
     answer: limit,
     run: async (call) => {
       refuseDelegated(call);

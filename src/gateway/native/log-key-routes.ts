@@ -60,7 +60,6 @@ export const logKeyRoutes: NativeRoute[] = [
     summary:
       'Revoke a key of the audit log: nothing that it signed is to be believed. 409 for the ' +
       'newest key: rotate first.',
-    status: 204,
     run: async (call) => {
       refuseDelegated(call);
       const id = param(call, 'id');

@@ -44,7 +44,6 @@ export const logRoutes: NativeRoute[] = [
     url: '/_/v1/log',
     action: 'bursar:GetLog',
     summary: 'Show the state of the audit log: what of it is signed, and with which keys.',
-    status: 200,
     answer: answerObject({
       origin: textOrNull('null: it is not signed.'),
       refusal: textOrNull('Why it is not signed, and nothing is written; null: it is.'),
@@ -61,7 +60,6 @@ export const logRoutes: NativeRoute[] = [
     action: 'bursar:GetLog',
     operation: 'ListLogKeys',
     summary: 'List the keys that the audit log was ever signed with, newest first.',
-    status: 200,
     answer: answerObject({ keys }),
     run: async ({ deps }) => ({ answer: { keys: await showLogKeys(deps) } }),
   },

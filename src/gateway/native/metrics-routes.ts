@@ -22,7 +22,6 @@ export const metricsRoutes: NativeRoute[] = [
     url: '/_/v1/metrics',
     action: 'bursar:GetMetrics',
     summary: 'All metrics, by tenant and account too, as Prometheus reads them.',
-    status: 200,
     answerType: textType,
     answer: { type: 'string' },
     run: async ({ deps: { metrics } }) => ({ answer: String(await metrics.read('operator')) }),

@@ -23,7 +23,6 @@ export const mountRoutes: NativeRoute[] = [
     url: `${collection}/:mount`,
     action: 'bursar:PutMount',
     summary: "Give another tenant's bucket a name in this one. Who may use it is said there.",
-    status: 200,
     body: closedObject(target, ['bucketTenant', 'bucket']),
     answer: mount,
     run: async (call) => {
@@ -42,7 +41,6 @@ export const mountRoutes: NativeRoute[] = [
     url: collection,
     action: 'bursar:ListMounts',
     summary: "List a tenant's mounts, by name.",
-    status: 200,
     query: pageQuery,
     answer: answerPage('mounts', mount),
     run: async (call) => {
@@ -59,7 +57,6 @@ export const mountRoutes: NativeRoute[] = [
     url: `${collection}/:mount`,
     action: 'bursar:GetMount',
     summary: 'Show a mount.',
-    status: 200,
     answer: mount,
     run: async (call) => ({
       answer: await showMount(call.deps, param(call, 't'), param(call, 'mount')),
@@ -70,7 +67,6 @@ export const mountRoutes: NativeRoute[] = [
     url: `${collection}/:mount`,
     action: 'bursar:DeleteMount',
     summary: 'Take a mount away. The bucket stays as it is.',
-    status: 204,
     run: async (call) => ({
       change: { kind: 'deleteMount', tenant: param(call, 't'), name: param(call, 'mount') },
       answer: async () => null,

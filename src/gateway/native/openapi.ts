@@ -2,7 +2,7 @@
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyInstance, type FastifySchema } from 'fastify';
 import { problemSchema } from './problem.ts';
-import type { NativeRoute } from './route.ts';
+import { type NativeRoute, statusOf } from './route.ts';
 import { closedObject } from './schemas.ts';
 import { nativeServerOptions } from './server-options.ts';
 
@@ -56,7 +56,7 @@ export function schemaOf(route: NativeRoute): FastifySchema {
     operationId: route.operation ?? route.action.replace('bursar:', ''),
     summary: route.summary,
     querystring: closedObject(route.query ?? {}),
-    response: { [route.status]: success, default: problemContent },
+    response: { [statusOf(route)]: success, default: problemContent },
   };
   if (route.body) schema.body = route.body;
   if (names.length > 0) {

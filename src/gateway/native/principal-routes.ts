@@ -68,7 +68,6 @@ export const principalRoutes: NativeRoute[] = [
     url: collection,
     action: 'bursar:ListPrincipals',
     summary: "List a tenant's principals, by name.",
-    status: 200,
     query: pageQuery,
     answer: answerPage('principals', principal),
     run: async (call) => {
@@ -85,7 +84,6 @@ export const principalRoutes: NativeRoute[] = [
     url: `${collection}/:p`,
     action: 'bursar:GetPrincipal',
     summary: 'Show a principal.',
-    status: 200,
     answer: principal,
     run: async (call) => ({
       answer: await showPrincipal(call.deps, param(call, 't'), param(call, 'p')),
@@ -96,7 +94,6 @@ export const principalRoutes: NativeRoute[] = [
     url: `${collection}/:p`,
     action: 'bursar:UpdatePrincipal',
     summary: "Change a principal's role, replace the set of its groups, deactivate or activate it.",
-    status: 200,
     body: { ...closedObject({ role, groups, active }), minProperties: 1 },
     answer: principal,
     run: async (call) => {
@@ -114,7 +111,6 @@ export const principalRoutes: NativeRoute[] = [
     url: `${collection}/:p`,
     action: 'bursar:DeletePrincipal',
     summary: 'Delete a principal that owns no bucket, with its access keys.',
-    status: 204,
     run: async (call) => ({
       change: { kind: 'deletePrincipal', tenant: param(call, 't'), name: param(call, 'p') },
       answer: async () => null,

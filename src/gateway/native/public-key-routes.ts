@@ -109,7 +109,6 @@ export const publicKeyRoutes: NativeRoute[] = [
     url: collection,
     action: 'bursar:ListPublicKeys',
     summary: "List a principal's public keys.",
-    status: 200,
     query: pageQuery,
     answer: answerPage('publicKeys', publicKey),
     run: async (call) => {
@@ -129,7 +128,6 @@ export const publicKeyRoutes: NativeRoute[] = [
     url: `${collection}/:id`,
     action: 'bursar:GetPublicKey',
     summary: 'Show a public key, by its thumbprint.',
-    status: 200,
     answer: publicKey,
     run: async (call) => ({ answer: await showPublicKey(call, param(call, 'id')) }),
   },
@@ -138,7 +136,6 @@ export const publicKeyRoutes: NativeRoute[] = [
     url: `${collection}/:id`,
     action: 'bursar:UpdatePublicKey',
     summary: 'Deactivate a public key, with all that it signed, or activate it again.',
-    status: 200,
     body: closedObject({ active }, ['active']),
     answer: publicKey,
     run: async (call) => {
@@ -156,7 +153,6 @@ export const publicKeyRoutes: NativeRoute[] = [
     url: `${collection}/:id`,
     action: 'bursar:DeletePublicKey',
     summary: 'Delete a public key, with all that it signed. It cannot be enrolled again.',
-    status: 204,
     run: async (call) => ({
       change: { kind: 'deletePublicKey', ...ownerOf(call), thumbprint: param(call, 'id') },
       answer: async () => null,

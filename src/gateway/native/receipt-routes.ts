@@ -28,7 +28,6 @@ export const receiptRoutes: NativeRoute[] = [
     summary:
       'The receipt of a record: a C2SP tlog-proof that verifies without the gateway. For who ' +
       'made the request, and for who may audit it.',
-    status: 200,
     answerType: 'text/plain; charset=utf-8',
     answer: { type: 'string' },
     run: async (call) => {

@@ -15,7 +15,6 @@ export const recordRoutes: NativeRoute[] = [
       'Search the audit records that the caller may see, in the order of the log. ' +
       'A page may be empty and still have a `next`: the search goes on there until it is null. ' +
       'What is not what was recorded is only `altered` and `index`, whatever was asked for.',
-    status: 200,
     query: {
       from: { ...time, description: 'Not before this time (RFC 3339).' },
       to: { ...time, description: 'Before this time (RFC 3339).' },

@@ -17,7 +17,6 @@ export const rootKeyRoutes: NativeRoute[] = [
     url: '/_/v1/keys',
     action: 'bursar:ListKeys',
     summary: 'Show the root keys, by epoch, without the keys themselves.',
-    status: 200,
     answer: answerObject({ keys: { type: 'array', items: rootKey } }),
     run: async ({ deps: { rootKeys, keyring } }) => ({
       answer: {

@@ -48,20 +48,25 @@ export interface NativeRoute {
   /** Its name in the description, where another route asks for the same action. */
   operation?: string;
   summary: string;
-  /** Status of success. 204 has no body. */
-  status: 200 | 201 | 204;
+  /** Of success, where it makes what had no name; absent: 200, or 204 where there is no answer. */
+  status?: 201;
   /** Properties of the query; absent: none is allowed. */
   query?: Record<string, object>;
   /** Schema of the JSON body; absent: no body is allowed. */
   body?: object;
   /** Media type of the answer, where it is not JSON. */
   answerType?: string;
-  /** Schema of the answer of status 200 or 201. */
+  /** Schema of the answer; absent: there is none, but where it has an `answerType`. */
   answer?: object;
   /** It only reads, and is no GET: it is answered while the log is not signed, too. */
   isReading?: true;
   /** Prepares the call: reads, or says what to change. Throws `Refusal`. Writes no row itself. */
   run(call: Call): Promise<Outcome>;
+}
+
+/** Status of success. */
+export function statusOf({ status, answer, answerType }: NativeRoute): 200 | 201 | 204 {
+  return status ?? (answer || answerType ? 200 : 204);
 }
 
 /** A parameter that the route's path has. */

@@ -119,7 +119,6 @@ export const shareRoutes: NativeRoute[] = [
     url: collection,
     action: 'bursar:ListShares',
     summary: "List share links: one's own; of all of a tenant for who administers it.",
-    status: 200,
     query: { ...pageQuery, after: { ...pageQuery.after, maxLength: afterLengthMax } },
     answer: answerPage('shares', answerObject(share)),
     run: async (call) => {
@@ -136,7 +135,6 @@ export const shareRoutes: NativeRoute[] = [
     url: `${collection}/:id`,
     action: 'bursar:RevokeShare',
     summary: 'Revoke a share link. It stops working at once.',
-    status: 204,
     run: async (call) => {
       const found = await readShare(call.deps.read, param(call, 'id'), reachOf(call));
       if (!found) throw new Refusal('NoSuchShare');

@@ -27,7 +27,6 @@ export const storeRoutes: NativeRoute[] = [
     url: '/_/v1/stores',
     action: 'bursar:ListStores',
     summary: 'Show all stores that buckets can be in, by number.',
-    status: 200,
     answer: answerObject({ stores: { type: 'array', items: store } }),
     run: async ({ deps: { stores } }) => ({
       answer: {
@@ -54,7 +53,6 @@ export const storeCostRoutes: NativeRoute[] = [
     url: '/_/v1/store-costs',
     action: 'bursar:ListStoreCosts',
     summary: "What the stores' providers bill for what was asked of them: by store and by tenant.",
-    status: 200,
     answer: answerObject({ costs: { type: 'array', items: cost } }),
     run: async ({ who, reach, deps }) => {
       const costs = await listBackendCosts(deps.read, reach === 'all' ? null : who.tenant);

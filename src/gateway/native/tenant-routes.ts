@@ -59,7 +59,6 @@ export const tenantRoutes: NativeRoute[] = [
     url: '/_/v1/tenants',
     action: 'bursar:ListTenants',
     summary: 'List the tenants that the caller may see, by name.',
-    status: 200,
     query: pageQuery,
     answer: answerPage('tenants', tenant),
     run: async (call) => {
@@ -73,7 +72,6 @@ export const tenantRoutes: NativeRoute[] = [
     url: '/_/v1/tenants/:t',
     action: 'bursar:GetTenant',
     summary: 'Show a tenant.',
-    status: 200,
     answer: tenant,
     run: async (call) => ({ answer: await showTenant(call.deps, param(call, 't')) }),
   },
@@ -82,7 +80,6 @@ export const tenantRoutes: NativeRoute[] = [
     url: '/_/v1/tenants/:t',
     action: 'bursar:UpdateTenant',
     summary: "Change a tenant's settings.",
-    status: 200,
     body: {
       ...closedObject({ membersCreateBuckets, defaultStore, recordReads }),
       minProperties: 1,
@@ -103,7 +100,6 @@ export const tenantRoutes: NativeRoute[] = [
     url: '/_/v1/tenants/:t',
     action: 'bursar:DeleteTenant',
     summary: 'Delete a tenant that owns no bucket, with its principals, groups and access keys.',
-    status: 204,
     run: async (call) => ({
       change: { kind: 'deleteTenant', name: param(call, 't') },
       answer: async () => null,

@@ -72,7 +72,6 @@ const listRoute: NativeRoute = {
   url: '/_/v1/tokens',
   action: 'bursar:ListTokens',
   summary: 'List the tokens that the caller may see: issued here, or seen in use.',
-  status: 200,
   query: {
     ...pageQuery,
     after: { ...pageQuery.after, maxLength: 1024 },
@@ -107,7 +106,6 @@ const showRoute: NativeRoute = {
   action: 'bursar:ListTokens',
   operation: 'GetToken',
   summary: 'Show a token that was issued here, or seen in use.',
-  status: 200,
   answer: token,
   run: async ({ who, reach, deps, params }) => {
     const seen = {

@@ -96,7 +96,6 @@ export const tokenRoutes: NativeRoute[] = [
     summary:
       'Revoke a token, all that was delegated from it, and keys and presigned URLs made with any ' +
       'of these. Who uses a token can revoke that, and what is below it.',
-    status: 204,
     run: async (call) => {
       const id = param(call, 'jti');
       const revoked = ownOrBelow(call, id) ?? (await findVisible(call, id));

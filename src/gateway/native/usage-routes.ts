@@ -88,7 +88,6 @@ export const usageRoutes: NativeRoute[] = [
     url: '/_/v1/usage',
     action: 'bursar:ListUsage',
     summary: 'Usage of all accounts that the caller may see, but of tokens, by name.',
-    status: 200,
     query: accountsQuery,
     answer: answerPage('usage', usage),
     run: async (call) => {
@@ -106,7 +105,6 @@ export const usageRoutes: NativeRoute[] = [
     url: '/_/v1/usage/:account',
     action: 'bursar:GetUsage',
     summary: 'Usage of one account; its name is one percent-encoded path segment.',
-    status: 200,
     answer: oneUsage,
     run: async (call) => {
       const account = await findAccount(call, param(call, 'account'));
@@ -120,7 +118,6 @@ export const usageRoutes: NativeRoute[] = [
     action: 'bursar:GetUsage',
     operation: 'BreakDownUsage',
     summary: 'What an account used by `day`, `action` or `class`, added up from the records.',
-    status: 200,
     query: { ...pageQuery, from: day, to: day },
     answer: answerObject({
       by: { type: 'string', enum: [...breakdowns] },

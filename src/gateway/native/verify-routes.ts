@@ -41,7 +41,6 @@ export const verifyRoutes: NativeRoute[] = [
     summary:
       'Verify a slice of the stored data that the caller administers: some two seconds of it. ' +
       'The next slice begins at `cursor`, until it is null.',
-    status: 200,
     body: closedObject({
       tenant: { ...name, description: 'Of this tenant only.' },
       bucket: {

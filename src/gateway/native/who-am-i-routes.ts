@@ -11,7 +11,6 @@ export const whoAmIRoutes: NativeRoute[] = [
     url: '/_/v1/whoami',
     action: 'bursar:WhoAmI',
     summary: 'In whose name, by what proof and with how much of its rights one acts.',
-    status: 200,
     answer: answerObject({
       tenant: name,
       principal: name,

@@ -25,7 +25,7 @@ export class ClientGone extends Error {
  * The size of the body after de-chunking, from the headers alone. Throws `Refusal`
  * MissingContentLength, InvalidArgument, EntityTooLarge or MaxMessageLengthExceeded.
  */
-export function declaredBodyBytes(request: S3Request, bodyBytesMax: number): number {
+export function declaredBodyBytes(request: S3Request, bodyBytesMax = 0): number {
   const decoded = request.headers['x-amz-decoded-content-length'];
   const length = request.headers['content-length'];
   const hasBody = length !== undefined || request.headers['transfer-encoding'] !== undefined;
@@ -45,7 +45,7 @@ export function declaredBodyBytes(request: S3Request, bodyBytesMax: number): num
  * as far as the headers tell; of a body that nobody reads, nothing. Throws `Refusal`
  * InvalidArgument.
  */
-export function declaredWireBytes({ raw }: S3Request, bodyBytesMax: number): number {
+export function declaredWireBytes({ raw }: S3Request, bodyBytesMax = 0): number {
   const length = raw.headers['content-length'];
   return bodyBytesMax === 0 || length === undefined ? 0 : parseLength(length);
 }

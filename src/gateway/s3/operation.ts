@@ -23,8 +23,8 @@ export interface Operation<R extends Resource, Input = void, Decided = void> {
   price: 'put' | 'get' | 'free';
   /** Does it set aside what it uses itself, once it knows how much? Until then nothing is. */
   reserves?: true;
-  /** Most body bytes it takes; the pipeline refuses more before any is read. */
-  bodyBytesMax: number;
+  /** Most body bytes it takes; the pipeline refuses more before any is read. Absent: none. */
+  bodyBytesMax?: number;
   /** What its body is stored as. */
   stores?: 'object' | 'part';
   /** The tags that the request gives to what it writes. */

@@ -67,7 +67,6 @@ export function sharedFolder(share: Share, token: string): Operation<'listing'> 
     action: 's3:ListBucket',
     resource: 'listing',
     price: 'put',
-    bodyBytesMax: 0,
     run: (context) => showFolder(context, share, token),
   };
 }

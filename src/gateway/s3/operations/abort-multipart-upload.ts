@@ -11,7 +11,6 @@ export const abortMultipartUpload: Operation<'object'> = {
   action: 's3:AbortMultipartUpload',
   resource: 'object',
   price: 'free',
-  bodyBytesMax: 0,
   admit: admitInitiator,
   run,
 };

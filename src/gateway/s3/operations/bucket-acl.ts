@@ -13,7 +13,6 @@ export const getBucketAcl: Operation<'bucket'> = {
   action: 's3:GetBucketAcl',
   resource: 'bucket',
   price: 'get',
-  bodyBytesMax: 0,
   run: get,
 };
 
@@ -21,15 +20,13 @@ async function get({ bucket }: Reserved<'bucket'>): Promise<Reply> {
   return aclReply(bucket);
 }
 
-const bodyBytesMax = 64 * 1024;
-
 /** Takes that list only, where the ownership controls of the bucket allow lists. */
 export const putBucketAcl: Operation<'bucket'> = {
   name: 'PutBucketAcl',
   action: 's3:PutBucketAcl',
   resource: 'bucket',
   price: 'put',
-  bodyBytesMax,
+  bodyBytesMax: 64 * 1024,
   run: put,
 };
 

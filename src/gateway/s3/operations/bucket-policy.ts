@@ -12,7 +12,6 @@ export const getBucketPolicy: Operation<'bucket'> = {
   action: 's3:GetBucketPolicy',
   resource: 'bucket',
   price: 'get',
-  bodyBytesMax: 0,
   run: get,
 };
 
@@ -37,7 +36,6 @@ export const getBucketPolicyStatus: Operation<'bucket'> = {
   action: 's3:GetBucketPolicyStatus',
   resource: 'bucket',
   price: 'get',
-  bodyBytesMax: 0,
   run: getStatus,
 };
 
@@ -45,9 +43,6 @@ async function getStatus(context: Reserved<'bucket'>): Promise<Reply> {
   const rules = parsePolicy(Buffer.from(policyText(context)), context.bucket);
   return xmlReply('PolicyStatus', { IsPublic: isPublic(rules) });
 }
-
-/** More than a policy can have, so that its reader can say how long one may be. */
-const bodyBytesMax = 64 * 1024;
 
 /**
  * Who denies themselves everything can still replace the policy (authz/grants/decide.ts), so
@@ -58,7 +53,8 @@ export const putBucketPolicy: Operation<'bucket'> = {
   action: 's3:PutBucketPolicy',
   resource: 'bucket',
   price: 'put',
-  bodyBytesMax,
+  // More than a policy can have, so that its reader can say how long one may be.
+  bodyBytesMax: 64 * 1024,
   run: put,
 };
 
@@ -89,7 +85,6 @@ export const deleteBucketPolicy: Operation<'bucket'> = {
   action: 's3:DeleteBucketPolicy',
   resource: 'bucket',
   price: 'free',
-  bodyBytesMax: 0,
   run: remove,
 };
 

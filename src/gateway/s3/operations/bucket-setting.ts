@@ -57,7 +57,6 @@ export function bucketSetting<T>({
       action: read,
       resource: 'bucket',
       price: 'get',
-      bodyBytesMax: 0,
       run: show,
     },
     {
@@ -78,7 +77,6 @@ export function bucketSetting<T>({
       action: write,
       resource: 'bucket',
       price: 'free',
-      bodyBytesMax: 0,
       run: async (context) => {
         const reply = emptyReply(204);
         await set(context, null, reply);

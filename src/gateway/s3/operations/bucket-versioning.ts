@@ -12,7 +12,6 @@ export const getBucketVersioning: Operation<'bucket'> = {
   action: 's3:GetBucketVersioning',
   resource: 'bucket',
   price: 'get',
-  bodyBytesMax: 0,
   run: get,
 };
 
@@ -20,8 +19,6 @@ async function get({ bucket: { versioning } }: Reserved<'bucket'>): Promise<Repl
   const Status = versioning === 'Unversioned' ? undefined : versioning;
   return xmlReply('VersioningConfiguration', { Status });
 }
-
-const bodyBytesMax = 64 * 1024;
 
 /**
  * Deleting with MFA needs devices that nothing here knows: asking for it is not implemented, and
@@ -32,7 +29,7 @@ export const putBucketVersioning: Operation<'bucket'> = {
   action: 's3:PutBucketVersioning',
   resource: 'bucket',
   price: 'put',
-  bodyBytesMax,
+  bodyBytesMax: 64 * 1024,
   run: put,
 };
 

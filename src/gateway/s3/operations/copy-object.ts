@@ -46,7 +46,6 @@ export const copyObject: Operation<'copy'> = {
   action: 's3:PutObject',
   resource: 'copy',
   price: 'put',
-  bodyBytesMax: 0,
   tags: (request) => (replacesTags(request) ? readTags(request) : noTags),
   run,
 };

@@ -12,14 +12,12 @@ import { checkNewBucketAcl, checkOwnership } from '../buckets/acl.ts';
 import type { Operation } from '../operation.ts';
 import type { Reserved } from '../stages.ts';
 
-const bodyBytesMax = 64 * 1024;
-
 export const createBucket: Operation<'bucketName'> = {
   name: 'CreateBucket',
   action: 's3:CreateBucket',
   resource: 'bucketName',
   price: 'put',
-  bodyBytesMax,
+  bodyBytesMax: 64 * 1024,
   run,
 };
 

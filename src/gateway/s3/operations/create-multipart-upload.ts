@@ -15,7 +15,6 @@ export const createMultipartUpload: Operation<'object'> = {
   action: 's3:PutObject',
   resource: 'object',
   price: 'put',
-  bodyBytesMax: 0,
   tags: readTags,
   run,
 };

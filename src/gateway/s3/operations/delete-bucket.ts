@@ -9,7 +9,6 @@ export const deleteBucket: Operation<'bucket'> = {
   action: 's3:DeleteBucket',
   resource: 'bucket',
   price: 'free',
-  bodyBytesMax: 0,
   run,
 };
 

@@ -14,7 +14,6 @@ export const deleteObject: Operation<'object'> = {
   versionAction: 's3:DeleteObjectVersion',
   resource: 'object',
   price: 'free',
-  bodyBytesMax: 0,
   run,
 };
 

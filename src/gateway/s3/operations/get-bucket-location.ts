@@ -10,7 +10,6 @@ export const getBucketLocation: Operation<'bucket'> = {
   action: 's3:GetBucketLocation',
   resource: 'bucket',
   price: 'get',
-  bodyBytesMax: 0,
   run,
 };
 

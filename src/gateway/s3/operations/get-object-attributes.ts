@@ -20,7 +20,6 @@ export const getObjectAttributes: Operation<'object'> = {
   versionAction: 's3:GetObjectVersionAttributes',
   resource: 'object',
   price: 'get',
-  bodyBytesMax: 0,
   admit,
   run,
 };

@@ -32,7 +32,6 @@ export const getObject: Operation<'object'> = {
   resource: 'object',
   price: 'get',
   reserves: true,
-  bodyBytesMax: 0,
   run,
 };
 

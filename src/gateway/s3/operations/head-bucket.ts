@@ -10,7 +10,6 @@ export const headBucket: Operation<'bucket'> = {
   action: 's3:ListBucket',
   resource: 'bucket',
   price: 'get',
-  bodyBytesMax: 0,
   run,
 };
 

@@ -26,7 +26,6 @@ export const listBuckets: Operation<'service'> = {
   action: 's3:ListAllMyBuckets',
   resource: 'service',
   price: 'put',
-  bodyBytesMax: 0,
   run,
 };
 

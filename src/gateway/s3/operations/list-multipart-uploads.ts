@@ -19,7 +19,6 @@ export const listMultipartUploads: Operation<'listing'> = {
   action: 's3:ListBucketMultipartUploads',
   resource: 'listing',
   price: 'put',
-  bodyBytesMax: 0,
   run,
 };
 

@@ -27,7 +27,6 @@ export const listObjectVersions: Operation<'listing'> = {
   action: 's3:ListBucketVersions',
   resource: 'listing',
   price: 'put',
-  bodyBytesMax: 0,
   run,
 };
 

@@ -28,7 +28,6 @@ const common = {
   action: 's3:ListBucket',
   resource: 'listing',
   price: 'put',
-  bodyBytesMax: 0,
 } as const;
 
 export const listObjects: Operation<'listing'> = { name: 'ListObjects', ...common, run: runV1 };

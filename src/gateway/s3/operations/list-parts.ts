@@ -17,7 +17,6 @@ export const listParts: Operation<'object'> = {
   action: 's3:ListMultipartUploadParts',
   resource: 'object',
   price: 'get',
-  bodyBytesMax: 0,
   admit: admitInitiator,
   run,
 };

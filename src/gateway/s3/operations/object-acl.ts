@@ -14,7 +14,6 @@ export const getObjectAcl: Operation<'object'> = {
   versionAction: 's3:GetObjectVersionAcl',
   resource: 'object',
   price: 'get',
-  bodyBytesMax: 0,
   run: get,
 };
 
@@ -25,8 +24,6 @@ async function get(context: Reserved<'object'>): Promise<Reply> {
   return reply;
 }
 
-const bodyBytesMax = 64 * 1024;
-
 /** Takes that list only. */
 export const putObjectAcl: Operation<'object'> = {
   name: 'PutObjectAcl',
@@ -34,7 +31,7 @@ export const putObjectAcl: Operation<'object'> = {
   versionAction: 's3:PutObjectVersionAcl',
   resource: 'object',
   price: 'put',
-  bodyBytesMax,
+  bodyBytesMax: 64 * 1024,
   run: put,
 };
 

@@ -16,7 +16,6 @@ export const getObjectLegalHold: Operation<'object'> = {
   takesVersion: true,
   resource: 'object',
   price: 'get',
-  bodyBytesMax: 0,
   run: get,
 };
 
@@ -28,15 +27,13 @@ async function get(context: Reserved<'object'>): Promise<Reply> {
   return xmlReply('LegalHold', { Status: legalHold ? 'ON' : 'OFF' });
 }
 
-const bodyBytesMax = 64 * 1024;
-
 export const putObjectLegalHold: Operation<'object', boolean> = {
   name: 'PutObjectLegalHold',
   action: 's3:PutObjectLegalHold',
   takesVersion: true,
   resource: 'object',
   price: 'put',
-  bodyBytesMax,
+  bodyBytesMax: 64 * 1024,
   parse,
   admit,
   run: put,

@@ -12,7 +12,6 @@ export const getObjectLockConfiguration: Operation<'bucket'> = {
   action: 's3:GetBucketObjectLockConfiguration',
   resource: 'bucket',
   price: 'get',
-  bodyBytesMax: 0,
   run: get,
 };
 
@@ -24,15 +23,13 @@ async function get({ bucket, askedName }: Reserved<'bucket'>): Promise<Reply> {
   throw new Refusal('ObjectLockConfigurationNotFoundError', { fields });
 }
 
-const bodyBytesMax = 64 * 1024;
-
 /** Gives a bucket with versioning object lock, for ever, or another default retention. */
 export const putObjectLockConfiguration: Operation<'bucket'> = {
   name: 'PutObjectLockConfiguration',
   action: 's3:PutBucketObjectLockConfiguration',
   resource: 'bucket',
   price: 'put',
-  bodyBytesMax,
+  bodyBytesMax: 64 * 1024,
   run: put,
 };
 

@@ -16,7 +16,6 @@ export const getObjectRetention: Operation<'object'> = {
   takesVersion: true,
   resource: 'object',
   price: 'get',
-  bodyBytesMax: 0,
   run: get,
 };
 
@@ -28,8 +27,6 @@ async function get(context: Reserved<'object'>): Promise<Reply> {
   return xmlReply('Retention', retentionElements(retention));
 }
 
-const bodyBytesMax = 64 * 1024;
-
 /** Sets or lengthens it; shortens or ends it where that is allowed. */
 export const putObjectRetention: Operation<'object', Retention | null> = {
   name: 'PutObjectRetention',
@@ -37,7 +34,7 @@ export const putObjectRetention: Operation<'object', Retention | null> = {
   takesVersion: true,
   resource: 'object',
   price: 'put',
-  bodyBytesMax,
+  bodyBytesMax: 64 * 1024,
   parse,
   admit,
   run: put,

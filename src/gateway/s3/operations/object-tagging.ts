@@ -19,7 +19,6 @@ export const getObjectTagging: Operation<'object'> = {
   versionAction: 's3:GetObjectVersionTagging',
   resource: 'object',
   price: 'get',
-  bodyBytesMax: 0,
   run: get,
 };
 
@@ -32,16 +31,14 @@ async function get(context: Reserved<'object'>): Promise<Reply> {
   return reply;
 }
 
-/** More than 10 tags can have, so that their reader can say what is wrong with them. */
-const bodyBytesMax = 64 * 1024;
-
 export const putObjectTagging: Operation<'object', Tags> = {
   name: 'PutObjectTagging',
   action: 's3:PutObjectTagging',
   versionAction: 's3:PutObjectVersionTagging',
   resource: 'object',
   price: 'put',
-  bodyBytesMax,
+  // More than 10 tags can have, so that their reader can say what is wrong with them.
+  bodyBytesMax: 64 * 1024,
   parse,
   admit,
   run: (context, tags) => amendTags(context, tags, 200),
@@ -80,6 +77,5 @@ export const deleteObjectTagging: Operation<'object'> = {
   versionAction: 's3:DeleteObjectVersionTagging',
   resource: 'object',
   price: 'free',
-  bodyBytesMax: 0,
   run: (context) => amendTags(context, [], 204),
 };

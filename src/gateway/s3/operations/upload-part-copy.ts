@@ -37,7 +37,6 @@ export const uploadPartCopy: Operation<'copy'> = {
   action: 's3:PutObject',
   resource: 'copy',
   price: 'put',
-  bodyBytesMax: 0,
   run,
 };
 
