@@ -21,8 +21,8 @@ async function makeApiTypes() {
       return `/** \`${call}\` */\n${operation}: ${type};`;
     });
   const head =
-    '// What the native API answers to commands, by operation. Made by `npm run api-types`: not to be\n' +
-    '// edited.';
+    '// What the native API answers to commands, by operation. Made by `npm run api-types`: not ' +
+    'to be\n// edited.';
   const text = `${head}
 export interface Answers { ${members.join('\n')} }`;
   return execFileSync(biome, ['format', `--stdin-file-path=${folder}/api-types.ts`], {

@@ -30,7 +30,7 @@ export function calling<Answer, Given extends unknown[]>(
   };
 }
 
-/** The action of a command that shows all pages of a listing; `member` has the entries of a page. */
+/** The action of a command that shows all of a listing; `member` has the entries of a page. */
 export function listing<Entry, Given extends unknown[]>(
   columns: Columns<Entry>,
   member: string,
