@@ -188,7 +188,7 @@ describeWithTool(awsCli, 'AWS CLI', (path) => {
   it('waits and succeeds where it is too fast, if it may try often enough', {
     timeout: timeoutMs,
   }, async () => {
-    await putLimits(operator, student.account, { rate: { requests: 20 } });
+    await putLimits(operator, student.account, { rate: { requests: 10 } });
     const tree = join(dir, 'tree');
     mkdirSync(tree, { recursive: true });
     for (let i = 0; i < 60; i++) writeFileSync(join(tree, `file${i}`), `content ${i}`);
@@ -235,7 +235,7 @@ describeWithTool(rclone, 'rclone', (path) => {
   });
 
   it('waits and succeeds where it is too fast', { timeout: timeoutMs }, async () => {
-    await putLimits(operator, student.account, { rate: { requests: 20 } });
+    await putLimits(operator, student.account, { rate: { requests: 10 } });
     const { bucket } = student;
     const tree = join(dir, 'rclone-tree');
     mkdirSync(tree, { recursive: true });
