@@ -10,6 +10,7 @@ import {
   compareInTurns,
   describeRatios,
   explainTurns,
+  goalsOfTurns,
   smallWorkload,
   storeSmallObjects,
   withLoadTool,
@@ -77,6 +78,10 @@ async function call({ host, port, accessKeyId, secretAccessKey: secret }, method
   return said && JSON.parse(said);
 }
 
+const sides = { ours: 'limited', other: 'free', goal };
+
+export const goalsOfLimits = ({ compared }) => goalsOfTurns(compared, sides);
+
 export function describeLimits({ rounds, compared }) {
   return [
     'A gateway with limits on all meters in all windows of the four accounts that a request ' +
@@ -85,6 +90,6 @@ export function describeLimits({ rounds, compared }) {
       'limits.',
     explainTurns(rounds),
     '',
-    ...describeRatios(compared, { ours: 'limited', other: 'free', goal }),
+    ...describeRatios(compared, sides),
   ];
 }

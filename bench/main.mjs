@@ -7,6 +7,7 @@ import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { formatPage, formatSection } from './report.mjs';
 import { efforts, runSections, sections } from './sections.mjs';
+import { formatSummary } from './summary.mjs';
 import { workloadsOf } from './workloads.mjs';
 
 const sectionNames = sections.map(({ name }) => name);
@@ -136,7 +137,7 @@ function write(run) {
   const shown = outcomes.map(({ section, ...outcome }) => ({ name: section.name, ...outcome }));
   const text = values.json
     ? JSON.stringify(shown, null, 2)
-    : outcomes.flatMap(formatSection).join('\n');
+    : [...formatSummary(outcomes), ...outcomes.flatMap(formatSection)].join('\n');
   process.stdout.write(`${text}\n`);
 }
 

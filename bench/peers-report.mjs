@@ -119,6 +119,22 @@ export function describePath({ name, servers, missing, measurements, effort }) {
   ];
 }
 
+/**
+ * The goals of the workloads beside the peers that ran.
+ * @param {Path} path
+ * @returns {import('./summary.mjs').Goal[]}
+ */
+export function goalsOfPath({ name, measurements }) {
+  return workloadsOf[name].flatMap(({ name: workload, title, goal }) =>
+    Object.entries(goal).flatMap(([peer, least]) => {
+      const ratio = ratioOf(measurements, { workload, peer, of: 'perSecond' });
+      return ratio
+        ? [{ title, beside: peer, least, ratio: ratio.median, text: spread(ratio) }]
+        : [];
+    }),
+  );
+}
+
 function ratioTable({ measurements, workloads, peers }) {
   const cell = ({ name, goal }, peer) => {
     const ratio = ratioOf(measurements, { workload: name, peer, of: 'perSecond' });

@@ -9,6 +9,7 @@ import {
   compareInTurns,
   describeRatios,
   explainTurns,
+  goalsOfTurns,
   smallWorkload,
   storeSmallObjects,
   withLoadTool,
@@ -42,11 +43,15 @@ async function startFilled({ dir, tree, tool }) {
   return server;
 }
 
+const sides = { ours: 'ours', other: 'other', goal };
+
+export const goalsOfRelease = ({ compared }) => goalsOfTurns(compared, sides);
+
 export function describeRelease({ rounds, compared, servers: [ours, other] }) {
   return [
     `This tree (\`ours\`, ${ours.version}) beside another build (\`other\`, ${other.version}).`,
     explainTurns(rounds),
     '',
-    ...describeRatios(compared, { ours: 'ours', other: 'other', goal }),
+    ...describeRatios(compared, sides),
   ];
 }

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { list } from './markdown.mjs';
+import { formatSummary } from './summary.mjs';
 
 /**
  * @typedef {object} Outcome of a section, in the order of the page
@@ -44,6 +45,7 @@ export function formatPage({ machine, isQuick, tookMinutes, outcomes, notesDir }
       `${machine.fileSystem} on ${machine.device}, ${machine.system}, Node ${machine.node}`,
       ...new Set(versions),
     ]),
+    ...formatSummary(outcomes),
     ...outcomes.flatMap(formatSection),
     ...remarks(notesDir),
   ].join('\n');

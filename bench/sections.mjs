@@ -8,16 +8,16 @@ import { benchClients, describeClients } from './growth/clients.mjs';
 import { benchObjects, describeObjects } from './growth/objects.mjs';
 import { benchVersions, describeVersions } from './growth/versions.mjs';
 import { benchInstruments, describeInstruments } from './instruments.mjs';
-import { benchLimits, describeLimits } from './limits.mjs';
+import { benchLimits, describeLimits, goalsOfLimits } from './limits.mjs';
 import { benchLog, describeLog } from './log.mjs';
 import { describeMachineLimits, measureMachineLimits } from './machine.mjs';
 import { benchPath } from './peers.mjs';
-import { describePath } from './peers-report.mjs';
+import { describePath, goalsOfPath } from './peers-report.mjs';
 import { stopAll } from './processes.mjs';
-import { benchRelease, describeRelease } from './release.mjs';
+import { benchRelease, describeRelease, goalsOfRelease } from './release.mjs';
 import { benchStalls, describeStalls } from './stalls.mjs';
 import { benchStandby, describeStandby } from './standby.mjs';
-import { benchTokens, describeTokens } from './tokens.mjs';
+import { benchTokens, describeTokens, goalsOfTokens } from './tokens.mjs';
 
 /**
  * How much is measured. `seconds`, `rounds`, `warmupSeconds`, `listKeys`: beside peers; `pairs`:
@@ -27,7 +27,7 @@ import { benchTokens, describeTokens } from './tokens.mjs';
  */
 export const efforts = {
   whole: {
-    ...{ seconds: 2, rounds: 2, warmupSeconds: 0.7, listKeys: 30_000 },
+    ...{ seconds: 2, rounds: 5, warmupSeconds: 0.7, listKeys: 30_000 },
     ...{ pairs: 12, instrumentPairs: 120, growthRounds: 5 },
     ...{ objects: 1_000_000, versions: 100_000, grants: 1_000_000 },
     stalls: { parts: 10_000, uploads: 8, entries: 1000, seconds: 2 },
@@ -52,6 +52,7 @@ export const efforts = {
  * @property {{whole: number, quick: number}} seconds that it takes, about, on two cores
  * @property {(options: object) => Promise<object>} measure
  * @property {(measured: object) => string[]} describe lines of Markdown
+ * @property {(measured: object) => import('./summary.mjs').Goal[]} [goals] what is told first
  */
 
 /** @type {Section[]} */
@@ -61,12 +62,14 @@ export const sections = [
     ...{ measure: measureMachineLimits, describe: describeMachineLimits },
   },
   {
-    ...{ name: 'embedded', title: 'On a local disk', seconds: { whole: 210, quick: 35 } },
+    ...{ name: 'embedded', title: 'On a local disk', seconds: { whole: 430, quick: 35 } },
     ...{ measure: (options) => benchPath('embedded', options), describe: describePath },
+    goals: goalsOfPath,
   },
   {
-    ...{ name: 's3', title: 'With the bytes in S3', seconds: { whole: 190, quick: 35 } },
+    ...{ name: 's3', title: 'With the bytes in S3', seconds: { whole: 390, quick: 35 } },
     ...{ measure: (options) => benchPath('s3', options), describe: describePath },
+    goals: goalsOfPath,
   },
   {
     ...{ name: 'instruments', title: 'What the instruments cost' },
@@ -79,11 +82,11 @@ export const sections = [
   },
   {
     ...{ name: 'limits', title: 'What limits cost', seconds: { whole: 55, quick: 10 } },
-    ...{ measure: benchLimits, describe: describeLimits },
+    ...{ measure: benchLimits, describe: describeLimits, goals: goalsOfLimits },
   },
   {
     ...{ name: 'tokens', title: 'What credentials cost', seconds: { whole: 30, quick: 6 } },
-    ...{ measure: benchTokens, describe: describeTokens },
+    ...{ measure: benchTokens, describe: describeTokens, goals: goalsOfTokens },
   },
   {
     ...{ name: 'decisions', title: 'How cost grows with grants', seconds: { whole: 35, quick: 3 } },
@@ -116,6 +119,7 @@ export const sections = [
   {
     ...{ name: 'release', title: 'Beside another build', wantsOther: true },
     ...{ seconds: { whole: 60, quick: 10 }, measure: benchRelease, describe: describeRelease },
+    goals: goalsOfRelease,
   },
 ];
 

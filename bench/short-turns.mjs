@@ -120,6 +120,19 @@ export function describeRatios(compared, { ours, other, goal }) {
   });
 }
 
+/**
+ * The goal of each workload's throughput, `ours` beside `other`.
+ * @param {Compared[]} compared
+ * @returns {import('./summary.mjs').Goal[]}
+ */
+export function goalsOfTurns(compared, { ours, other, goal: least }) {
+  return compared.map((one) => {
+    const ratio = ratioBetween(one, { ours, other, of: 'perSecond' });
+    const title = `${one.title}, ${ours}`;
+    return { title, beside: other, least, ratio: ratio.median, text: interval(ratio) };
+  });
+}
+
 /** Ends a verdict on a goal that is surely not reached. */
 export const missed = 'MISSED';
 

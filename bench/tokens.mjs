@@ -12,6 +12,7 @@ import {
   bucket,
   compareInTurns,
   explainTurns,
+  goalsOfTurns,
   ratioBetween,
   smallWorkload,
   storeSmallObjects,
@@ -67,6 +68,12 @@ async function askForToken({ host, port, accessKeyId, secretAccessKey: secret },
   if (answer.status !== 201) throw new Error(`no token: ${answer.status} ${await answer.text()}`);
   return (await answer.json()).token;
 }
+
+/** What longer chains and signatures of requests must leave of the throughput of others. */
+export const goalsOfTokens = ({ compared }) => [
+  ...goalsOfTurns(compared, { ours: `bearer-${linksMany}`, other: 'bearer-1', goal: 0.95 }),
+  ...goalsOfTurns(compared, { ours: 'rfc9421', other: 'sigv4', goal: 0.75 }),
+];
 
 export function describeTokens({ rounds, compared: [compared] }) {
   const [sigv4, short] = Object.keys(compared.turns);

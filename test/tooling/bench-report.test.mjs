@@ -8,9 +8,10 @@ import { describeInstruments } from '../../bench/instruments.mjs';
 import { shareOut } from '../../bench/instruments-profile.mjs';
 import { describePath, ratioOf, summarize } from '../../bench/peers-report.mjs';
 import { formatPage } from '../../bench/report.mjs';
-import { efforts, runSections } from '../../bench/sections.mjs';
+import { efforts, runSections, sections } from '../../bench/sections.mjs';
 import { describeRatios } from '../../bench/short-turns.mjs';
 import { medianInterval, quantile } from '../../bench/statistics.mjs';
+import { formatSummary } from '../../bench/summary.mjs';
 
 const measured = (server, round, p50Ms, perSecond, backendCpuMs) => ({
   ...{ workload: 'get-4k-c1', server, round, p50Ms, perSecond, backendCpuMs },
@@ -24,6 +25,7 @@ const measurements = [
   measured('bursar', 2, 1.2, 450, 0.7),
   measured('direct', 2, 0.4, 1500),
 ];
+const beside = (server) => (one) => (one.server === 'direct' ? { ...one, server } : one);
 const dir = mkdtempSync(join(tmpdir(), 'bursar-bench-report-'));
 afterAll(() => rmSync(dir, { recursive: true }));
 
@@ -88,6 +90,20 @@ it('says of a goal that it is missed, or surely reached, only where all of the i
   expect(verdictOn(turns(97, 1))).toContain('0.98, MISSED');
   const unsure = turns(97, 1).map((one, i) => (i > 5 ? { ...one, perSecond: 1e6 } : one));
   expect(verdictOn(unsure)).toContain('0.98, not sure');
+});
+
+it('shows the goals first, and which of them were missed', () => {
+  const path = { name: 's3', measurements: measurements.map(beside('versitygw-proxy')) };
+  const limits = [{ title: 'GET', turns: { limited: turns(96, 1), free: turns(100, 1) } }];
+  const outcomes = [
+    { section: sections.find(({ name }) => name === 's3'), measured: path },
+    { section: sections.find(({ name }) => name === 'limits'), measured: { compared: limits } },
+    { section: sections.find(({ name }) => name === 'tokens'), failure: 'no disk' },
+  ];
+  const summary = formatSummary(outcomes).join('\n');
+  expect(summary).toContain('1 reached, 1 missed.');
+  expect(summary).toContain('| 0.9× | **0.30×** (0.30×–0.30×) | **MISSED** |');
+  expect(summary).toContain('| GET, limited | free | 0.95× | **0.960** (0.960–0.960) | reached |');
 });
 
 it('says what the instruments cost by a profile, unless throughput is against it', () => {
