@@ -1,7 +1,8 @@
-// Signs the log's checkpoint, in the ledger's thread, between batches: soon after each, and at most
-// so often, since a signature costs as much as much of a small PUT. Invariants: only a log that is
-// durable is signed; which keys sign is what `log_keys` says, and the same log and keys give the
-// same note, so signing again after a crash tells nobody anything else.
+// Signs the log's checkpoint, in the ledger's thread, between batches: at once after one, or with
+// those that follow it within a moment, since a signature costs a tenth of a small PUT. Invariants:
+// only a log that is durable is signed; which keys sign is what `log_keys` says, and where that has
+// changed the log is signed at once; the same log and keys give the same note, so signing again
+// after a crash tells nobody anything else.
 import { createPrivateKey } from 'node:crypto';
 import { renderCheckpoint } from '../audit/log/checkpoint.ts';
 import {

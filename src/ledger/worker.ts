@@ -272,13 +272,15 @@ function tick(): void {
 
 /** Nobody waits for it. What is durable is signed: not within a batch, whose end does it. */
 function signSoon(): void {
-  if (signTimer !== null || isApplying) return;
+  if (isApplying) return;
   const waitMs = signing.waitMs(monotonicMs());
   if (waitMs === 0) {
+    if (signTimer !== null) clearTimeout(signTimer);
+    signTimer = null;
     signCheckpoint();
     return;
   }
-  signTimer = setTimeout(() => {
+  signTimer ??= setTimeout(() => {
     signTimer = null;
     signSoon();
   }, waitMs);

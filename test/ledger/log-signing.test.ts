@@ -196,6 +196,23 @@ describe('a key that is revoked', () => {
     expect(row?.retiredMs).toBe(row?.revokedMs);
   });
 
+  it('is on no newest note once that is answered, however soon it follows others', async () => {
+    let old = newKey();
+    await fixture.ledger.signLog([old]);
+    for (let round = 0; round < 10; round++) {
+      const key = newKey();
+      await rotate(key, Date.now() + 3_600_000);
+      await fixture.ledger.commit(putOf(`k${round}`));
+      await revoke(idOf(old));
+      // What the ledger's thread says before its next answer has come by then.
+      await fixture.ledger.maintain({ kind: 'closeFolds', max: 1 });
+      const note = fixture.checkpoints.at(-1) as string;
+      const size = 3 + (round + 1) * 3;
+      expect(read(note, [old, key])).toMatchObject({ size, signedBy: [idOf(key)] });
+      old = key;
+    }
+  });
+
   it('is not the only one that signs: that is refused, with a record', async () => {
     const key = newKey();
     await fixture.ledger.signLog([key]);

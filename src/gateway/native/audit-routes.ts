@@ -13,7 +13,7 @@ import { withheldUntilMs } from '../../audit/evidence.ts';
 import { renderLeaf } from '../../audit/leaf.ts';
 import { tileWidth } from '../../audit/log/merkle.ts';
 import { proveRange } from '../../audit/log/range-proof.ts';
-import { storedTiles } from '../../audit/log/stored-tiles.ts';
+import { readLogSize, storedTiles } from '../../audit/log/stored-tiles.ts';
 import { readPseudonym } from '../../audit/record-log.ts';
 import type { IsWanted, KeptRecord } from '../../audit/record-store.ts';
 import { firstSince } from '../../audit/record-times.ts';
@@ -105,6 +105,8 @@ export const auditRoutes: NativeRoute[] = [
 async function beginBundle(call: Call): Promise<string> {
   const { deps, query } = call;
   const tenant = param(call, 't');
+  // What was answered before is in it, though its checkpoint may be signed a moment later.
+  if (deps.log.note !== null) await deps.log.waitFor(await readLogSize(deps.read));
   const { note, checkpoint } = await chooseNote(deps, Math.max(deps.log.size - 1, 0));
   const to = Math.min(await placeOf(call, query.to, checkpoint.size), checkpoint.size);
   const from = Math.min(await placeOf(call, query.from, 0), to);
