@@ -45,7 +45,7 @@ by itself. Without options it writes docs/performance.md, in some ${minutes} min
 
 The exit code is 1 where something could not be measured; the rest is written.`;
 
-const { values } = parseArgs({
+const { values } = parsed({
   allowNegative: true,
   options: {
     path: { type: 'string', default: 'all' },
@@ -65,6 +65,19 @@ const { values } = parseArgs({
     help: { type: 'boolean', default: false },
   },
 });
+
+function parsed(config) {
+  try {
+    return parseArgs(config);
+  } catch (error) {
+    return refuse(`${error.message.split('. ', 1)[0]}; see --help`);
+  }
+}
+
+function refuse(reason) {
+  process.stderr.write(`bench: ${reason}\n`);
+  return process.exit(2);
+}
 
 const say = (line) => void process.stderr.write(`${line}\n`);
 
@@ -90,8 +103,8 @@ async function bench() {
 function chooseSections() {
   const { path, only, gateway, profile, beside } = values;
   const unknown = path.split(',').find((name) => name !== 'all' && !sectionNames.includes(name));
-  if (unknown !== undefined) throw new Error(`there is no path ${unknown}; see --help`);
-  if (path.split(',').includes('release') && !beside) throw new Error('release wants --beside DIR');
+  if (unknown !== undefined) refuse(`there is no path ${unknown}; see --help`);
+  if (path.split(',').includes('release') && !beside) refuse('release wants --beside DIR');
   // Without the gateway, or of some workloads, there is nothing else.
   const isBesidePeers = only !== undefined || profile !== undefined || !gateway;
   return sections
@@ -110,7 +123,7 @@ function chooseServers() {
   const { gateway, peers, profile, beside } = values;
   const only = values.only?.split(',');
   const unknown = only?.find((name) => !workloadNames.includes(name));
-  if (unknown !== undefined) throw new Error(`there is no workload ${unknown}; see --help`);
+  if (unknown !== undefined) refuse(`there is no workload ${unknown}; see --help`);
   return { only, gateway, peers, profile, beside };
 }
 
