@@ -6,7 +6,17 @@
 //
 // What is here has to run on the old Node.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -80,13 +90,22 @@ function bring({ name, version, integrity }, home, needed) {
     const options = { cwd: incoming, stdio: ['ignore', 'ignore', 'inherit'] };
     const quietly = ['--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
     execFileSync('npm', ['ci', ...quietly], options);
-    execFileSync(join(incoming, 'node_modules', name, 'bin/node'), ['--version'], options);
+    const program = join(incoming, 'node_modules', name, 'bin/node');
+    execFileSync(program, ['--version'], options);
+    sync(program);
     moveTo(home, incoming);
   } catch (error) {
     throw new Error(`${needed}; none could be brought: ${error.message}`);
   } finally {
     rmSync(incoming, { recursive: true, force: true });
   }
+}
+
+/** A power cut after the renaming must not leave the name with an empty program. */
+function sync(path) {
+  const fd = openSync(path, 'r');
+  fsyncSync(fd);
+  closeSync(fd);
 }
 
 function moveTo(home, incoming) {
