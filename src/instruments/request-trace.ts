@@ -6,7 +6,7 @@ import type { ObservedRequest } from './observed-request.ts';
 import type { StageClock } from './stage-clock.ts';
 import { readTraceContext, traceHeaders } from './trace-context.ts';
 
-/** A try of a request to a store, as it begins (tiering/stores/store-trace.ts). */
+/** A try of a request to a store, as it begins (tiering/stores/store-tally.ts). */
 export interface TracedTry {
   store: string;
   host: string;
