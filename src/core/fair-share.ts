@@ -155,7 +155,8 @@ export class Claim {
   readonly #room: FairShare;
   readonly who: { tenant: string; principal: string };
   readonly #reclaim: Reclaim | null;
-  #bytes = 0;
+  /** What it holds; only `take` and `give` change it. */
+  bytes = 0;
   #isOpen = true;
 
   /** Use `FairShare.open`. */
@@ -165,17 +166,13 @@ export class Claim {
     this.#reclaim = reclaim;
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   /** Nobody can take back what it holds. */
   get isFirm(): boolean {
     return this.#reclaim === null;
   }
 
   get spareBytes(): number {
-    return this.#reclaim ? Math.min(this.#reclaim.spareBytes, this.#bytes) : 0;
+    return this.#reclaim ? Math.min(this.#reclaim.spareBytes, this.bytes) : 0;
   }
 
   reclaim(bytes: number): void {
@@ -190,21 +187,21 @@ export class Claim {
     if (!this.#isOpen) return 'noRoom';
     if (bytes === 0) return 'taken';
     const outcome = this.#room.take(this, bytes, isHere);
-    if (outcome === 'taken') this.#bytes += bytes;
+    if (outcome === 'taken') this.bytes += bytes;
     return outcome;
   }
 
   /** Gives so many of its bytes back. Throws when it does not hold them. */
   give(bytes: number): void {
-    if (bytes > this.#bytes) throw new Error('more was given back than was taken');
+    if (bytes > this.bytes) throw new Error('more was given back than was taken');
     if (bytes === 0) return;
-    this.#bytes -= bytes;
-    this.#room.give(this, bytes, this.#bytes === 0);
+    this.bytes -= bytes;
+    this.#room.give(this, bytes, this.bytes === 0);
   }
 
   /** Gives all back, for good. Harmless twice. */
   close(): void {
     this.#isOpen = false;
-    this.give(this.#bytes);
+    this.give(this.bytes);
   }
 }

@@ -29,7 +29,11 @@ const patienceMsDefault = 30_000;
 const courtesyMs = 1000;
 
 export class KnownRights {
-  #epoch = 0;
+  /**
+   * The newest epoch that all memory has; `reach` moves it on. To be noted before anything is read
+   * to decide by.
+   */
+  epoch = 0;
   #reached = signal();
   readonly #turns = new RightsTurns();
   readonly #patienceMs: number;
@@ -38,14 +42,9 @@ export class KnownRights {
     this.#patienceMs = patienceMs;
   }
 
-  /** The newest epoch that all memory has. To be noted before anything is read to decide by. */
-  get epoch(): number {
-    return this.#epoch;
-  }
-
   /** All that was taken away up to this epoch is in memory. */
   reach(epoch: number): void {
-    this.#epoch = epoch;
+    this.epoch = epoch;
     this.#reached.give();
     this.#reached = signal();
   }
@@ -94,7 +93,7 @@ export class KnownRights {
 
   /** Until the epoch is reached. Throws `Refusal` SlowDown where it is not. */
   async #waitUntil(epoch: number, deadlineMs: number): Promise<void> {
-    while (this.#epoch < epoch) await waitFor(this.#reached.given, deadlineMs);
+    while (this.epoch < epoch) await waitFor(this.#reached.given, deadlineMs);
   }
 }
 

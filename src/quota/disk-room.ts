@@ -24,10 +24,11 @@ export class DiskRoom {
   /** What the disk said last, and which part of the open bodies is in that number. */
   #lastFreeBytes = Number.NaN;
   #shownBytes = 0;
-  #arrivedBytes = 0;
+  /** For `BodyRoom` only: what has come of open bodies. */
+  arrivedBytes = 0;
+  /** For `BodyRoom` only: what has come since the disk was last asked. */
+  unaskedBytes = 0;
   #pacedMs = Number.NEGATIVE_INFINITY;
-  /** What has come since the disk was last asked. */
-  #unaskedBytes = 0;
 
   /**
    * The capacity that is shared: what has come of open bodies counts as held by them, and is on the
@@ -35,12 +36,12 @@ export class DiskRoom {
    */
   readonly #capacityBytes = (): number => {
     // Bodies that came whole since then are on the disk, and open no more.
-    const isFresh = this.#unaskedBytes >= stepBytes;
-    if (isFresh) this.#unaskedBytes = 0;
+    const isFresh = this.unaskedBytes >= stepBytes;
+    if (isFresh) this.unaskedBytes = 0;
     const freeBytes = this.#freeBytes(isFresh);
     if (freeBytes !== this.#lastFreeBytes) {
       this.#lastFreeBytes = freeBytes;
-      this.#shownBytes = this.#arrivedBytes;
+      this.#shownBytes = this.arrivedBytes;
     }
     return freeBytes + this.#shownBytes;
   };
@@ -63,7 +64,7 @@ export class DiskRoom {
 
   /** The bytes that are promised and have not come. */
   get heldBytes(): number {
-    return Math.max(this.#share.heldBytes - this.#arrivedBytes, 0);
+    return Math.max(this.#share.heldBytes - this.arrivedBytes, 0);
   }
 
   /**
@@ -87,16 +88,10 @@ export class DiskRoom {
     return claim.take(bytes, isHere);
   }
 
-  /** For `BodyRoom` only: bytes of an open body have come. */
-  arrive(bytes: number): void {
-    this.#arrivedBytes += bytes;
-    this.#unaskedBytes += bytes;
-  }
-
   /** For `BodyRoom` only. */
   close(room: BodyRoom): void {
     this.#open.delete(room);
-    this.#arrivedBytes -= room.arrivedBytes;
+    this.arrivedBytes -= room.arrivedBytes;
     // How much of it the disk has shown is not known. Until it says something new, what a body that
     // failed gives back is not counted on.
     this.#shownBytes = Math.max(this.#shownBytes - room.arrivedBytes, 0);
@@ -141,7 +136,8 @@ export class BodyRoom implements Reclaim {
    */
   arrive(bytes: number): void {
     this.arrivedBytes += bytes;
-    this.#disk.arrive(bytes);
+    this.#disk.arrivedBytes += bytes;
+    this.#disk.unaskedBytes += bytes;
     const lacking = this.arrivedBytes - this.claim.bytes;
     if (lacking <= 0) return;
     const step = Math.min(stepBytes, this.#declaredBytes - this.claim.bytes);

@@ -30,7 +30,7 @@ export interface ChunkToSeal extends ChunkPlace {
 /** The hashing of one object's bytes. */
 export interface DigestStream {
   /** Hashes the chunk and puts its tag behind it, in place; writes both to the file, if any. */
-  seal(chunk: ChunkToSeal): Promise<void>;
+  seal(chunk: ChunkToSeal): Promise<unknown>;
   /** The digests of all chunks, in the order of the calls of `seal`. */
   finish(): Promise<Digests>;
   /** Ends the stream, finished or not. Must be called once, and last. */
@@ -49,10 +49,12 @@ export interface DigestReader {
     index: number,
     buffer: ChunkBuffer,
     descriptor: number | null,
-  ): Promise<void>;
+  ): Promise<unknown>;
   /** Must be called once, and last. */
   close(): void;
 }
+
+type AnsweredJob = Extract<DigestJob, { job: number }>;
 
 interface Pending {
   resolve: (reply: DigestReply) => void;
@@ -106,32 +108,32 @@ class DigestThread {
   send(job: DigestJob, canWait = false): void {
     const isFirst = this.#outbox.push(job) === 1;
     if (canWait) {
-      if (isFirst) setImmediate(() => this.#flush());
+      if (isFirst) setImmediate(this.#flush);
     } else if (!this.#isFlushing) {
       this.#isFlushing = true;
-      queueMicrotask(() => this.#flush());
+      queueMicrotask(this.#flush);
     }
   }
 
-  /** Sends a job that is answered. `build` puts its number into it. */
-  ask(build: (job: number) => DigestJob, canWait = false): Promise<DigestReply> {
+  /** Sends a job that is answered, with a number of its own. */
+  ask(asked: AnsweredJob, canWait = false): Promise<DigestReply> {
     if (this.failure) return Promise.reject(this.failure);
-    const job = this.#jobs++;
-    this.send(build(job), canWait);
-    return new Promise((resolve, reject) => this.#pending.set(job, { resolve, reject }));
+    asked.job = this.#jobs++;
+    this.send(asked, canWait);
+    return new Promise((resolve, reject) => this.#pending.set(asked.job, { resolve, reject }));
   }
 
   async terminate(): Promise<void> {
     await this.#worker.terminate();
   }
 
-  #flush(): void {
+  readonly #flush = (): void => {
     this.#isFlushing = false;
     if (this.#outbox.length === 0) return;
     const jobs = this.#outbox;
     this.#outbox = [];
     this.#worker.postMessage(jobs);
-  }
+  };
 
   #settle(reply: DigestReply): void {
     const pending = this.#pending.get(reply.job);
@@ -171,22 +173,14 @@ export class DigestPool {
     const stream = this.#streams++;
     thread.send({ kind: 'open', stream, checksum });
     return {
-      seal: async ({ extent: key, buffer: { slot }, length, index, last, descriptor }) => {
+      seal: ({ extent: key, buffer: { slot }, length, index, last, descriptor }) => {
         const place = { index, last };
         const extent = termsOf(key);
-        await thread.ask((job) => ({
-          kind: 'chunk',
-          stream,
-          job,
-          slot,
-          length,
-          place,
-          extent,
-          descriptor,
-        }));
+        const kind = 'chunk';
+        return thread.ask({ kind, stream, job: 0, slot, length, place, extent, descriptor });
       },
       finish: async () => {
-        const { digests } = await thread.ask((job) => ({ kind: 'finish', stream, job }));
+        const { digests } = await thread.ask({ kind: 'finish', stream, job: 0 });
         if (!digests) throw new Error('a digest thread gave no digests');
         const { md5, sha256, checksum: asked } = digests;
         return {
@@ -206,16 +200,13 @@ export class DigestPool {
   openReader(): DigestReader {
     const thread = this.#enterThread();
     return {
-      verify: async (seal, index, { slot }, descriptor) => {
+      verify: (seal, index, { slot }, descriptor) => {
         const { id, key, algorithm } = termsOf(seal);
         const extent = { id, key, algorithm, extentBytes: seal.extentBytes };
         // Chunks from the network come one by one, and each message wakes a thread, so these may
         // wait for others.
         const canWait = descriptor === null;
-        await thread.ask(
-          (job) => ({ kind: 'verify', job, slot, index, descriptor, extent }),
-          canWait,
-        );
+        return thread.ask({ kind: 'verify', job: 0, slot, index, descriptor, extent }, canWait);
       },
       close: () => thread.leave(),
     };

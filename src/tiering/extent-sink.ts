@@ -69,7 +69,8 @@ export abstract class ExtentSink implements ObjectSink {
   #isRecalled = false;
   #earlyExtents = 0;
 
-  #inFlight = 0;
+  /** How many buffers the subclass has. */
+  protected inFlight = 0;
   #moved: Signal | null = null;
   #isClosed = false;
 
@@ -155,19 +156,14 @@ export abstract class ExtentSink implements ObjectSink {
   }
 
   protected giveBack(buffer: ChunkBuffer): void {
-    this.#inFlight--;
+    this.inFlight--;
     this.options.buffers.release(buffer);
     this.move();
   }
 
-  /** How many buffers the subclass has. */
-  protected get inFlight(): number {
-    return this.#inFlight;
-  }
-
   /** Resolves when the subclass has no buffer any more. */
   protected async drain(): Promise<void> {
-    while (this.#inFlight > 0) await this.#nextMove();
+    while (this.inFlight > 0) await this.#nextMove();
   }
 
   protected fail(error: unknown): void {
@@ -193,8 +189,15 @@ export abstract class ExtentSink implements ObjectSink {
       if (!this.#buffer && this.hasRoom)
         this.#hold(this.options.buffers.tryAcquire(this.options.party));
       const buffer = this.#buffer;
-      if (!buffer || (this.#isFull() && !this.#sendOff())) return at;
-      if (this.#buffer) at += this.#fill(buffer, bytes, at);
+      if (!buffer) return at;
+      const length = Math.min(chunkBytes, this.sizeBytes - this.#before);
+      const count = Math.min(bytes.length - at, length - this.#filled);
+      copyIntoShared(buffer.bytes, this.#filled, bytes.subarray(at, at + count));
+      at += count;
+      this.#filled += count;
+      // The last chunk is told apart when it is handed on: a full one may yet be it.
+      const mayStay = this.#isOpenEnded && at === bytes.length;
+      if (this.#filled === length && !mayStay && !this.#sendOff()) return at;
     }
     return at;
   }
@@ -270,21 +273,6 @@ export abstract class ExtentSink implements ObjectSink {
       .catch((error: unknown) => this.fail(error));
   }
 
-  /** Copies into the present chunk, and sends it off when it is full. Gives how many bytes. */
-  #fill(buffer: ChunkBuffer, bytes: Buffer, from: number): number {
-    const length = Math.min(chunkBytes, this.sizeBytes - this.#before);
-    const count = Math.min(bytes.length - from, length - this.#filled);
-    copyIntoShared(buffer.bytes, this.#filled, bytes.subarray(from, from + count));
-    this.#filled += count;
-    // The last chunk is told apart when it is handed on: a full one may yet be it.
-    if (this.#filled === length && !this.#isOpenEnded) this.#sendOff();
-    return count;
-  }
-
-  #isFull(): boolean {
-    return this.#filled === Math.min(chunkBytes, this.sizeBytes - this.#before);
-  }
-
   /** Hands the chunk on. False: its extent has no id yet, and the chunk stays. */
   #sendOff(): boolean {
     const buffer = this.#buffer;
@@ -294,14 +282,15 @@ export abstract class ExtentSink implements ObjectSink {
       if (!this.#nextId) return false;
     }
     const length = this.#filled;
-    const isEarly = this.#isRecalled && !this.#isFull();
+    const isEarly =
+      this.#isRecalled && length < Math.min(chunkBytes, this.sizeBytes - this.#before);
     if (isEarly) this.#earlyExtents++;
     this.#isRecalled = false;
     this.options.buffers.keep(buffer);
     this.#buffer = null;
     this.#filled = 0;
     this.#before += length;
-    this.#inFlight++;
+    this.inFlight++;
     const isLast = !this.#isOpenEnded && this.#before === this.sizeBytes;
     this.accept(buffer, length, isLast ? 'object' : isEarly ? 'extent' : null);
     return true;

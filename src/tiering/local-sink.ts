@@ -117,13 +117,15 @@ export class LocalSink extends ExtentSink {
   }
 
   async #write(extent: LocalExtent, chunk: ChunkToSeal): Promise<void> {
-    const sealing = this.stream.seal(chunk);
     // Both are awaited even when one fails: the slot is not ours before the digest thread is done.
-    const [, file] = await settleAll(sealing, extent.file);
+    const [sealed, opened] = await Promise.allSettled([this.stream.seal(chunk), extent.file]);
+    if (sealed.status === 'rejected') throw sealed.reason;
+    if (opened.status === 'rejected') throw opened.reason;
     if (this.failure) return;
+    const file = opened.value;
     if (chunk.descriptor === null) {
-      const sealed = chunk.buffer.bytes.subarray(0, chunk.length + tagBytes);
-      await file.write(sealed, chunkPosition(chunk.index));
+      const bytes = chunk.buffer.bytes.subarray(0, chunk.length + tagBytes);
+      await file.write(bytes, chunkPosition(chunk.index));
     }
     extent.chunksWritten++;
     if (!extent.isEnded || extent.chunksWritten < extent.chunks) return;
@@ -148,10 +150,4 @@ export class LocalSink extends ExtentSink {
     if (extent.durable) await this.#store.remove(extent.key.id);
     else await file.abort();
   }
-}
-
-async function settleAll<A, B>(a: Promise<A>, b: Promise<B>): Promise<[A, B]> {
-  const results = await Promise.allSettled([a, b]);
-  for (const result of results) if (result.status === 'rejected') throw result.reason;
-  return [await a, await b];
 }

@@ -26,7 +26,7 @@ interface RemoteExtent {
   /** In order; the newest is not sealed before its successor is there, or the extent ends. */
   chunks: { buffer: ChunkBuffer; length: number }[];
   /** Settles when the digest thread has given all chunks back. */
-  sealing: Promise<void>;
+  sealing: Promise<unknown>;
   /** Whether the store may have it, or get it. */
   isSent: boolean;
   settled: Promise<void> | null;

@@ -185,7 +185,9 @@ async function receive(
   };
   const feed = (chunk: Buffer): Promise<unknown> | null => {
     intake?.count(chunk.length);
-    const reserving = reserved?.budget.receive(exchange.bytesIn + chunk.length);
+    const comeBytes = exchange.bytesIn + chunk.length;
+    const isMore = reserved && comeBytes > reserved.budget.ingressBytes;
+    const reserving = isMore && reserved.budget.receive(comeBytes);
     const taken = reserving
       ? clock.during('reserve', reserving).then(() => take(chunk) ?? undefined)
       : take(chunk);

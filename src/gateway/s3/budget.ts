@@ -53,7 +53,8 @@ export class Budget {
   #reservation: Reservation | null = null;
   /** Of accounts with limits; kept when it was charged. */
   holds: readonly Hold[] = [];
-  #ingressBytes = 0;
+  /** What may come in before more has to be set aside. */
+  ingressBytes = 0;
   #egressBytes = 0;
   #retrievalBytes = 0;
   #sourceClass: string | null = null;
@@ -100,7 +101,7 @@ export class Budget {
     if (this.#price === 'free') return null;
     const ask = this.#expected ? Object.assign(this.#expected, asked) : asked;
     this.#expected = null;
-    this.#ingressBytes += ask.ingressBytes ?? 0;
+    this.ingressBytes += ask.ingressBytes ?? 0;
     this.#egressBytes += ask.egressBytes ?? 0;
     this.#retrievalBytes += ask.retrievalBytes ?? 0;
     this.#sourceClass = ask.sourceClass ?? this.#sourceClass;
@@ -157,7 +158,7 @@ export class Budget {
 
   /** When so many bytes have come in all: waits where they are more than the headers said. */
   receive(bytes: number): Promise<void> | null {
-    const lacking = bytes - this.#ingressBytes;
+    const lacking = bytes - this.ingressBytes;
     if (lacking <= 0 || this.#price === 'free') return null;
     return this.reserve({ ingressBytes: Math.max(lacking, ingressStepBytes) });
   }
@@ -209,9 +210,9 @@ export class Budget {
     posted?.reservation?.unpost();
     if (!posted || posted.charge !== this.#charged) return;
     this.#charged = null;
-    const [ingressBytes, egressBytes] = [this.#ingressBytes, this.#egressBytes];
+    const [ingressBytes, egressBytes] = [this.ingressBytes, this.#egressBytes];
     this.#expected = { requests: 1, ingressBytes, egressBytes };
-    this.#ingressBytes = 0;
+    this.ingressBytes = 0;
     this.#egressBytes = 0;
     this.#retrievalBytes = 0;
     this.#sourceClass = null;
