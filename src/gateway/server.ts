@@ -161,6 +161,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       }),
       stallTimeoutMs,
       isClosing: () => isClosing,
+      follow: () => services.ledger.follow(),
     });
   const app = Fastify({
     ...nativeServerOptions,

@@ -113,6 +113,8 @@ export type CommitResult =
       epoch?: number;
       /** What it has made another of what is kept in memory; absent: nothing. */
       events?: readonly LedgerEvent[];
+      /** Its events and its epoch were told to each end (ends.ts), before this answer. */
+      isTold?: true;
     }
   | {
       ok: false;

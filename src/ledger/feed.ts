@@ -10,6 +10,8 @@ export interface FeedEntry {
   /** Log index of the change's record. */
   index: number;
   events: readonly LedgerEvent[];
+  /** The epoch of rights that it has begun; absent: it took none away. */
+  epoch?: number;
 }
 
 export interface Subscriber {
@@ -21,25 +23,32 @@ export class Feed {
   readonly #subscribers: Subscriber[] = [];
   /** Resolves when all that was delivered so far is applied. */
   #applied: Promise<void> = Promise.resolve();
+  /** Entries that were delivered and are not applied. */
+  #pending = 0;
 
   /** From now on `subscriber` is given each change's events. */
   subscribe(subscriber: Subscriber): void {
     this.#subscribers.push(subscriber);
   }
 
-  /** Resolves when nothing that was delivered is still to be applied. */
-  get settled(): Promise<void> {
-    return this.#applied;
+  /** Resolves when nothing that was delivered is still to be applied; null: nothing is. */
+  get settling(): Promise<void> | null {
+    return this.#pending === 0 ? null : this.#applied;
   }
 
   /** Resolves when all subscribers have applied the entry; rejects when one of them could not. */
   deliver(entry: FeedEntry): Promise<void> {
+    this.#pending += 1;
     const applied = this.#applied.then(() => this.#apply(entry));
     this.#applied = applied.catch(() => {});
     return applied;
   }
 
   async #apply(entry: FeedEntry): Promise<void> {
-    for (const subscriber of this.#subscribers) await subscriber.apply(entry);
+    try {
+      for (const subscriber of this.#subscribers) await subscriber.apply(entry);
+    } finally {
+      this.#pending -= 1;
+    }
   }
 }

@@ -3,22 +3,19 @@
 // one batch at a time: another would wait there, closed to what comes while the first is applied.
 // Reads are recorded "promptly": they wait for company, at most `promptMs`, and nobody waits for
 // them.
-import { Worker } from 'node:worker_threads';
-import { makeVersionMarks, VersionMarks } from '../catalog/version-marks.ts';
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import { VersionMarks } from '../catalog/version-marks.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
-import type { RootKey } from '../core/keyring.ts';
-import type { Unsealed } from '../core/seals/row-seal.ts';
 import { LedgerMeter } from '../instruments/ledger-meter.ts';
 import type { Draw } from '../quota/amounts.ts';
 import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
-import type { Alarm } from '../quota/limits/alarms.ts';
-import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { Commit, CommitResult, LedgerAnswer, LedgerRequest, Maintenance } from './commit.ts';
+import type { FromEnd, LedgerEnd, RequestBatch, ToldBatch } from './ends.ts';
 import { Feed } from './feed.ts';
 import { KnownRights } from './known-rights.ts';
+import { LedgerThread, type LedgerThreadOptions } from './ledger-thread.ts';
 import type { LogKey } from './log-signing.ts';
-import type { FromWorker, ToWorker, WorkerOptions } from './worker.ts';
 
 /** How long the record of a read may wait to be written, milliseconds. */
 const promptMs = 50;
@@ -32,8 +29,7 @@ const batchReadsMin = batchRequestsMax / 2;
 /** Records of reads that may wait; beyond it readers wait too, so memory stays bounded. */
 const promptWaitingMax = 20_000;
 
-type AnsweredBatch = Extract<FromWorker, { answers: unknown }>;
-type NewCheckpoint = Extract<FromWorker, { checkpoint: unknown }>;
+type AnsweredBatch = Extract<FromEnd, { answers: unknown }>;
 
 interface Waiting {
   request: LedgerRequest;
@@ -59,51 +55,30 @@ export interface LedgerLoad {
   isWritable: boolean;
 }
 
-export interface LedgerOptions {
-  /** The database file. */
-  path: string;
-  /** Of all epochs; `addRootKey` changes add others. */
-  rootKeys: readonly RootKey[];
-  /** All by which anything may be charged. */
-  priceBooks: readonly PriceBook[];
-  /** Called once when the ledger cannot go on: the process must stop. */
+/** What its end of the ledger tells the thread that uses it. */
+export interface LedgerHost {
+  /** Called once when the gateway cannot go on: the process must stop. */
   onFatal: (reason: string) => void;
-  /**
-   * Called with alarms that have just become durable: at once, and not for those that an earlier
-   * run was not done with (`listUntoldAlarms`).
-   */
-  onAlarms?: (alarms: Alarm[]) => void;
-  /** Called with the log's newest checkpoint, a signed note, soon after each batch (`signLog`). */
-  onCheckpoint?: (note: string) => void;
-  /** Called with records that turned out not to be what was recorded. */
-  onAltered?: (indexes: number[]) => void;
-  /**
-   * Reads what requests will be decided by, while the database stays as it is and is verified;
-   * absent: nothing is read.
-   */
-  load?: () => Promise<void>;
-  /**
-   * Called for each row that is not authentic: with those of the start before `open` resolves, then
-   * with each that a request came upon.
-   */
-  onUnsealed?: (unsealed: Unsealed) => void;
-  /** Called when somebody else has written to the database. */
-  onTouched?: () => void;
-  /** Called for each request that failed by a bug. */
+  /** Called with what could not be written and never will be. */
   onFailure: (reason: string) => void;
 }
 
 export class Ledger {
   /** What its batches took. */
-  readonly meter = new LedgerMeter();
+  readonly meter: LedgerMeter;
   /** By what requests are decided, and their commits held to. */
   readonly rights = new KnownRights();
   /** What commits change of what is kept in memory: applied before they resolve. */
   readonly feed = new Feed();
   /** Tells whether a current version may have changed since it was read. */
   readonly versionMarks: VersionMarks;
-  readonly #worker: Worker;
-  readonly #options: LedgerOptions;
+  readonly #port: MessagePort;
+  /** How many batches of events were sent to each end, and how many have come here. */
+  readonly #sent: Int32Array;
+  #received = 0;
+  readonly #host: LedgerHost;
+  /** Null: another thread begins and ends it. */
+  readonly #thread: LedgerThread | null;
   #waiting: Waiting[] = [];
   #prompt: Waiting[] = [];
   /** The batch that the worker has; none: it is idle. */
@@ -116,41 +91,61 @@ export class Ledger {
   /** What was last to be written could not be. */
   #isUnwritten = false;
   #writtenMs = Number.NEGATIVE_INFINITY;
+  /** Whether all that was told so far could be applied. */
+  #followed: Promise<boolean> = Promise.resolve(true);
   #idle: (() => void)[] = [];
   /** What cannot be written now never is. */
   #isEnding = false;
   #lostReads = 0;
-  #closing = false;
 
-  private constructor(worker: Worker, marks: SharedArrayBuffer, options: LedgerOptions) {
-    this.#worker = worker;
-    this.versionMarks = new VersionMarks(marks);
-    this.#options = options;
+  private constructor(
+    end: LedgerEnd,
+    host: LedgerHost,
+    thread: LedgerThread | null = null,
+    meter = new LedgerMeter(),
+  ) {
+    this.meter = meter;
+    this.#port = end.port;
+    this.#sent = new Int32Array(end.told);
+    this.#received = Atomics.load(this.#sent, 0);
+    this.versionMarks = new VersionMarks(end.marks);
+    this.#host = host;
+    this.#thread = thread;
+    this.#port.on('message', (message: FromEnd) => this.#take(message));
   }
 
   /** Opens or creates the database. Rejects when it cannot be, or was written under other keys. */
-  static async open(options: LedgerOptions): Promise<Ledger> {
-    const { path, rootKeys, priceBooks } = options;
-    const marks = makeVersionMarks();
-    const workerData: WorkerOptions = { path, rootKeys, priceBooks, marks };
-    const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData });
-    await nextOf(worker);
-    const ready = nextOf(worker);
-    // Whoever awaits it first says what went wrong.
-    ready.catch(() => {});
-    try {
-      await options.load?.();
-    } catch (error) {
-      await worker.terminate();
-      throw error;
-    }
-    worker.postMessage({ loaded: true } satisfies ToWorker);
-    const message = await ready;
-    worker.removeAllListeners('error');
-    const ledger = new Ledger(worker, marks, options);
-    ledger.#listen();
-    if ('ready' in message) for (const one of message.unsealed) options.onUnsealed?.(one);
-    return ledger;
+  static async open(options: LedgerThreadOptions): Promise<Ledger> {
+    const { onCheckpoint } = options;
+    const meter = new LedgerMeter();
+    const thread = await LedgerThread.open({
+      ...options,
+      onCheckpoint: (note, sinceAppendMs) => {
+        meter.countCheckpoint(sinceAppendMs);
+        onCheckpoint?.(note, sinceAppendMs);
+      },
+    });
+    return new Ledger(thread.addEnd(), options, thread, meter);
+  }
+
+  /** The ledger that another thread has opened, by an end that it has made for this thread. */
+  static join(end: LedgerEnd, host: LedgerHost): Ledger {
+    return new Ledger(end, host);
+  }
+
+  /** An end of it for another thread. */
+  addEnd(): LedgerEnd {
+    if (!this.#thread) throw new Error('who has opened the ledger makes its ends');
+    return this.#thread.addEnd();
+  }
+
+  /**
+   * Resolves when each change that was answered for before, to whichever thread, is in this
+   * thread's memory; null: it is. To be asked before a request is decided.
+   */
+  follow(): Promise<void> | null {
+    if (Atomics.load(this.#sent, 0) !== this.#received) this.#takeAll();
+    return this.feed.settling;
   }
 
   /** How much it has to do now. */
@@ -161,7 +156,7 @@ export class Ledger {
       isFull: this.#prompt.length >= promptWaitingMax,
       underWay: this.#underWay.length,
       underWayMs: this.#underWay.length > 0 ? monotonicMs() - this.#underWaySinceMs : 0,
-      busyMs: this.#worker.performance.eventLoopUtilization().active,
+      busyMs: this.#thread?.busyMs ?? 0,
       isWritable: !this.#isUnwritten,
     };
   }
@@ -232,7 +227,10 @@ export class Ledger {
     return this.maintain({ kind: 'giveBack', draws });
   }
 
-  /** Writes everything that waits, as far as the disk takes it, then closes the database. */
+  /**
+   * Writes everything that waits, as far as the disk takes it, and lets go of the ledger; who has
+   * opened it closes the database, when all other ends are closed.
+   */
   async close(): Promise<void> {
     this.#isEnding = true;
     while (this.#prompt.length + this.#waiting.length + this.#underWay.length > 0) {
@@ -240,15 +238,13 @@ export class Ledger {
       this.#flush();
       await new Promise<void>((resolve) => this.#idle.push(resolve));
     }
-    await this.feed.settled;
+    await this.feed.settling;
     if (this.#promptTimer) clearTimeout(this.#promptTimer);
     if (this.#lostReads > 0) {
-      this.#options.onFailure(`${this.#lostReads} records of reads could not be written`);
+      this.#host.onFailure(`${this.#lostReads} records of reads could not be written`);
     }
-    this.#closing = true;
-    const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
-    this.#worker.postMessage({ close: true } satisfies ToWorker);
-    await exited;
+    this.#port.close();
+    await this.#thread?.close();
   }
 
   #send(request: LedgerRequest): Promise<LedgerAnswer> {
@@ -275,7 +271,7 @@ export class Ledger {
       const buffer = inlineBuffer(request);
       if (buffer) transfer.push(buffer);
     }
-    this.#worker.postMessage({ requests } satisfies ToWorker, transfer);
+    this.#port.postMessage({ requests } satisfies RequestBatch, transfer);
   }
 
   /**
@@ -291,28 +287,18 @@ export class Ledger {
     return [...reads, ...this.#waiting.splice(0, batchRequestsMax - reads.length)];
   }
 
-  #listen(): void {
-    this.#worker.on('message', (message: FromWorker) => {
-      if ('answers' in message) this.#answer(message);
-      else if ('fatal' in message) this.#options.onFatal(message.fatal);
-      else if ('checkpoint' in message) this.#takeCheckpoint(message);
-      else if ('alarms' in message) this.#options.onAlarms?.(message.alarms);
-      else if ('altered' in message) this.#options.onAltered?.(message.altered);
-      else if ('failed' in message) this.#options.onFailure(message.failed);
-      else if ('touched' in message) this.#options.onTouched?.();
-      else if ('unsealed' in message && !('ready' in message)) {
-        this.#options.onUnsealed?.(message.unsealed);
-      }
-    });
-    this.#worker.on('error', (error) => this.#options.onFatal(error.stack ?? String(error)));
-    this.#worker.on('exit', () => {
-      if (!this.#closing) this.#options.onFatal('the ledger stopped');
-    });
+  #take(message: FromEnd): void {
+    if ('answers' in message) this.#answer(message);
+    else this.#followAll(message);
   }
 
-  #takeCheckpoint({ checkpoint, sinceAppendMs }: NewCheckpoint): void {
-    this.meter.countCheckpoint(sinceAppendMs);
-    this.#options.onCheckpoint?.(checkpoint);
+  /** What is in the port's queue, in the order in which it was sent. */
+  #takeAll(): void {
+    for (;;) {
+      const received = receiveMessageOnPort(this.#port) as { message: FromEnd } | undefined;
+      if (!received) return;
+      this.#take(received.message);
+    }
   }
 
   #answer({ answers, appliedMs, committedMs }: AnsweredBatch): void {
@@ -332,7 +318,7 @@ export class Ledger {
         }
         if (one.isRead) this.#lostReads++;
       } else if (isWritten(one.request, answer)) isTaken = true;
-      if (changesMemory(answer)) this.#resolveApplied(one, answer);
+      if ('isTold' in answer) this.#resolveFollowed(one, answer);
       else one.resolve(answer);
     }
     // A batch in which nothing was to be written says nothing of the disk.
@@ -351,41 +337,36 @@ export class Ledger {
   }
 
   /**
-   * Resolves it when its events are applied. Where memory cannot be what the tables say, requests
-   * would be decided by rights that were taken away, or writes that depend on them be refused for
-   * ever: only a start reads all of it anew.
+   * Applies what changes have caused, in the order of the log. Where memory cannot be what the
+   * tables say, requests would be decided by rights that were taken away, or writes that depend on
+   * them be refused for ever: only a start reads all of it anew.
    */
-  #resolveApplied({ resolve }: Waiting, { events = [], ...answer }: Changing): void {
-    const { index, epoch } = answer;
-    const applied = this.feed.deliver({ index: index as number, events });
-    applied.then(
-      () => {
-        if (epoch !== undefined) this.rights.reach(epoch);
-        resolve(answer);
-      },
+  #followAll({ entries }: ToldBatch): void {
+    this.#received += 1;
+    const all = entries.map(async (entry) => {
+      await this.feed.deliver(entry);
+      if (entry.epoch !== undefined) this.rights.reach(entry.epoch);
+    });
+    this.#followed = Promise.all(all).then(
+      () => true,
       (error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error);
-        this.#options.onFatal(`memory could not follow what was committed: ${reason}`);
-        resolve({ ok: false, code: 'InternalError', index });
+        this.#host.onFatal(`memory could not follow what was committed: ${reason}`);
+        return false;
       },
     );
   }
+
+  /** Resolves it when its events, which came before it, are applied. */
+  #resolveFollowed({ resolve }: Waiting, answer: LedgerAnswer): void {
+    const { isTold, ...told } = answer as Told;
+    void this.#followed.then((isFollowed) => {
+      resolve(isFollowed ? told : { ok: false, code: 'InternalError', index: told.index });
+    });
+  }
 }
 
-type Changing = Extract<CommitResult, { ok: true }>;
-
-/** Is there something to be applied or reached before it may be answered? */
-function changesMemory(answer: LedgerAnswer): answer is Changing {
-  return answer.ok && ('events' in answer || 'epoch' in answer);
-}
-
-/** The next message, or why there will be none. */
-function nextOf(worker: Worker): Promise<FromWorker> {
-  return new Promise((resolve, reject) => {
-    worker.once('message', resolve);
-    worker.once('error', reject);
-  });
-}
+type Told = Extract<CommitResult, { ok: true }>;
 
 /** The buffer of an inline body, to be handed over instead of copied. It must be the body's own. */
 function inlineBuffer(request: LedgerRequest): ArrayBuffer | null {

@@ -1,9 +1,10 @@
-// The one writer: a thread that owns the write connection. It takes batches of requests, applies
-// each batch in one transaction with one fsync, and answers all. An answer is sent only after the
-// commit. When the disk fails it stops the process: it must not answer for a state it cannot know.
+// The one writer: a thread that owns the write connection. It takes batches of requests by its ends
+// (ends.ts), applies what has come in one transaction with one fsync, and answers all. An answer is
+// sent only after the commit. When the disk fails it stops the process: it must not answer for a
+// state it cannot know.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { parentPort, workerData } from 'node:worker_threads';
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { RecordLog } from '../audit/record-log.ts';
 import { VersionMarker } from '../catalog/version-marks.ts';
 import { monotonicMs } from '../core/clock.ts';
@@ -20,6 +21,7 @@ import { RecentUse } from '../quota/roll-up/recent-use.ts';
 import { raiseAlarms } from './alarms.ts';
 import { applyCommit, applyMaintenance, type MaintenanceContext } from './apply.ts';
 import type { Commit, CommitResult, LedgerAnswer, LedgerRequest } from './commit.ts';
+import { LedgerEnds } from './ends.ts';
 import { beginEpochs, claimEpochs } from './key-epochs.ts';
 import { LogSigning } from './log-signing.ts';
 import { createSchema } from './migrations/schema-state.ts';
@@ -36,8 +38,13 @@ export interface WorkerOptions {
   marks: SharedArrayBuffer;
 }
 
-/** The next batch is sent when the one before it is answered, and `close` when all are. */
-export type ToWorker = { requests: LedgerRequest[] } | { loaded: true } | { close: true };
+export type ToWorker =
+  /** What requests are decided by was read. `told`: see `LedgerEnd`. */
+  | { loaded: true; told: SharedArrayBuffer }
+  /** Requests come by this port, too. */
+  | { end: MessagePort }
+  /** Nothing is under way. */
+  | { close: true };
 export type FromWorker =
   /** The tables are there, and stay as they are until `loaded`. */
   | { opened: true }
@@ -47,8 +54,6 @@ export type FromWorker =
   | { unsealed: Unsealed }
   /** Somebody else has written to the database. */
   | { touched: true }
-  /** `appliedMs`: what the batch took, of that `committedMs` to become durable. */
-  | { answers: LedgerAnswer[]; appliedMs: number; committedMs: number }
   /** The log, signed as a batch left it, so long after the first batch that it covers began. */
   | { checkpoint: string; sinceAppendMs: number }
   /** Those of a batch, once they are durable; they are in the table too. */
@@ -93,7 +98,7 @@ db.exec('BEGIN IMMEDIATE');
 const loaded = once(port, 'message');
 send({ opened: true });
 const verified = await verifySealedState(db, keyring);
-await loaded;
+const [{ told }] = (await loaded) as [Extract<ToWorker, { loaded: true }>];
 db.exec('ROLLBACK');
 let dataVersion = db.dataVersion();
 const seals = new SealedState(db, keyring, verified);
@@ -126,9 +131,10 @@ let signTimer: NodeJS.Timeout | null = null;
 let isApplying = false;
 let closing = false;
 
+const ends = new LedgerEnds(told, (requests) => applyNext(requests).catch(stop), signSoon);
 port.on('message', (message: ToWorker) => {
   if ('close' in message) close();
-  else if ('requests' in message) answer(message.requests).catch(stop);
+  else if ('end' in message) ends.add(message.end);
 });
 // An erasure may have been the last thing that an earlier run did.
 forgetPages();
@@ -136,7 +142,9 @@ await writeOffLeases();
 send({ ready: true, unsealed: verified.unsealed });
 const watch = setInterval(noticeOthers, watchEachMs);
 
-async function answer(requests: LedgerRequest[]): Promise<void> {
+async function applyNext(
+  requests: LedgerRequest[],
+): Promise<{ answers: LedgerAnswer[]; appliedMs: number; committedMs: number }> {
   const begunMs = monotonicMs();
   committedMs = 0;
   isApplying = true;
@@ -147,9 +155,8 @@ async function answer(requests: LedgerRequest[]): Promise<void> {
   const appliedMs = monotonicMs() - begunMs;
   if (overwrites) db.exec('PRAGMA secure_delete = FAST');
   if (requests.some(isErasure)) forgetPages();
-  send({ answers, appliedMs, committedMs });
   unsignedSinceMs ??= begunMs;
-  signSoon();
+  return { answers, appliedMs, committedMs };
 }
 
 /** Only this thread writes. Where somebody else did, all is to be verified again. */
@@ -166,6 +173,7 @@ function close(): void {
   if (signTimer !== null) clearTimeout(signTimer);
   if (!isApplying) signCheckpoint();
   db.close();
+  ends.close();
   port?.close();
 }
 

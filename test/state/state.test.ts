@@ -1,9 +1,10 @@
-// Two states on one ledger: each change that it makes holds in both from the next request on; and
-// where one was not told of an event, it shows.
+// Two states on one ledger, by an end each, as two threads have them: each change that it makes
+// holds in both from the next request on; and where one was not told of an event, it shows.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Change } from '#bursar/ledger/commands/index.js';
 import type { LedgerEvent } from '#bursar/ledger/events.js';
 import type { FeedEntry } from '#bursar/ledger/feed.js';
+import { Ledger } from '#bursar/ledger/ledger.js';
 import { commitOf, type LedgerFixture, openLedger } from '../ledger/fixture.ts';
 import { type Scenario, scenarios } from './scenarios.ts';
 import { learn, loadState, type Seen } from './seen-state.ts';
@@ -12,6 +13,10 @@ import { learn, loadState, type Seen } from './seen-state.ts';
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 let fixture: LedgerFixture;
+const host = {
+  onFatal: (reason: string) => fixture.fatal.push(reason),
+  onFailure: (reason: string) => fixture.failures.push(reason),
+};
 
 beforeEach(async () => {
   fixture = await openLedger();
@@ -54,9 +59,13 @@ describe('a change', () => {
   it.each<readonly [string, Scenario]>(changing)('holds in both: %s', async (_, scenario) => {
     const { change, given = [], look } = scenario;
     for (const before of given) await commit(before);
-    const two = [await loadState(fixture), await loadState(fixture)];
+    const other = Ledger.join(fixture.ledger.addEnd(), host);
+    const own = await loadState(fixture);
+    const others = await loadState(fixture);
+    const two = [own, others];
     const lacking: Seen[] = [];
-    for (const seen of two) subscribe(seen);
+    subscribe(own);
+    other.feed.subscribe(others.state);
     for (let i = 0; i < eventsMax; i++) {
       lacking.push(await loadState(fixture));
       subscribe(lacking[i] as Seen, i);
@@ -69,6 +78,7 @@ describe('a change', () => {
     const before = await Promise.all([...two, ...lacking].map(look));
 
     const index = await commit(change);
+    await other.follow();
 
     const fresh = await loadState(fixture);
     if (change.kind === 'addRootKey') beginIn(fresh, change);
@@ -84,6 +94,7 @@ describe('a change', () => {
       told.add(event.kind);
       expect(await look(lacking[i] as Seen), `without ${event.kind}`).not.toEqual(expected);
     }
+    await other.close();
   });
 
   it.each(kinds.filter((kind) => scenarios[kind] === null))(

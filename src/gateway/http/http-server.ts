@@ -37,6 +37,8 @@ export interface HttpServerOptions {
   stallTimeoutMs: number;
   /** Is what is open to be closed after its answer? */
   isClosing: () => boolean;
+  /** Resolves when memory has all that was answered for until now; null: it has. */
+  follow: () => Promise<void> | null;
 }
 
 const keepAliveTimeoutMs = 72_000;
@@ -44,7 +46,8 @@ const headersTimeoutMsMax = 30_000;
 const headersCheckMs = 1000;
 
 export function openHttpServer(options: HttpServerOptions): Server {
-  const { terms, connections, answers, describers, isClosing } = options;
+  const { terms, connections, describers, isClosing } = options;
+  const followed = mapAnswers(options);
   const server = createServer(
     {
       maxHeaderSize: headerBytesMax,
@@ -61,7 +64,7 @@ export function openHttpServer(options: HttpServerOptions): Server {
       const fault = faultOf(raw, entry, options) ?? elsewhere;
       const refuse = (exchange: Exchange) =>
         void refuseAtOnce(exchange, fault as Refusal, describers[entry]);
-      take(entry, raw, response, fault ? refuse : answers[entry]);
+      take(entry, raw, response, fault ? refuse : followed[entry]);
     },
   );
   const take = (way: Entry, raw: IncomingMessage, response: ServerResponse, answer: Answer) => {
@@ -114,6 +117,25 @@ export function openHttpServer(options: HttpServerOptions): Server {
     answerClientError({ terms, connections }, new Error('CONNECT'), socket as Socket);
   });
   return server;
+}
+
+/** The answers, each given when what was answered for before is in memory. */
+function mapAnswers({
+  answers,
+  follow,
+}: Pick<HttpServerOptions, 'answers' | 'follow'>): Record<Entry, Answer> {
+  const after = (answer: Answer): Answer => {
+    return (exchange) => {
+      const following = follow();
+      if (following) void following.then(() => answer(exchange));
+      else answer(exchange);
+    };
+  };
+  const { native, share, sts, preflight, s3 } = answers;
+  return {
+    ...{ native: after(native), share: after(share), sts: after(sts) },
+    ...{ preflight: after(preflight), s3: after(s3) },
+  };
 }
 
 const healthTarget = /^\/_\/health(?:\/read|\/live)?(?:\?|$)/;

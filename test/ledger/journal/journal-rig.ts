@@ -186,7 +186,9 @@ export class JournalRig {
     const ids: string[] = [];
     for (const full of await this.names()) {
       const [, generation = '', name = ''] = full.split('/');
-      const bytes = (await this.store.getObject(full)) as Buffer;
+      const bytes = await this.store.getObject(full);
+      // A snapshot has taken its place meanwhile.
+      if (!bytes) continue;
       const { entries } = openObject(keyring, { generation, name }, bytes);
       for (const entry of entries) if (entry.kind === 'garbage') ids.push(...entry.ids);
     }
