@@ -295,7 +295,7 @@ export async function applyMaintenance(
       await noteCosigned(tx, work.witness, work.note);
       return 1;
     case 'giveBack':
-      await context.billing.accounts.giveBack(work.draws, timeMs);
+      await context.billing.accounts.giveBack(work, timeMs);
       return work.draws.length;
   }
 }

@@ -9,10 +9,14 @@ import type { JournalObjectRow, NotedSnapshot } from '../catalog/journal-objects
 import type { LifecyclePlace } from '../catalog/lifecycle-due.ts';
 import type { NamedVersion } from '../catalog/outcome.ts';
 import type { ErrorCode } from '../core/errors.ts';
-import type { Draw } from '../quota/amounts.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
-import type { DrawAnswer, DrawRequest, Shortage } from '../quota/leases/requests.ts';
+import type {
+  DrawAnswer,
+  DrawRequest,
+  GiveBackRequest,
+  Shortage,
+} from '../quota/leases/requests.ts';
 import type { Change } from './commands/index.ts';
 import type { LedgerEvent } from './events.ts';
 import type { Tells } from './journal/identity-format.ts';
@@ -74,7 +78,7 @@ export type Maintenance =
   /** Touches 1 where the share link allows one more. */
   | { kind: 'countDownload'; id: string }
   /** Takes off the leases of this run what it does not need. */
-  | { kind: 'giveBack'; draws: Draw[] }
+  | ({ kind: 'giveBack' } & GiveBackRequest)
   /** Alarms that those were told of whom they are for. */
   | { kind: 'noteToldAlarms'; ids: number[] }
   /** Accounts of tokens that ended long ago. */

@@ -8,8 +8,7 @@ import { VersionMarks } from '../catalog/version-marks.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import { LedgerMeter } from '../instruments/ledger-meter.ts';
-import type { Draw } from '../quota/amounts.ts';
-import type { DrawAnswer, DrawRequest } from '../quota/leases/requests.ts';
+import type { DrawAnswer, DrawRequest, GiveBackRequest } from '../quota/leases/requests.ts';
 import type { Commit, CommitResult, LedgerAnswer, LedgerRequest, Maintenance } from './commit.ts';
 import type { FromEnd, LedgerEnd, RequestBatch, ToldBatch } from './ends.ts';
 import { Feed } from './feed.ts';
@@ -223,8 +222,8 @@ export class Ledger {
   }
 
   /** Gives back what was set aside and is not needed. */
-  giveBack(draws: Draw[]): Promise<number> {
-    return this.maintain({ kind: 'giveBack', draws });
+  giveBack(request: GiveBackRequest): Promise<number> {
+    return this.maintain({ kind: 'giveBack', ...request });
   }
 
   /**

@@ -98,7 +98,7 @@ describe('an alarm', () => {
         token: { ...token, limits: { requests: { day: 1 } } },
       },
     ];
-    expect(await fixture.ledger.draw({ draws })).toMatchObject({ ok: false });
+    expect(await fixture.ledger.draw({ holder: 0, draws })).toMatchObject({ ok: false });
     await limit('tenant:one', 2);
     await putAll('a');
     const untold = await listUntoldAlarms(fixture.read, 9);

@@ -23,7 +23,7 @@ beforeEach(() => {
 async function use(account: string, limits: Limits, requests: number): Promise<void> {
   await book.setLimits(account, limits, Date.now());
   limited.set(account, true);
-  const settlement = { held: [], isMixed: false };
+  const settlement = { holder: 0, held: [], isMixed: false };
   await book.post(settlement, [{ account, amounts: { requests } }], Date.now());
 }
 
@@ -51,7 +51,7 @@ describe('shares of budgets', () => {
   it('count what a crash has lost as used', async () => {
     await use('tenant:cms', { requests: { total: 100 } }, 10);
     const need = { requests: 5 };
-    await book.draw({ draws: [{ account: 'tenant:cms', need, want: {} }] }, Date.now());
+    await book.draw({ holder: 0, draws: [{ account: 'tenant:cms', need, want: {} }] }, Date.now());
     await book.flush();
     expect(await sharesOf(0).list()).toMatchObject([{ ratio: 0.1 }]);
     book = new AccountBook(new AccountTables(db.tx), 'run 2');

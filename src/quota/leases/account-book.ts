@@ -6,12 +6,13 @@
 import { expiredTokenKeptMs } from '../../core/limits.ts';
 import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
-import { type Draw, isEmpty, type Sums, type TokenFacts } from '../amounts.ts';
+import { type Draw, isEmpty, type MeterAmounts, type Sums, type TokenFacts } from '../amounts.ts';
 import type { Reached } from '../limits/alarms.ts';
 import { limitSetOf, tightest } from '../limits/limit-set.ts';
 import {
   type AccountState,
   beginWindows,
+  couldFit,
   findShortage,
   forgetLost,
   grantLease,
@@ -23,10 +24,13 @@ import {
   writeOffLease,
 } from './account-state.ts';
 import { hasReached, nextAlarms, tellRefused, watchCaps } from './alarm-watch.ts';
+import { HolderNames } from './holder-names.ts';
 import { Posted } from './posted.ts';
 import type {
+  AccountDraw,
   DrawAnswer,
   DrawRequest,
+  GiveBackRequest,
   Held,
   HeldAccount,
   Settlement,
@@ -45,8 +49,8 @@ export interface AccountStorage {
    * clock was set forward, something may be, and is yet to be settled.
    */
   expiredTokens(beforeMs: number, max: number): Promise<string[]>;
-  /** Returns up to `max` accounts that have leases of other holders. */
-  leasedByOthers(holder: string, max: number): Promise<string[]>;
+  /** Returns up to `max` accounts that have leases of holders of other runs. */
+  leasedByOthers(run: string, max: number): Promise<string[]>;
 }
 
 export interface AccountChanges {
@@ -83,40 +87,41 @@ export class AccountBook {
    */
   aheadMs = 0;
   readonly #storage: AccountStorage;
-  readonly #holder: string;
+  readonly #holders: HolderNames;
   readonly #kept = new Map<string, Entry>();
   readonly #changed = new Set<Entry>();
   /** A cache of lists that many requests of a batch share. */
   readonly #entriesOf = new Map<readonly HeldAccount[], readonly Entry[]>();
   #reached: Reached[] = [];
 
-  /**
-   * `holder` names this run of the gateway: leases of other runs belong to runs that have ended.
-   */
-  constructor(storage: AccountStorage, holder: string) {
+  /** `run` names this run of the gateway: leases of other runs belong to runs that have ended. */
+  constructor(storage: AccountStorage, run: string) {
     this.#storage = storage;
-    this.#holder = holder;
+    this.#holders = new HolderNames(run);
   }
 
-  /** Sets amounts aside in the lease of this run. */
-  async draw({ draws }: DrawRequest, timeMs: number): Promise<DrawAnswer> {
+  /** Sets amounts aside in the lease of a holder of this run. */
+  async draw({ holder, draws }: DrawRequest, timeMs: number): Promise<DrawAnswer> {
     await this.#load(draws);
+    const name = this.#holders.nameOf(holder);
     const entries: Entry[] = [];
-    for (const { account, need, token } of draws) {
+    for (const draw of draws) {
+      const { account, need, token } = draw;
       const entry = this.#open(account, timeMs);
       if (entries.includes(entry)) throw new Error(`${account} is drawn on twice at once`);
       if (token) this.#meetToken(entry, token, token.limits);
       const shortage = findShortage(entry.state, account, need);
       if (shortage) {
-        this.#tellRefused(entry, shortage);
-        return { ok: false, shortage };
+        const heldByOthers = this.#mayRecall(entry.state, draw, name);
+        if (!heldByOthers) this.#tellRefused(entry, shortage);
+        return { ok: false, shortage, heldByOthers };
       }
       entries.push(entry);
     }
     const granted = draws.map(({ need, want }, i) => {
       const entry = entries[i] as Entry;
-      this.#change(entry, this.#holder);
-      return grantLease(entry.state, this.#holder, need, want);
+      this.#change(entry, name);
+      return grantLease(entry.state, name, need, want);
     });
     const headroom = entries.map(({ state }) => listHeadroom(state));
     return { ok: true, granted, headroom };
@@ -136,18 +141,18 @@ export class AccountBook {
     return this.#postLoaded(settlement, used, timeMs);
   }
 
-  /** Takes from this run's lease what the run does not need. */
-  async giveBack(draws: readonly Draw[], timeMs: number): Promise<void> {
+  /** Takes off the lease of a holder what it does not need. */
+  async giveBack({ holder, draws }: GiveBackRequest, timeMs: number): Promise<void> {
     await this.#load(draws);
     for (const { account, amounts } of draws) {
-      this.#settle(this.#openBehind(account, timeMs), amounts, meters);
+      this.#settle(this.#openBehind(account, timeMs), holder, amounts, meters);
     }
   }
 
   /** Takes what an operation held off the lease, without charging anything. */
-  async void({ held }: Settlement, timeMs: number): Promise<void> {
+  async void({ holder, held }: Settlement, timeMs: number): Promise<void> {
     await this.#loadHeld(held);
-    for (const group of held) this.#settleHeld(this.#openHeld(group, timeMs));
+    for (const group of held) this.#settleHeld(this.#openHeld(group, timeMs), holder);
   }
 
   /**
@@ -180,18 +185,18 @@ export class AccountBook {
    * an account whose rows are not authentic stay set aside.
    */
   async writeOffLeases(max: number, timeMs: number): Promise<number> {
-    const accounts = await this.#storage.leasedByOthers(this.#holder, max);
+    const accounts = await this.#storage.leasedByOthers(this.#holders.run, max);
     let writtenOff = 0;
     for (const account of accounts) {
       const entry = await this.#loadOne(account, timeMs).catch(unlessUnsealed);
       if (!entry) continue;
-      const others = [...entry.state.leases.keys()].filter((holder) => holder !== this.#holder);
+      const others = [...entry.state.leases.keys()].filter((name) => !this.#holders.has(name));
       // Rows that somebody else wrote may name leases that do not exist.
       if (others.length > 0) writtenOff += 1;
-      for (const holder of others) {
-        writeOffLease(entry.state, holder);
+      for (const name of others) {
+        writeOffLease(entry.state, name);
         entry.nextAlarms = null;
-        this.#change(entry, holder);
+        this.#change(entry, name);
       }
     }
     return writtenOff;
@@ -274,11 +279,11 @@ export class AccountBook {
     this.#postKept(settlement, used, timeMs);
   }
 
-  #postKept({ held, isMixed }: Settlement, used: readonly Draw[], timeMs: number): void {
+  #postKept({ holder, held, isMixed }: Settlement, used: readonly Draw[], timeMs: number): void {
     const groups = held.map((group) => this.#openHeld(group, timeMs));
     const payers = used.map(({ account }) => this.#openBehind(account, timeMs));
     if (!isMixed) checkCovered(groups, used, payers);
-    for (const group of groups) this.#settleHeld(group);
+    for (const group of groups) this.#settleHeld(group, holder);
     for (const [i, { amounts, token }] of used.entries()) {
       const entry = payers[i] as Entry;
       if (token) this.#meetToken(entry, token, null);
@@ -293,15 +298,25 @@ export class AccountBook {
     return { accounts, entries, amounts };
   }
 
-  #settleHeld({ accounts, entries, amounts }: OpenHeld): void {
+  #settleHeld({ accounts, entries, amounts }: OpenHeld, holder: number): void {
     for (const [i, entry] of entries.entries()) {
-      this.#settle(entry, amounts, (accounts[i] as HeldAccount).limited);
+      this.#settle(entry, holder, amounts, (accounts[i] as HeldAccount).limited);
     }
   }
 
-  #settle(entry: Entry, amounts: Draw['amounts'], limited: readonly Meter[]): void {
-    entry.posted.settle(amounts, limited);
-    this.#change(entry, this.#holder);
+  #settle(entry: Entry, holder: number, amounts: MeterAmounts, limited: readonly Meter[]): void {
+    entry.posted.settle(holder, amounts, limited);
+    this.#change(entry, this.#holders.nameOf(holder));
+  }
+
+  /**
+   * Whether what is drawn would be there if the other holders of this run had nothing free: they
+   * are asked for it before anybody is refused.
+   */
+  #mayRecall(state: AccountState, { need, isRecalled }: AccountDraw, name: string): boolean {
+    if (isRecalled) return false;
+    const others = [...state.leases.keys()].filter((one) => one !== name && this.#holders.has(one));
+    return others.length > 0 && couldFit(state, need, others);
   }
 
   #entriesIn(accounts: readonly HeldAccount[]): readonly Entry[] {
@@ -334,7 +349,7 @@ export class AccountBook {
       const state = (await this.#storage.read(account)) ?? newAccountState();
       const changes = { windows: new Set<MarkedWindow>(), holders: new Set<string>() };
       const leased = new Set(state.leases.keys());
-      const posted = new Posted(state, this.#holder);
+      const posted = new Posted(state, this.#holders);
       const kept = {
         account,
         state,

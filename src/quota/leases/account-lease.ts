@@ -1,4 +1,4 @@
-// What this run of the gateway has leased of one account and no request holds, by limited meter.
+// What a holder has leased of one account and no request holds, by limited meter.
 // Invariant: free amounts are safe integers and never negative; a meter without a limit never runs
 // out.
 import { type Meter, meters } from '../../core/quota-terms.ts';
@@ -26,6 +26,8 @@ export class AccountLease {
   /** How often something came free, which a request that was refused before may now get. */
   gains = 0;
   isAsking = false;
+  /** Requests to the ledger that it is in. */
+  readonly asked = new Set<Promise<unknown>>();
   /** Whether so much was taken that the ledger is to be asked for more. */
   isLow = false;
   /**

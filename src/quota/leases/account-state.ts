@@ -180,6 +180,21 @@ export function findShortage(
   return found;
 }
 
+/** Whether `need` would be left of all caps if these holders had no lease. */
+export function couldFit(
+  state: AccountState,
+  need: MeterAmounts,
+  others: readonly string[],
+): boolean {
+  for (const cap of state.limits?.caps ?? []) {
+    const asked = BigInt(need[cap.meter] ?? 0);
+    let left = leftOf(state, cap);
+    for (const holder of others) left += state.leases.get(holder)?.[cap.meter] ?? 0n;
+    if (asked > 0n && asked > left) return false;
+  }
+  return true;
+}
+
 /**
  * Leases `need`, which `findShortage` let pass, and of `want` no more than a small part of what is
  * then left: so a lease shrinks towards single requests as the limit nears, and a crash loses

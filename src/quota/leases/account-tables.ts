@@ -196,12 +196,15 @@ export class AccountTables implements AccountStorage {
     return (await this.#tx.all<Row>(sql, beforeMs, max)).map((row) => row.account as string);
   }
 
-  async leasedByOthers(holder: string, max: number): Promise<string[]> {
+  async leasedByOthers(run: string, max: number): Promise<string[]> {
     // Of accounts that have the lease: their rows are authentic, these are not.
-    const sql = `SELECT DISTINCT account FROM quota_leases AS l WHERE holder <> ? AND EXISTS (
-      SELECT 1 FROM quota_accounts AS a WHERE a.account = l.account
-        AND instr(a.leases, json_quote(l.holder)) > 0) LIMIT ?`;
-    return (await this.#tx.all<Row>(sql, holder, max)).map((row) => row.account as string);
+    const sql = `SELECT DISTINCT account FROM quota_leases AS l
+      WHERE holder <> ? AND substr(holder, 1, ?) <> ? AND EXISTS (
+        SELECT 1 FROM quota_accounts AS a WHERE a.account = l.account
+          AND instr(a.leases, json_quote(l.holder)) > 0) LIMIT ?`;
+    return (await this.#tx.all<Row>(sql, run, run.length + 1, `${run}/`, max)).map(
+      (row) => row.account as string,
+    );
   }
 }
 

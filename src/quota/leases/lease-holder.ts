@@ -1,10 +1,16 @@
-// The half of limits that is in memory, on the main thread: an operation reserves from the leases
-// that the ledger granted, without waiting; a lease that runs low is topped up in the background;
-// what it does not hold is asked of the ledger, which alone refuses. Invariant: what the ledger has
-// leased to this run is, in each account and meter, what is free here + held by reservations +
-// posted in commits under way + in requests under way. So nothing is spent that was not set aside,
-// whatever is forgotten when the process dies. The ledger answers in order. An account without
-// limits costs a look into a map.
+// The half of limits that is in memory, one in each thread that takes requests: an operation
+// reserves from the leases that the ledger granted, without waiting; a lease that runs low is
+// topped up in the background; what it does not hold is asked of the ledger, which alone refuses.
+// Before the ledger does that, the other holders of this run are recalled: they give back what is
+// free. Invariant: what the ledger has leased to this holder is, in each account and meter, what is
+// free here + held by reservations + posted in commits under way + in requests under way. So
+// nothing is spent that was not set aside, whatever is forgotten when the process dies. The ledger
+// answers in order. An account without limits costs a look into a map.
+//
+// Of an account that was recalled, a holder keeps nothing free for a moment: what comes free goes
+// back, and it asks for no more than it needs. So who recalled finds in the ledger all that was
+// free elsewhere; and of holders that recall from each other at the same time, one has what it
+// needs, since what is free is in the ledger then, which serves them in order.
 import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
 import { amountMax, type Draw, type MeterAmounts } from '../amounts.ts';
 import { limitedMeters, limitSetOf, tightest } from '../limits/limit-set.ts';
@@ -13,6 +19,7 @@ import type {
   AccountDraw,
   DrawAnswer,
   DrawRequest,
+  GiveBackRequest,
   Headroom,
   HeldAccount,
   LimitedToken,
@@ -23,7 +30,12 @@ import { type Hold, Reservation } from './reservation.ts';
 /** The ledger, as the lease holder needs it. A rejected request has changed nothing there. */
 export interface LeaseSource {
   draw(request: DrawRequest): Promise<DrawAnswer>;
-  giveBack(draws: Draw[]): Promise<unknown>;
+  giveBack(request: GiveBackRequest): Promise<unknown>;
+  /**
+   * Has the other holders give up what they have free of these accounts (`giveUpFree`); resolves
+   * when they have, or when one takes too long. Absent: there are no others.
+   */
+  recall?(accounts: string[]): Promise<unknown>;
 }
 
 export type ReserveOutcome =
@@ -32,8 +44,13 @@ export type ReserveOutcome =
 
 /** How often a refused request is asked for again because amounts came free meanwhile. */
 const triesMax = 5;
+/** How long nothing is kept free of an account that was recalled, milliseconds. */
+const yieldMs = 1000;
 
 type Acquired = { ok: true; holds: Hold[] } | { ok: false; shortage: Shortage };
+type Attempt =
+  | { ok: true; holds: Hold[] }
+  | { ok: false; shortage: Shortage; heldByOthers: boolean; hasGained: boolean };
 
 /** The amounts that an operation needs of one account, and what memory held of them. */
 interface Claim {
@@ -44,21 +61,29 @@ interface Claim {
 }
 
 export class LeaseHolder {
+  /** Its number: 0 for the first thread. */
+  readonly holder: number;
   readonly #source: LeaseSource;
   readonly #nowMs: () => number;
   readonly #limited = new Map<string, readonly Meter[]>();
   readonly #leases = new Map<string, AccountLease>();
   readonly #open = new Set<Reservation>();
   #returns: Draw[] = [];
+  /** Under way, and those before it. */
+  #returning: Promise<unknown> = Promise.resolve();
+  #isReturnDue = false;
+  /** Accounts of which nothing is kept free, until when. */
+  readonly #yielding = new Map<string, number>();
   #low: AccountLease[] = [];
   #round = 0;
   #isClosed = false;
   #edition = 0;
 
   /** `nowMs`: a clock that is never set, milliseconds. */
-  constructor(source: LeaseSource, nowMs: () => number) {
+  constructor(source: LeaseSource, nowMs: () => number, holder = 0) {
     this.#source = source;
     this.#nowMs = nowMs;
+    this.holder = holder;
   }
 
   /** Whether any account has limits. If none has, nothing needs to be reserved. */
@@ -160,6 +185,28 @@ export class LeaseHolder {
       this.#return(lease);
       if (lease.holds === 0) this.#leases.delete(lease.account);
     }
+    const nowMs = this.#nowMs();
+    for (const [account, untilMs] of this.#yielding) {
+      if (nowMs >= untilMs) this.#yielding.delete(account);
+    }
+    await this.#sendReturns();
+  }
+
+  /**
+   * Another holder needs what is free of these accounts. Resolves when the ledger has it, and what
+   * requests under way to the ledger left of what they held, too.
+   */
+  async giveUpFree(accounts: readonly string[]): Promise<void> {
+    const asked: Promise<unknown>[] = [];
+    for (const account of accounts) {
+      this.#yielding.set(account, this.#nowMs() + yieldMs);
+      const lease = this.#leases.get(account);
+      if (!lease) continue;
+      this.#return(lease);
+      asked.push(...lease.asked);
+    }
+    await this.#sendReturns();
+    await Promise.allSettled(asked);
     await this.#sendReturns();
   }
 
@@ -221,25 +268,38 @@ export class LeaseHolder {
   }
 
   async #acquire(draws: readonly Draw[]): Promise<Acquired> {
-    for (let tries = 1; ; tries++) {
+    const recalled = new Set<string>();
+    for (let tries = 1; ; ) {
       const holds = this.#take(draws);
       if (holds) return { ok: true, holds };
       for (const { amounts } of draws) checkAmounts(amounts);
       const claims = this.#claim(draws);
-      const before = gainsOf(claims);
-      const answer = await this.#ask(claims);
-      if (answer.ok) {
-        return {
-          ok: true,
-          holds: claims.map(({ lease, held, needed: amounts }) => ({ lease, held, amounts })),
-        };
-      }
-      const hasGained = gainsOf(claims) !== before;
-      this.#giveUp(claims);
-      if (!hasGained || tries === triesMax) {
-        return { ok: false, shortage: explain(answer.shortage, claims) };
+      const attempt = await track(claims, this.#attempt(claims, recalled));
+      if (attempt.ok) return attempt;
+      if (attempt.heldByOthers && this.#source.recall) {
+        const { account } = attempt.shortage;
+        recalled.add(account);
+        await this.#source.recall([account]);
+      } else if (!attempt.hasGained || tries++ === triesMax) {
+        return { ok: false, shortage: attempt.shortage };
       }
     }
+  }
+
+  /** Asks the ledger once. `recalled`: the accounts of which the others have nothing free. */
+  async #attempt(claims: readonly Claim[], recalled: ReadonlySet<string>): Promise<Attempt> {
+    const before = gainsOf(claims);
+    const answer = await this.#ask(claims, recalled);
+    if (answer.ok) {
+      return {
+        ok: true,
+        holds: claims.map(({ lease, held, needed: amounts }) => ({ lease, held, amounts })),
+      };
+    }
+    const hasGained = gainsOf(claims) !== before;
+    this.#giveUp(claims);
+    const { shortage, heldByOthers } = answer;
+    return { ok: false, shortage: explain(shortage, claims), heldByOthers, hasGained };
   }
 
   /** Adds up what all accounts need, where one appears twice, and takes what memory holds of it. */
@@ -264,7 +324,7 @@ export class LeaseHolder {
   }
 
   /** Asks the ledger for what is lacking, and what it grants beyond that is free. */
-  async #ask(claims: readonly Claim[]): Promise<DrawAnswer> {
+  async #ask(claims: readonly Claim[], recalled: ReadonlySet<string>): Promise<DrawAnswer> {
     const nowMs = this.#nowMs();
     const lacking = claims.filter(isLacking);
     // Of several requests for one lease, only one asks for more than it needs: together they would
@@ -273,12 +333,16 @@ export class LeaseHolder {
     const draws = lacking.map((claim): AccountDraw => {
       const { account, token, isAsking } = claim.lease;
       const need = lackOf(claim);
-      return { account, need, want: isAsking ? {} : claim.lease.want(need, nowMs), token };
+      const isExact = isAsking || this.#isYielding(account);
+      const want = isExact ? {} : claim.lease.want(need, nowMs);
+      return { account, need, want, token, isRecalled: recalled.has(account) };
     });
+    // What came free of them goes first, since the need is the whole need.
+    if (this.#yielding.size > 0) void this.#sendReturns();
     for (const lease of first) lease.isAsking = true;
     let answer: DrawAnswer;
     try {
-      answer = await this.#source.draw({ draws });
+      answer = await this.#source.draw({ holder: this.holder, draws });
     } catch (error) {
       this.#giveUp(claims);
       throw error;
@@ -311,22 +375,27 @@ export class LeaseHolder {
   }
 
   #topUpSoon(lease: AccountLease): void {
+    if (this.#isYielding(lease.account)) return;
     lease.isAsking = true;
     lease.holds += 1;
     this.#low.push(lease);
-    if (this.#low.length === 1) setImmediate(() => void this.#topUp(this.#low.splice(0)));
+    if (this.#low.length > 1) return;
+    setImmediate(() => {
+      const low = this.#low.splice(0).map((one) => ({ lease: one }));
+      void track(low, this.#topUp(low));
+    });
   }
 
-  async #topUp(leases: AccountLease[]): Promise<void> {
+  async #topUp(low: readonly { lease: AccountLease }[]): Promise<void> {
     if (this.#isClosed) return;
     const nowMs = this.#nowMs();
-    const draws = leases.map((lease): AccountDraw => {
-      const want = lease.want({}, nowMs);
+    const draws = low.map(({ lease }): AccountDraw => {
+      const want = this.#isYielding(lease.account) ? {} : lease.want({}, nowMs);
       return { account: lease.account, need: {}, want, token: lease.token };
     });
     // Nobody waits for this. A request that then finds too little asks again, and gets the answer.
-    const answer = await this.#source.draw({ draws }).catch(() => undefined);
-    for (const [i, lease] of leases.entries()) {
+    const answer = await this.#source.draw({ holder: this.holder, draws }).catch(() => undefined);
+    for (const [i, { lease }] of low.entries()) {
       lease.holds -= 1;
       lease.isAsking = false;
       if (answer?.ok) lease.learn(answer.headroom[i] as Headroom[]);
@@ -338,6 +407,12 @@ export class LeaseHolder {
   /** Makes an amount free; what is not limited any more, or was put away, goes back instead. */
   #credit(lease: AccountLease, meter: Meter, amount: number): void {
     if (amount === 0) return;
+    if (this.#isYielding(lease.account)) {
+      this.#returns.push({ account: lease.account, amounts: { [meter]: amount } });
+      lease.gains += 1;
+      this.#returnSoon();
+      return;
+    }
     const isInUse = this.#leases.get(lease.account) === lease;
     const isFree = isInUse && lease.limited.includes(meter) && lease.put(meter, amount);
     if (!isFree) this.#returns.push({ account: lease.account, amounts: { [meter]: amount } });
@@ -348,16 +423,33 @@ export class LeaseHolder {
     if (amounts) this.#returns.push({ account: lease.account, amounts });
   }
 
+  /** Whether nothing is kept free of an account, since it was recalled. */
+  #isYielding(account: string): boolean {
+    if (this.#yielding.size === 0) return false;
+    const untilMs = this.#yielding.get(account);
+    return untilMs !== undefined && this.#nowMs() < untilMs;
+  }
+
+  #returnSoon(): void {
+    if (this.#isReturnDue) return;
+    this.#isReturnDue = true;
+    setImmediate(() => {
+      this.#isReturnDue = false;
+      void this.#sendReturns();
+    });
+  }
+
+  /** Resolves when the ledger has them, and those that were sent before. */
   async #sendReturns(): Promise<void> {
-    if (this.#returns.length === 0) return;
-    const returns = this.#returns;
-    this.#returns = [];
-    try {
-      await this.#source.giveBack(returns);
-    } catch {
+    if (this.#returns.length > 0) {
+      const draws = this.#returns;
+      this.#returns = [];
       // The disk is full: the amounts stay set aside, and are given back with the next ones.
-      this.#returns.push(...returns);
+      const keep = () => this.#returns.push(...draws);
+      const sent = this.#source.giveBack({ holder: this.holder, draws }).catch(keep);
+      this.#returning = Promise.all([this.#returning, sent]);
     }
+    await this.#returning;
   }
 
   #lease(account: string): AccountLease | undefined {
@@ -401,6 +493,16 @@ function lackOf({ held, needed, taken }: Claim): MeterAmounts {
 
 function isLacking({ held, needed, taken }: Claim): boolean {
   return held.limited.some((meter) => (taken[meter] ?? 0) < (needed[meter] ?? 0));
+}
+
+/** Has the leases know of a request to the ledger until it is known what came of it. */
+async function track<T>(within: readonly { lease: AccountLease }[], work: Promise<T>): Promise<T> {
+  for (const { lease } of within) lease.asked.add(work);
+  try {
+    return await work;
+  } finally {
+    for (const { lease } of within) lease.asked.delete(work);
+  }
 }
 
 function gainsOf(claims: readonly Claim[]): number {

@@ -3,38 +3,43 @@
 import { type Meter, meters } from '../../core/quota-terms.ts';
 import { addAmounts, type Counts, emptyCounts, type MeterAmounts } from '../amounts.ts';
 import { type AccountState, settleLease } from './account-state.ts';
+import type { HolderNames } from './holder-names.ts';
 
 /** Larger amounts are not counted here but added to the sums at once. */
 const countMax = 2 ** 52;
 
 export class Posted {
   readonly #state: AccountState;
-  readonly #holder: string;
+  readonly #holders: HolderNames;
   readonly #used = emptyCounts();
-  readonly #settled = emptyCounts();
+  /** By holder. */
+  readonly #settled: (Counts | undefined)[] = [];
   #hasUsed = false;
   #hasSettled = false;
 
-  /** `holder` is the run whose lease is settled. */
-  constructor(state: AccountState, holder: string) {
+  constructor(state: AccountState, holders: HolderNames) {
     this.#state = state;
-    this.#holder = holder;
+    this.#holders = holders;
   }
 
   use(amounts: MeterAmounts): void {
     this.#hasUsed = true;
     for (const meter of meters) {
       const amount = amounts[meter];
-      if (amount !== undefined && amount !== 0) this.#add(this.#used, meter, amount);
+      if (amount === undefined || amount === 0) continue;
+      if (!add(this.#used, meter, amount)) addAmounts(this.#state.used, { [meter]: amount });
     }
   }
 
-  /** Takes off the lease what is `limited`. */
-  settle(amounts: MeterAmounts, limited: readonly Meter[]): void {
+  /** Takes off the lease of a holder what is `limited`. */
+  settle(holder: number, amounts: MeterAmounts, limited: readonly Meter[]): void {
     this.#hasSettled = true;
+    this.#settled[holder] ??= emptyCounts();
+    const settled = this.#settled[holder];
     for (const meter of limited) {
       const amount = amounts[meter];
-      if (amount !== undefined && amount !== 0) this.#add(this.#settled, meter, amount);
+      if (amount === undefined || amount === 0) continue;
+      if (!add(settled, meter, amount)) this.#settleNow(holder, { [meter]: amount });
     }
   }
 
@@ -42,8 +47,11 @@ export class Posted {
   bringIn(): void {
     if (this.#hasSettled) {
       this.#hasSettled = false;
-      settleLease(this.#state, this.#holder, this.#settled);
-      clear(this.#settled);
+      for (const [holder, settled] of this.#settled.entries()) {
+        if (!settled) continue;
+        this.#settleNow(holder, settled);
+        clear(settled);
+      }
     }
     if (this.#hasUsed) {
       this.#hasUsed = false;
@@ -52,11 +60,17 @@ export class Posted {
     }
   }
 
-  #add(counts: Counts, meter: Meter, amount: number): void {
-    if (Math.abs(counts[meter] + amount) <= countMax) counts[meter] += amount;
-    else if (counts === this.#used) addAmounts(this.#state.used, { [meter]: amount });
-    else settleLease(this.#state, this.#holder, { [meter]: amount });
+  #settleNow(holder: number, amounts: MeterAmounts): void {
+    settleLease(this.#state, this.#holders.nameOf(holder), amounts);
   }
+}
+
+/** False: it would be more than is counted here. */
+function add(counts: Counts, meter: Meter, amount: number): boolean {
+  const sum = counts[meter] + amount;
+  if (Math.abs(sum) > countMax) return false;
+  counts[meter] = sum;
+  return true;
 }
 
 function clear(counts: Counts): void {

@@ -1,11 +1,19 @@
-// What the main thread asks of the ledger about limits, and what it is answered. Plain data: it
+// What holders of leases ask of the ledger about limits, and what they are answered. Plain data: it
 // crosses threads. All but posts are requests of their own; posts travel in the operation's commit.
+// `holder` is the number of the thread that asks, whose lease it is about.
 import type { Limits, Meter, Window } from '../../core/quota-terms.ts';
-import type { MeterAmounts, TokenFacts } from '../amounts.ts';
+import type { Draw, MeterAmounts, TokenFacts } from '../amounts.ts';
 
 /** Sets amounts aside in several accounts: what is needed in all of them, or nothing at all. */
 export interface DrawRequest {
+  holder: number;
   draws: AccountDraw[];
+}
+
+/** Takes off a lease what its holder does not need. */
+export interface GiveBackRequest {
+  holder: number;
+  draws: readonly Draw[];
 }
 
 /** A token as its link has it. */
@@ -21,11 +29,15 @@ export interface AccountDraw {
   want: MeterAmounts;
   /** Its limits become the account's; where the account has some already, the tighter ones hold. */
   token?: LimitedToken;
+  /** The other holders were asked for what they have free of it: a refusal is the last word. */
+  isRecalled?: boolean;
 }
 
 export type DrawAnswer =
   /** `granted`: need and part of what was wanted, one for each draw; `headroom`: the same. */
-  { ok: true; granted: MeterAmounts[]; headroom: Headroom[][] } | { ok: false; shortage: Shortage };
+  | { ok: true; granted: MeterAmounts[]; headroom: Headroom[][] }
+  /** `heldByOthers`: it may be there when the other holders have given back what they have free. */
+  | { ok: false; shortage: Shortage; heldByOthers: boolean };
 
 /** What a cap left besides all leases when the ledger was last asked, to be told to clients. */
 export interface Headroom {
@@ -57,6 +69,7 @@ export interface Held {
 
 /** What a posted reservation held. It travels in the commit. */
 export interface Settlement {
+  holder: number;
   /** An account may be in more than one. */
   held: readonly Held[];
   /**
@@ -66,7 +79,7 @@ export interface Settlement {
 }
 
 /** The settlement of an operation that had reserved nothing. */
-export const noSettlement: Settlement = { held: [], isMixed: false };
+export const noSettlement: Settlement = { holder: 0, held: [], isMixed: false };
 
 /** Why an operation is refused: `used + reserved + asked` would be more than `limit`. */
 export interface Shortage {

@@ -35,7 +35,8 @@ export class Reservation {
     if (this.#state !== 'open') throw new Error('a reservation was resolved twice');
     this.#state = 'posted';
     this.#leaseHolder.resolve(this, true);
-    return { held: groupHolds(this.holds), isMixed: this.isMixed };
+    const { holder } = this.#leaseHolder;
+    return { holder, held: groupHolds(this.holds), isMixed: this.isMixed };
   }
 
   /** After a post whose commit left no record, and so charged nothing: makes it all free again. */

@@ -326,7 +326,7 @@ export async function openFixture(): Promise<Fixture> {
     },
     charge: async (...names) => {
       const used = names.map((account) => ({ account, amounts: { requests: 1 } }));
-      await accounts.post({ held: [], isMixed: false }, used, Date.now());
+      await accounts.post({ holder: 0, held: [], isMixed: false }, used, Date.now());
       await accounts.flush();
     },
     close: async () => {

@@ -4,7 +4,12 @@ import { type Limits, meters } from '#bursar/core/quota-terms.js';
 import type { MeterAmounts } from '#bursar/quota/amounts.js';
 import { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { leasedOf, lostIn, usedIn } from '#bursar/quota/leases/account-state.js';
-import type { AccountDraw, DrawAnswer, Held } from '#bursar/quota/leases/requests.js';
+import {
+  type AccountDraw,
+  type DrawAnswer,
+  type Held,
+  noSettlement,
+} from '#bursar/quota/leases/requests.js';
 import { MemoryStorage } from './ledger-rig.ts';
 
 const alice = 'principal:cms/alice';
@@ -40,12 +45,12 @@ function drawOf(account: string, need: MeterAmounts, want: MeterAmounts = {}): A
 }
 
 function draw(account: string, need: MeterAmounts, timeMs = nowMs): Promise<DrawAnswer> {
-  return book.draw({ draws: [drawOf(account, need)] }, timeMs);
+  return book.draw({ holder: 0, draws: [drawOf(account, need)] }, timeMs);
 }
 
 /** Charges what `draw` has set aside. */
 async function post(account: string, amounts: MeterAmounts, timeMs = nowMs): Promise<void> {
-  const settlement = { held: [heldIn(account, amounts)], isMixed: false };
+  const settlement = { ...noSettlement, held: [heldIn(account, amounts)] };
   await book.post(settlement, [{ account, amounts }], timeMs);
 }
 
@@ -62,6 +67,7 @@ describe('a draw', () => {
     expect(await draw(alice, { requests: 2 })).toMatchObject(granted({ requests: 2 }));
     expect(await draw(alice, { requests: 2 })).toEqual({
       ok: false,
+      heldByOthers: false,
       shortage: {
         ...{ account: alice, meter: 'requests', window: 'day' },
         ...{ limit: 3n, used: 0n, reserved: 2n, asked: 2n, resetMs: Date.UTC(2026, 10, 22) },
@@ -79,7 +85,7 @@ describe('a draw', () => {
     await limit(alice, { requests: { day: 5 } });
     await limit(cms, { requests: { day: 1 } });
     const draws = [drawOf(alice, { requests: 2 }), drawOf(cms, { requests: 2 })];
-    expect(await book.draw({ draws }, nowMs)).toMatchObject({
+    expect(await book.draw({ holder: 0, draws }, nowMs)).toMatchObject({
       ok: false,
       shortage: { account: cms },
     });
@@ -89,9 +95,13 @@ describe('a draw', () => {
   it('gets a small part of what is left beyond its need, and near the limit nothing', async () => {
     await limit(alice, { egressBytes: { day: 3300 } });
     const draws = [drawOf(alice, { egressBytes: 100 }, { egressBytes: 1e6 })];
-    expect(await book.draw({ draws }, nowMs)).toMatchObject(granted({ egressBytes: 200 }));
+    expect(await book.draw({ holder: 0, draws }, nowMs)).toMatchObject(
+      granted({ egressBytes: 200 }),
+    );
     await draw(alice, { egressBytes: 3000 });
-    expect(await book.draw({ draws }, nowMs)).toMatchObject(granted({ egressBytes: 100 }));
+    expect(await book.draw({ holder: 0, draws }, nowMs)).toMatchObject(
+      granted({ egressBytes: 100 }),
+    );
   });
 
   it('after a limit was lowered below what is used is refused, and says so', async () => {
@@ -108,7 +118,7 @@ describe('a draw', () => {
 
   it('that is repeated for one account in one request is a bug', async () => {
     const draws = [drawOf(alice, {}), drawOf(alice, {})];
-    await expect(book.draw({ draws }, nowMs)).rejects.toThrow('twice');
+    await expect(book.draw({ holder: 0, draws }, nowMs)).rejects.toThrow('twice');
   });
 });
 
@@ -119,7 +129,7 @@ describe('a post', () => {
     const held = [heldIn(alice, { requests: 1, egressBytes: 0 })];
     await book.read(cms, nowMs);
     const used = (amounts: MeterAmounts) => [{ account: alice, amounts }];
-    const settlement = { held, isMixed: false };
+    const settlement = { ...noSettlement, held };
     expect(() => book.post(settlement, used({ requests: 2 }), nowMs)).toThrow('of requests');
     expect(() => book.post(settlement, used({ egressBytes: 1 }), nowMs)).toThrow('of egressBytes');
     const twice = [...used({ requests: 1 }), ...used({ requests: 1 })];
@@ -143,7 +153,7 @@ describe('a post', () => {
   it('into accounts that are not kept any more adds to what is durable', async () => {
     const accounts = Array.from({ length: 10_500 }, (_, i) => `bucket:cms/b${i}`);
     const charge = (account: string) =>
-      book.post({ held: [], isMixed: false }, [{ account, amounts: { requests: 1 } }], nowMs);
+      book.post(noSettlement, [{ account, amounts: { requests: 1 } }], nowMs);
     for (const account of accounts) await charge(account);
     await commit();
     for (const account of ['bucket:cms/b0', 'bucket:cms/b10499']) {
@@ -202,7 +212,10 @@ describe('a token’s account', () => {
   it('has the limits that the ledger met first', async () => {
     const token = (day: number) => ({ ...facts, limits: { requests: { day } } });
     const drawWith = (day: number) =>
-      book.draw({ draws: [{ ...drawOf(account, { requests: 2 }), token: token(day) }] }, nowMs);
+      book.draw(
+        { holder: 0, draws: [{ ...drawOf(account, { requests: 2 }), token: token(day) }] },
+        nowMs,
+      );
     expect(await drawWith(1)).toMatchObject({ ok: false });
     expect(await drawWith(9)).toMatchObject({ ok: false });
   });
@@ -210,7 +223,7 @@ describe('a token’s account', () => {
   it('is forgotten 30 days after the last of its links ended, alone', async () => {
     const charge = (expiresAtMs: number) =>
       book.post(
-        { held: [], isMixed: false },
+        noSettlement,
         [
           { account, amounts: { requests: 1 }, token: { ...facts, expiresAtMs } },
           { account: alice, amounts: { requests: 1 } },

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { meters } from '#bursar/core/quota-terms.js';
+import { emptySums } from '#bursar/quota/amounts.js';
 import { newAccountState } from '#bursar/quota/leases/account-state.js';
 import { AccountTables, accountSchema, readLimited } from '#bursar/quota/leases/account-tables.js';
 import { limitSetOf } from '#bursar/quota/limits/limit-set.js';
@@ -83,6 +84,20 @@ describe('an account', () => {
     expect([...((await tables.read('token:t'))?.leases.keys() ?? [])]).toEqual(['run 1']);
     expect(await tables.leasedByOthers('run 1', 9)).toEqual([]);
     expect(await tables.leasedByOthers('run 3', 9)).toEqual(['token:t']);
+  });
+
+  it('tells the holders of one run from those of others', async () => {
+    const state = fullState();
+    const [lease] = state.leases.values();
+    state.leases.clear();
+    for (const name of ['run', 'run/1']) state.leases.set(name, lease ?? emptySums());
+    const holders = new Set(state.leases.keys());
+    await tables.write('token:t', state, { windows: new Set(), holders });
+    expect([...((await tables.read('token:t'))?.leases.keys() ?? [])]).toEqual(['run', 'run/1']);
+    expect(await tables.leasedByOthers('run', 9)).toEqual([]);
+    for (const run of ['ru', 'run/1', 'run 2']) {
+      expect(await tables.leasedByOthers(run, 9)).toEqual(['token:t']);
+    }
   });
 
   it('of a token is over when the token is, and nothing is leased of it', async () => {

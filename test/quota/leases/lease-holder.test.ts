@@ -1,10 +1,11 @@
 // Leases in memory: when the ledger is asked, what is refused without asking it, and what goes
 // back.
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Limits } from '#bursar/core/quota-terms.js';
 import type { MeterAmounts } from '#bursar/quota/amounts.js';
 import { leasedOf } from '#bursar/quota/leases/account-state.js';
 import { LeaseHolder } from '#bursar/quota/leases/lease-holder.js';
+import { Recalls } from '#bursar/quota/leases/recalls.js';
 import type { Held } from '#bursar/quota/leases/requests.js';
 import type { Reservation } from '#bursar/quota/leases/reservation.js';
 import { LedgerRig } from './ledger-rig.ts';
@@ -146,6 +147,97 @@ describe('a lease holder', () => {
     void leaseHolder.close();
     await rig.settle();
     expect(leased()).toBe(0n);
+  });
+});
+
+describe('a lease holder that is recalled', () => {
+  it('gives back what is free, and what was on its way, before it says so', async () => {
+    await limit(alice, { requests: { day: 100_000 } });
+    const held = await reserve({ requests: 10 });
+    const all = Number(leased());
+    expect(leaseHolder.tryReserve(drawsOf({ requests: all - 10 }))).toBeDefined();
+    // More was asked for, since memory ran low; the ledger has granted it and not yet said so.
+    await new Promise(setImmediate);
+    await rig.apply();
+    expect(leased()).toBeGreaterThan(BigInt(all));
+    const leasedThen = leaseHolder.giveUpFree([alice]).then(() => leased());
+    await rig.settle();
+    expect(await leasedThen).toBe(BigInt(all));
+    held.void();
+    await rig.settle();
+    expect(leased()).toBe(BigInt(all - 10));
+  });
+
+  it('asks for no more than it needs, until a moment later', async () => {
+    await limit(alice, { requests: { day: 100_000 } });
+    void leaseHolder.giveUpFree([alice]);
+    await reserve({ requests: 1 });
+    await reserve({ requests: 1 });
+    expect(leased()).toBe(2n);
+    clockMs += 1000;
+    await reserve({ requests: 1 });
+    expect(leased()).toBeGreaterThan(3n);
+  });
+
+  it('has others wait no longer than a stuck one may take', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      const recalls = new Recalls();
+      const asked: string[] = [];
+      for (const holder of [0, 1, 2]) {
+        recalls.add(holder, () => {
+          asked.push(`holder ${holder}`);
+          return holder === 1 ? new Promise(() => {}) : Promise.resolve();
+        });
+      }
+      let isDone = false;
+      const done = recalls.recall(2, [alice]).then(() => {
+        isDone = true;
+      });
+      await new Promise(setImmediate);
+      expect([asked, isDone]).toEqual([['holder 0', 'holder 1'], false]);
+      vi.runAllTimers();
+      await done;
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
+
+describe('a ledger that is short of something', () => {
+  const needOf = (requests: number) => drawsOf({ requests });
+
+  it('has other holders give it back only where that can be enough', async () => {
+    const others = new LeaseHolder(rig.source(1), () => clockMs, 1);
+    rig.join(others);
+    const recalled = vi.spyOn(others, 'giveUpFree');
+    await limit(alice, { requests: { day: 3200 } });
+    others.setLimits(alice, { requests: { day: 3200 } });
+    const held = others.reserve(needOf(1));
+    await rig.settle();
+    await held;
+    expect(leased()).toBeGreaterThan(1n);
+    await expect(reserve({ requests: 3201 })).rejects.toThrow('refused');
+    expect(recalled).not.toHaveBeenCalled();
+    await expect(reserve({ requests: 3200 })).rejects.toThrow('refused');
+    expect(await reserve({ requests: 3199 })).toBeDefined();
+    expect(recalled).toHaveBeenCalled();
+  });
+
+  it('tells of a refusal only when it is the last word', async () => {
+    const others = new LeaseHolder(rig.source(1), () => clockMs, 1);
+    rig.join(others);
+    await limit(alice, { requests: { day: 3200 } });
+    others.setLimits(alice, { requests: { day: 3200 } });
+    const asked = others.reserve(needOf(1));
+    await rig.settle();
+    const outcome = await asked;
+    if (outcome.ok) outcome.reservation.void();
+    const all = await reserve({ requests: 3200 });
+    expect(rig.alarms).toEqual([]);
+    await expect(reserve({ requests: 1 })).rejects.toThrow('refused');
+    expect(rig.alarms).toMatchObject([{ account: alice, percent: 100 }]);
+    all.void();
   });
 });
 

@@ -1,16 +1,27 @@
 // Leases against a plain model: lists of what was charged and of what is under way, added up anew
-// at each step; with crashes between any two steps. BURSAR_FULL=1 tries twice as many sequences.
+// at each step; with one holder or several, and crashes between any two steps. BURSAR_FULL=1 tries
+// twice as many sequences.
 import { expect, it } from 'vitest';
 import { type Limits, type Meter, meters, type Window } from '#bursar/core/quota-terms.js';
 import type { Draw, MeterAmounts } from '#bursar/quota/amounts.js';
 import type { AccountBook } from '#bursar/quota/leases/account-book.js';
-import { leasedOf, lostIn, type MarkedWindow, usedIn } from '#bursar/quota/leases/account-state.js';
+import type { AccountLease } from '#bursar/quota/leases/account-lease.js';
+import {
+  beginWindows,
+  headroomOf,
+  leasedOf,
+  lostIn,
+  type MarkedWindow,
+  usedIn,
+} from '#bursar/quota/leases/account-state.js';
+import { HolderNames } from '#bursar/quota/leases/holder-names.js';
 import { LeaseHolder } from '#bursar/quota/leases/lease-holder.js';
+import type { Headroom } from '#bursar/quota/leases/requests.js';
 import type { Reservation } from '#bursar/quota/leases/reservation.js';
 import { limitSetOf } from '#bursar/quota/limits/limit-set.js';
 import { windowBeginMs } from '#bursar/quota/limits/windows.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
-import { LedgerRig } from './ledger-rig.ts';
+import { copyOf, LedgerRig } from './ledger-rig.ts';
 
 type Random = () => number;
 
@@ -21,6 +32,7 @@ interface Entry {
 }
 
 interface Operation {
+  leaseHolder: LeaseHolder;
   draws: Draw[];
   reservation: Reservation;
 }
@@ -56,8 +68,11 @@ class World {
   open: Operation[] = [];
   /** Posted, and not yet in a durable commit. */
   posted: Operation[] = [];
-  leaseHolder: LeaseHolder;
+  /** How many threads take requests. */
+  readonly threads: number;
+  leaseHolders: LeaseHolder[] = [];
   refusals = 0;
+  recalls = 0;
   grants = 0;
   /** For want of room on the disk. */
   unreserved = 0;
@@ -67,7 +82,12 @@ class World {
 
   constructor(random: Random) {
     this.random = random;
-    this.leaseHolder = this.#newHolder();
+    this.threads = 1 + randomBelow(random, 4);
+    this.#newHolders();
+  }
+
+  get anyHolder(): LeaseHolder {
+    return randomOf(this.random, this.leaseHolders);
   }
 
   async start(): Promise<void> {
@@ -79,7 +99,7 @@ class World {
       void this.rig.send((book, timeMs) => book.setLimits(account, limits, timeMs));
     }
     await this.rig.settle();
-    this.leaseHolder = this.#newHolder();
+    this.#newHolders();
   }
 
   begin(): void {
@@ -95,18 +115,19 @@ class World {
     if (accounts[0] && random() < 0.3) accounts.push(accounts[0]);
     const draws = accounts.map((account) => ({ account, amounts }));
     const token = this.limits.get('token:t');
-    if (token) this.leaseHolder.introduce('token:t', { ...tokenFacts, limits: token });
-    const reservation = this.leaseHolder.tryReserve(draws);
-    if (reservation) this.#enter({ draws, reservation });
-    else void this.#beginSlowly(draws);
+    const leaseHolder = this.anyHolder;
+    if (token) leaseHolder.introduce('token:t', { ...tokenFacts, limits: token });
+    const reservation = leaseHolder.tryReserve(draws);
+    if (reservation) this.#enter({ leaseHolder, draws, reservation });
+    else void this.#beginSlowly(leaseHolder, draws);
   }
 
-  async #beginSlowly(draws: Draw[]): Promise<void> {
+  async #beginSlowly(leaseHolder: LeaseHolder, draws: Draw[]): Promise<void> {
     const run = this.#run;
-    const outcome = await this.leaseHolder.reserve(draws).catch(() => null);
+    const outcome = await leaseHolder.reserve(draws).catch(() => null);
     if (run !== this.#run) return;
     if (!outcome) this.unreserved += 1;
-    else if (outcome.ok) this.#enter({ draws, reservation: outcome.reservation });
+    else if (outcome.ok) this.#enter({ leaseHolder, draws, reservation: outcome.reservation });
     else this.refusals += 1;
   }
 
@@ -121,7 +142,8 @@ class World {
     const step = operation.draws.slice(0, 2).map(({ account }) => {
       return { account, amounts: { egressBytes: 1 + randomBelow(this.random, 50) } };
     });
-    const shortage = await this.leaseHolder.extend(operation.reservation, step).catch(() => null);
+    const { leaseHolder, reservation } = operation;
+    const shortage = await leaseHolder.extend(reservation, step).catch(() => null);
     if (shortage === undefined && run === this.#run && this.open.includes(operation)) {
       operation.draws.push(...step);
     }
@@ -184,7 +206,7 @@ class World {
       if (limits) this.limits.set(account, limits);
       else this.limits.delete(account);
     }
-    this.leaseHolder = this.#newHolder();
+    this.#newHolders();
   }
 
   changeLimits(): void {
@@ -196,7 +218,7 @@ class World {
       if (run !== this.#run) return;
       if (limits) this.limits.set(account, limits);
       else this.limits.delete(account);
-      this.leaseHolder.setLimits(account, limits);
+      for (const leaseHolder of this.leaseHolders) leaseHolder.setLimits(account, limits);
     };
     this.rig.send(work).then(follow, () => {});
   }
@@ -292,35 +314,97 @@ class World {
     }
   }
 
-  /** What is set aside when the lease holder has given back what is free: what is open. */
+  /** Nothing is lost: what is leased to each holder is free there, or held by what is open. */
+  async checkWhole(): Promise<void> {
+    await this.rig.settle();
+    for (const leaseHolder of this.leaseHolders) void leaseHolder.keep();
+    await this.rig.settle();
+    for (const leaseHolder of this.leaseHolders) {
+      this.#checkLeased(leaseHolder, (account, meter) => {
+        const lease = leaseHolder.leased.get(account) as AccountLease | undefined;
+        if (!lease?.limited.includes(meter)) return 0n;
+        return BigInt(lease.leftOf({ meter, left: 0 } as Headroom));
+      });
+    }
+  }
+
+  /**
+   * Any of the holders gets all that a limit leaves, wherever it is free, and then none gets more.
+   */
+  async checkLast(): Promise<void> {
+    await this.rig.settle();
+    const account = randomOf(this.random, ['tenant:a', ...changing]);
+    const meter = randomOf(this.random, ['requests', 'egressBytes', 'storedBytes'] as const);
+    const left = this.#leftOf(account, meter);
+    if (left === undefined || left <= 0n) return;
+    const draws = [{ account, amounts: { [meter]: Number(left) } }];
+    const [first, second] = [this.anyHolder, this.anyHolder];
+    const asked = first.reserve(draws);
+    await this.rig.settle();
+    const outcome = await asked;
+    if (!outcome.ok) throw new Error(`refused: ${account} ${meter}, though there are ${left}`);
+    const more = second.reserve([{ account, amounts: { [meter]: 1 } }]);
+    await this.rig.settle();
+    if ((await more).ok) throw new Error(`there was more than all: ${account} ${meter}`);
+    outcome.reservation.void();
+    await this.rig.settle();
+  }
+
+  /** What was neither used nor lost, nor is held by what is open; undefined: no limit. */
+  #leftOf(account: string, meter: Meter): bigint | undefined {
+    const state = this.rig.storage.durable.get(account);
+    if (!state?.limits?.caps.some((cap) => cap.meter === meter)) return undefined;
+    const now = copyOf(state);
+    beginWindows(now, this.rig.timeMs);
+    now.leases.clear();
+    let held = 0n;
+    for (const leaseHolder of this.leaseHolders) held += this.#heldBy(leaseHolder, account, meter);
+    return (headroomOf(now, meter) ?? 0n) - held;
+  }
+
+  /** What is set aside when the holders have given back what is free: what is open. */
   async checkOpen(): Promise<void> {
+    await this.#closeAll();
+    for (const leaseHolder of this.leaseHolders) this.#checkLeased(leaseHolder, () => 0n);
+  }
+
+  async #closeAll(): Promise<void> {
     await this.rig.settle();
-    void this.leaseHolder.close();
+    for (const leaseHolder of this.leaseHolders) void leaseHolder.close();
     await this.rig.settle();
+  }
+
+  #checkLeased(leaseHolder: LeaseHolder, free: (account: string, meter: Meter) => bigint): void {
+    const name = new HolderNames(this.rig.runName).nameOf(leaseHolder.holder);
     for (const account of [...fixed, ...changing]) {
-      const state = this.rig.storage.durable.get(account);
+      const lease = this.rig.storage.durable.get(account)?.leases.get(name);
       for (const meter of meters) {
-        let held = 0n;
-        for (const { reservation } of this.open) {
-          for (const { held: one, amounts } of reservation.holds) {
-            if (one.account !== account || !one.limited.includes(meter)) continue;
-            held += BigInt(amounts[meter] ?? 0);
-          }
-        }
-        const leased = state ? leasedOf(state, meter) : 0n;
-        if (leased !== held)
-          throw new Error(`set aside: ${account} ${meter} ${leased}, not ${held}`);
+        const known = this.#heldBy(leaseHolder, account, meter) + free(account, meter);
+        const leased = lease?.[meter] ?? 0n;
+        if (leased !== known)
+          throw new Error(`set aside: ${account} ${meter} ${leased} for ${name}, not ${known}`);
       }
     }
   }
 
+  #heldBy(leaseHolder: LeaseHolder, account: string, meter: Meter): bigint {
+    let held = 0n;
+    for (const operation of this.open) {
+      if (operation.leaseHolder !== leaseHolder) continue;
+      for (const { held: one, amounts } of operation.reservation.holds) {
+        if (one.account !== account || !one.limited.includes(meter)) continue;
+        held += BigInt(amounts[meter] ?? 0);
+      }
+    }
+    return held;
+  }
+
   /** When all is done, what is used is what was charged, and nothing is set aside. */
   async finish(): Promise<void> {
+    await this.checkLast();
     await this.checkOpen();
     while (this.open.length > 0) this.end();
-    await this.rig.settle();
-    void this.leaseHolder.close();
-    await this.rig.settle();
+    await this.#closeAll();
     for (const account of [...fixed, ...changing]) {
       const state = this.rig.storage.durable.get(account);
       if (!state) continue;
@@ -333,16 +417,29 @@ class World {
     }
   }
 
-  #newHolder(): LeaseHolder {
-    const leaseHolder = new LeaseHolder(this.rig.source(), () => this.#clockMs);
+  #newHolders(): void {
+    this.leaseHolders = Array.from({ length: this.threads }, (_, i) => this.#newHolder(i));
+  }
+
+  #newHolder(holder: number): LeaseHolder {
+    const source = this.rig.source(holder);
+    const counting = {
+      ...source,
+      recall: (accounts: string[]) => {
+        this.recalls += 1;
+        return source.recall?.(accounts) ?? Promise.resolve();
+      },
+    };
+    const leaseHolder = new LeaseHolder(counting, () => this.#clockMs, holder);
     for (const [account, limits] of this.limits) {
       if (!account.startsWith('token:')) leaseHolder.setLimits(account, limits);
     }
+    this.rig.join(leaseHolder);
     return leaseHolder;
   }
 }
 
-const ways = ['refusals', 'grants', 'unreserved', 'unposted'] as const;
+const ways = ['refusals', 'grants', 'recalls', 'unreserved', 'unposted'] as const;
 
 async function step(world: World): Promise<void> {
   const dice = world.random();
@@ -352,16 +449,19 @@ async function step(world: World): Promise<void> {
   else if (dice < 0.74) {
     await world.rig.applyOneByOne(1 + randomBelow(world.random, 6), () => world.random() < 0.5);
   } else if (dice < 0.88) await world.rig.deliver(1 + randomBelow(world.random, 6));
+  else if (dice < 0.9) await world.rig.deliverRecalls(1 + randomBelow(world.random, 3));
   else if (dice < 0.92) world.pass();
-  else if (dice < 0.95) void world.leaseHolder.keep();
-  else if (dice < 0.98) world.changeLimits();
+  else if (dice < 0.94) void world.anyHolder.keep();
+  else if (dice < 0.965) world.changeLimits();
+  else if (dice < 0.97) await world.checkWhole();
+  else if (dice < 0.98) await world.checkLast();
   else await world.crash();
 }
 
 it(
   'used, reserved and perhaps lost never exceed a limit, at any interleaving and any crash',
   async () => {
-    const gone = { refusals: 0, grants: 0, unreserved: 0, unposted: 0, alarms: 0 };
+    const gone = { refusals: 0, grants: 0, recalls: 0, unreserved: 0, unposted: 0, alarms: 0 };
     await fuzz(1, sequences, async (random) => {
       const world = new World(random);
       await world.start();
@@ -384,3 +484,97 @@ it(
   },
   fuzzTimeoutMs,
 );
+
+/** Four threads of one gateway, and a tenant with a limit of requests. */
+async function fourHolders(
+  random: Random,
+  limit: number,
+): Promise<{ rig: LedgerRig; leaseHolders: LeaseHolder[]; step: () => Promise<void> }> {
+  const rig = new LedgerRig(beginMs);
+  const limits = { requests: { total: limit } };
+  void rig.send((book, timeMs) => book.setLimits('tenant:a', limits, timeMs));
+  await rig.settle();
+  let clockMs = 0;
+  const leaseHolders = [0, 1, 2, 3].map((holder) => {
+    const leaseHolder = new LeaseHolder(rig.source(holder), () => clockMs, holder);
+    leaseHolder.setLimits('tenant:a', limits);
+    rig.join(leaseHolder);
+    return leaseHolder;
+  });
+  const step = async (): Promise<void> => {
+    clockMs += randomBelow(random, 20);
+    await rig.apply(randomBelow(random, 4));
+    await rig.deliver(randomBelow(random, 4));
+    await rig.deliverRecalls(randomBelow(random, 3));
+  };
+  return { rig, leaseHolders, step };
+}
+
+const drawOf = (requests: number): Draw[] => [{ account: 'tenant:a', amounts: { requests } }];
+
+it('four holders use a limit up to its last unit, each asking for one at a time', async () => {
+  await fuzz(1, 50, async (random) => {
+    const limit = 1 + randomBelow(random, 300);
+    const { rig, leaseHolders, step } = await fourHolders(random, limit);
+    let granted = 0;
+    let refused = 0;
+    for (const leaseHolder of leaseHolders) {
+      void (async () => {
+        for (;;) {
+          const outcome = await leaseHolder.reserve(drawOf(1));
+          if (!outcome.ok) break;
+          granted += 1;
+          const posted = outcome.reservation.post();
+          if (random() < 0.5) await new Promise(setImmediate);
+          void rig.send((book, timeMs) => book.post(posted, drawOf(1), timeMs));
+        }
+        refused += 1;
+      })();
+    }
+    while (refused < leaseHolders.length) await step();
+    await rig.settle();
+    expect(granted).toBe(limit);
+    const state = rig.storage.durable.get('tenant:a');
+    expect(state && usedIn(state, 'requests', 'total')).toBe(BigInt(limit));
+  });
+});
+
+it('of holders that each need all of a limit at the same moment, one has it', async () => {
+  await fuzz(1, 200, async (random) => {
+    const limit = 1000 + randomBelow(random, 2000);
+    const { leaseHolders, step } = await fourHolders(random, limit);
+    for (let rounds = 0; rounds < 3; rounds++) {
+      // Something is free here and there, and more is on its way.
+      const small: Reservation[] = [];
+      let asking = 0;
+      for (let times = randomBelow(random, 40); times > 0; times--) {
+        const draws = drawOf(1 + randomBelow(random, 9));
+        const leaseHolder = randomOf(random, leaseHolders);
+        const reservation = leaseHolder.tryReserve(draws);
+        if (reservation) {
+          small.push(reservation);
+        } else {
+          asking += 1;
+          void leaseHolder.reserve(draws).then((outcome) => {
+            asking -= 1;
+            if (outcome.ok) small.push(outcome.reservation);
+          });
+        }
+        if (random() < 0.5) await step();
+      }
+      while (asking > 0) await step();
+      for (const reservation of small) reservation.void();
+      const winners: Reservation[] = [];
+      let answers = 0;
+      for (const leaseHolder of leaseHolders) {
+        void leaseHolder.reserve(drawOf(limit)).then((outcome) => {
+          answers += 1;
+          if (outcome.ok) winners.push(outcome.reservation);
+        });
+      }
+      while (answers < leaseHolders.length) await step();
+      expect(winners).toHaveLength(1);
+      winners[0]?.void();
+    }
+  });
+});

@@ -2,18 +2,19 @@
 // them, answers until it delivers them, and a crash may come between any two steps. What is durable
 // is copied, and only what is said to have changed is written.
 
-import type { Draw } from '#bursar/quota/amounts.js';
 import { AccountBook, type AccountChanges } from '#bursar/quota/leases/account-book.js';
 import {
   type AccountState,
   type Mark,
   newAccountState,
 } from '#bursar/quota/leases/account-state.js';
-import type { DrawAnswer, DrawRequest } from '#bursar/quota/leases/requests.js';
+import { HolderNames } from '#bursar/quota/leases/holder-names.js';
+import type { LeaseHolder, LeaseSource } from '#bursar/quota/leases/lease-holder.js';
+import { Recalls } from '#bursar/quota/leases/recalls.js';
 import type { Reached } from '#bursar/quota/limits/alarms.js';
 
 /** By hand: `structuredClone` takes many times as long. */
-function copyOf(state: AccountState): AccountState {
+export function copyOf(state: AccountState): AccountState {
   const { limits, token, told, used, lost, marks, leases } = state;
   const { minute, hour, day, month } = marks;
   return {
@@ -84,8 +85,9 @@ export class MemoryStorage {
     return found.slice(0, max).map(([account]) => account);
   }
 
-  async leasedByOthers(holder: string, max: number): Promise<string[]> {
-    const isOthers = ({ leases }: AccountState) => [...leases.keys()].some((one) => one !== holder);
+  async leasedByOthers(run: string, max: number): Promise<string[]> {
+    const own = new HolderNames(run);
+    const isOthers = ({ leases }: AccountState) => [...leases.keys()].some((one) => !own.has(one));
     const found = [...this.durable].filter(([, state]) => isOthers(state));
     return found.slice(0, max).map(([account]) => account);
   }
@@ -118,28 +120,49 @@ export class LedgerRig {
   #book = new AccountBook(this.storage, 'run 0');
   #waiting: Waiting[] = [];
   #applied: (() => void)[] = [];
+  #recalls = new Recalls();
+  /** Recalls on their way to holders. */
+  #recalled: (() => void)[] = [];
 
   constructor(timeMs: number) {
     this.timeMs = timeMs;
   }
 
-  /** Requests that wait, and answers. */
+  get runName(): string {
+    return `run ${this.#run}`;
+  }
+
+  /** Requests that wait, answers, and recalls. */
   get busy(): number {
-    return this.#waiting.length + this.#applied.length;
+    return this.#waiting.length + this.#applied.length + this.#recalled.length;
   }
 
   /** What a lease holder asks. Of a run that crashed nothing is heard any more. */
-  source(): {
-    draw(request: DrawRequest): Promise<DrawAnswer>;
-    giveBack(draws: Draw[]): Promise<unknown>;
-  } {
+  source(holder = 0): LeaseSource {
     const run = this.#run;
     const send = <T>(work: Work): Promise<T> =>
       run === this.#run ? this.send<T>(work) : new Promise(() => {});
     return {
       draw: (request) => send((book, timeMs) => book.draw(structuredClone(request), timeMs)),
-      giveBack: (draws) => send((book, timeMs) => book.giveBack(structuredClone(draws), timeMs)),
+      giveBack: (request) =>
+        send((book, timeMs) => book.giveBack(structuredClone(request), timeMs)),
+      recall: (accounts) => this.#recalls.recall(holder, accounts),
     };
+  }
+
+  /** From now on the holder is recalled: recalls by others wait until they are delivered to it. */
+  join(leaseHolder: LeaseHolder): void {
+    this.#recalls.add(leaseHolder.holder, (accounts) => {
+      return new Promise((resolve) => {
+        this.#recalled.push(() => void leaseHolder.giveUpFree(accounts).then(resolve));
+      });
+    });
+  }
+
+  /** Delivers the oldest `max` recalls. */
+  async deliverRecalls(max = Number.POSITIVE_INFINITY): Promise<void> {
+    for (const deliver of this.#recalled.splice(0, max)) deliver();
+    await new Promise(setImmediate);
   }
 
   /** Rejects when the disk is full. `onDurable` is called with the transaction. */
@@ -209,6 +232,7 @@ export class LedgerRig {
     while (this.busy > 0) {
       await this.apply();
       await this.deliver();
+      await this.deliverRecalls();
     }
   }
 
@@ -216,9 +240,11 @@ export class LedgerRig {
   async crash(): Promise<void> {
     this.#waiting = [];
     this.#applied = [];
+    this.#recalled = [];
+    this.#recalls = new Recalls();
     this.storage.rollback();
     this.#run += 1;
-    this.#book = new AccountBook(this.storage, `run ${this.#run}`);
+    this.#book = new AccountBook(this.storage, this.runName);
     while ((await this.#book.writeOffLeases(2, this.timeMs)) > 0) await this.#applyAll([]);
   }
 }

@@ -20,7 +20,7 @@ beforeEach(() => {
 
 async function use(amounts: MeterAmounts, timeMs = nowMs): Promise<void> {
   const used = [token ? { account, amounts, token } : { account, amounts }];
-  await book.post({ held: [], isMixed: false }, used, timeMs);
+  await book.post({ holder: 0, held: [], isMixed: false }, used, timeMs);
 }
 
 async function limit(limits: Limits): Promise<void> {
@@ -97,7 +97,7 @@ describe('an alarm', () => {
     await limit({ requests: { day: 10 } });
     for (let times = 0; times < 3; times++) {
       const draws = [{ account, need: { requests: 11 }, want: {} }];
-      expect(await book.draw({ draws }, nowMs)).toMatchObject({ ok: false });
+      expect(await book.draw({ holder: 0, draws }, nowMs)).toMatchObject({ ok: false });
       expect(await told()).toEqual(times === 0 ? ['requests/day 100'] : []);
     }
     await use({ requests: 10 });
@@ -107,7 +107,9 @@ describe('an alarm', () => {
   it('of what is used comes after a refusal too: asking too much silences nothing', async () => {
     await limit({ requests: { day: 10 }, storedBytes: { total: 10 } });
     for (const need of [{ requests: 11 }, { storedBytes: 11 }]) {
-      expect(await book.draw({ draws: [{ account, need, want: {} }] }, nowMs)).toMatchObject({
+      expect(
+        await book.draw({ holder: 0, draws: [{ account, need, want: {} }] }, nowMs),
+      ).toMatchObject({
         ok: false,
       });
     }
@@ -136,7 +138,7 @@ describe('an alarm', () => {
   it('of a refusal whose batch fails is not told with the next', async () => {
     await limit({ requests: { day: 1 } });
     await told();
-    const refused = { draws: [{ account, need: { requests: 2 }, want: {} }] };
+    const refused = { holder: 0, draws: [{ account, need: { requests: 2 }, want: {} }] };
     await book.draw(refused, nowMs);
     book.discard();
     expect(await told()).toEqual([]);
@@ -148,7 +150,7 @@ describe('an alarm', () => {
     await limit({ egressBytes: { day: 0 } });
     await use({ requests: 1 });
     expect(await told()).toEqual([]);
-    await book.draw({ draws: [{ account, need: { egressBytes: 1 }, want: {} }] }, nowMs);
+    await book.draw({ holder: 0, draws: [{ account, need: { egressBytes: 1 }, want: {} }] }, nowMs);
     expect(await told()).toEqual(['egressBytes/day 100']);
   });
 });
@@ -190,7 +192,7 @@ describe('a token', () => {
     const caps = { minute: 20, hour: 18, day: 16, month: 14, total: 12 };
     const limits = { requests: caps, egressBytes: caps, ingressBytes: caps };
     await book.draw(
-      { draws: [{ account, need: {}, want: {}, token: { ...token, limits } }] },
+      { holder: 0, draws: [{ account, need: {}, want: {}, token: { ...token, limits } }] },
       nowMs,
     );
     const heard: string[] = [];
