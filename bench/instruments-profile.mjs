@@ -31,7 +31,7 @@ const parts = [
   },
   {
     ...{ name: 'line', title: 'the line of the log' },
-    files: ['request-log', 'logger', 'log-writer'],
+    files: ['request-log', 'logger'],
   },
   {
     ...{ name: 'samples', title: 'samples of traffic' },

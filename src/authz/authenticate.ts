@@ -67,13 +67,13 @@ export interface AccessKey extends Actor {
   delegation: Delegation | null;
 }
 
-/**
- * Throws Refusal InvalidToken where the session token (undefined: none came) is not the key's own;
- * a permanent key has none.
- */
-export type FindAccessKey = (
+export type FindAccessKey = (id: string) => Promise<AccessKey | undefined>;
+
+/** Throws Refusal InvalidToken where the session token is not the key's own. */
+export type FindTemporaryKey = (
   id: string,
-  sessionToken: string | undefined,
+  sessionToken: string,
+  nowMs: number,
 ) => Promise<AccessKey | undefined>;
 
 /** Who bears a token, and proves the key it is bound to, if it is. */
@@ -88,13 +88,19 @@ export interface BearerVerifier {
 }
 
 export interface AuthenticatorOptions {
+  /** Those that last. */
   findAccessKey: FindAccessKey;
+  /** Those that come with a session token; absent: there are none. */
+  findTemporaryKey?: FindTemporaryKey;
   /** Absent: tokens are not taken. */
   bearer?: BearerVerifier;
   /** Was one of these `jti`s revoked? */
   isRevoked?: (ids: readonly string[]) => boolean;
-  /** Why who asks is not served, whatever they ask; null: they are. */
-  faultOf?: (principal: Principal) => IntegrityError | null;
+  /** Who is not served, whatever they ask, and why. */
+  faults?: {
+    readonly isEmpty: boolean;
+    ofPrincipal: (principal: Principal) => IntegrityError | null;
+  };
   /** Told of each request that is made with these, which are the same object as long as may be. */
   onUse?: (ids: readonly string[]) => void;
   nowMs?: () => number;
@@ -106,9 +112,10 @@ const keptKeys = 10_000;
 
 export class Authenticator {
   readonly #findAccessKey: FindAccessKey;
+  readonly #findTemporaryKey: FindTemporaryKey;
   readonly #bearer: BearerVerifier | undefined;
   readonly #isRevoked: (ids: readonly string[]) => boolean;
-  readonly #faultOf: (principal: Principal) => IntegrityError | null;
+  readonly #faults: AuthenticatorOptions['faults'];
   readonly #onUse: (ids: readonly string[]) => void;
   readonly #nowMs: () => number;
   readonly #keys = new SigningKeys(keptKeys);
@@ -117,9 +124,10 @@ export class Authenticator {
 
   constructor(options: AuthenticatorOptions) {
     this.#findAccessKey = options.findAccessKey;
+    this.#findTemporaryKey = options.findTemporaryKey ?? refuseSession;
     this.#bearer = options.bearer;
     this.#isRevoked = options.isRevoked ?? (() => false);
-    this.#faultOf = options.faultOf ?? (() => null);
+    this.#faults = options.faults;
     this.#onUse = options.onUse ?? (() => {});
     this.#nowMs = options.nowMs ?? Date.now;
   }
@@ -158,7 +166,7 @@ export class Authenticator {
     if (claim === null) return null;
     checkTime(claim, this.#nowMs());
     const text = fields.get('policy') ?? '';
-    const accessKey = await this.#findAccessKey(claim.accessKeyId, claim.sessionToken);
+    const accessKey = await this.#keyOf(claim);
     const signingKey = this.#verify(claim, text, accessKey);
     if (accessKey === undefined) throw unknownKey(claim);
     if (!signingKey) throw mismatch(claim, text, null, accessKey);
@@ -211,7 +219,7 @@ export class Authenticator {
     { claim, atMs }: { claim: Claim | null; atMs: number },
   ): Promise<Identity> {
     if (claim === null) throw new Refusal('AccessDenied');
-    const key = await this.#findAccessKey(claim.accessKeyId, claim.sessionToken);
+    const key = await this.#keyOf(claim);
     const isSame = (key?.publicKey?.thumbprint ?? null) === who.keyThumbprint;
     if (!key || !isSame) throw unknownKey(claim);
     const { principal, subjects, delegation } = key;
@@ -237,7 +245,7 @@ export class Authenticator {
     try {
       const claim = readClaim({}, query);
       if (claim === null) return null;
-      const accessKey = await this.#findAccessKey(claim.accessKeyId, claim.sessionToken);
+      const accessKey = await this.#keyOf(claim);
       return accessKey?.principal.tenant ?? null;
     } catch (error) {
       if (error instanceof Refusal) return null;
@@ -252,7 +260,8 @@ export class Authenticator {
   }
 
   #checkStill(who: Identity, { source }: SignedRequest, nowMs: number): void {
-    const cause = this.#faultOf(who.principal);
+    const faults = this.#faults;
+    const cause = faults && !faults.isEmpty && faults.ofPrincipal(who.principal);
     if (cause) throw new RefusedUse(who, 'BursarIntegrityError', { cause });
     if (who.delegation === null) return;
     const { ids, conditions, expiresAtMs } = who.delegation;
@@ -264,6 +273,11 @@ export class Authenticator {
       const message = 'The token may not be used from this address.';
       throw new RefusedUse(who, 'AccessDenied', { message });
     }
+  }
+
+  #keyOf({ accessKeyId, sessionToken }: Claim): Promise<AccessKey | undefined> {
+    if (sessionToken === undefined) return this.#findAccessKey(accessKeyId);
+    return this.#findTemporaryKey(accessKeyId, sessionToken, this.#nowMs());
   }
 
   async #verifySignature(request: SignedRequest): Promise<Identity | null> {
@@ -282,7 +296,7 @@ export class Authenticator {
       payload: payloadWord,
     });
     const text = stringToSign(claim.algorithm, claim.amzDate, claim.scopeLine, canonical);
-    const accessKey = await this.#findAccessKey(claim.accessKeyId, claim.sessionToken);
+    const accessKey = await this.#keyOf(claim);
     const signingKey = this.#verify(claim, text, accessKey);
     if (accessKey === undefined) throw unknownKey(claim);
     if (signingKey === undefined || !values.complete) {
@@ -337,6 +351,10 @@ export class Authenticator {
     if (derived) this.#keys.keep(accessKeyId, secret, scopeLine, signingKey);
     return signingKey;
   }
+}
+
+async function refuseSession(): Promise<undefined> {
+  throw new Refusal('InvalidToken');
 }
 
 /** As `s3:authType` has it. */

@@ -21,6 +21,7 @@ export interface ExtentRun {
 export const inlineStore = 0;
 /** `store` of an extent that is a file of the data folder. */
 export const localStore = 1;
+export const localStoreName = 'local';
 
 const runBytes = 36;
 const lengthAt = 28;

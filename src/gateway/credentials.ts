@@ -22,13 +22,11 @@ export function takeCredentials(services: RequestServices): Credentials {
     onSeen: (links) => tokenUse.see(links),
   });
   const authenticator = new Authenticator({
-    findAccessKey: (id, sessionToken) =>
-      sessionToken === undefined
-        ? directory.findAccessKey(id)
-        : sessions.find(id, sessionToken, Date.now()),
+    findAccessKey: directory.findAccessKey.bind(directory),
+    findTemporaryKey: sessions.find.bind(sessions),
     bearer,
     isRevoked: (ids) => revocations.has(ids),
-    faultOf: (principal) => services.sealFaults.ofPrincipal(principal),
+    faults: services.sealFaults,
     onUse: (ids) => tokenUse.note(ids),
   });
   const caches = {

@@ -13,6 +13,8 @@ export class SealFaults {
   readonly #principals = new Map<string, Unsealed>();
   readonly #buckets = new Map<string, Unsealed>();
   readonly #told = new Set<(unsealed: Unsealed) => void>();
+  /** Nearly always: nobody is concerned, and nothing needs to be asked. */
+  isEmpty = true;
 
   /** What was found and not put right since. */
   get found(): readonly Unsealed[] {
@@ -36,6 +38,7 @@ export class SealFaults {
     const before = this.#found;
     this.#found = new Map();
     this.#everybody = null;
+    this.isEmpty = true;
     for (const kept of [this.#tenants, this.#principals, this.#buckets]) kept.clear();
     for (const unsealed of found) {
       this.#enter(unsealed);
@@ -45,14 +48,12 @@ export class SealFaults {
 
   /** Why who asks is not served; null: they are. */
   ofPrincipal({ tenant, name }: { tenant: string; name: string }): IntegrityError | null {
-    if (this.#found.size === 0) return null;
     const found = this.#ofTenant(tenant) ?? this.#principals.get(`${tenant}/${name}`);
     return found ? new IntegrityError(found.what) : null;
   }
 
   /** Throws IntegrityError for a bucket that is not served, by its tenant and its name there. */
   checkBucket(tenant: string, name: string): void {
-    if (this.#found.size === 0) return;
     const found = this.#ofTenant(tenant) ?? this.#buckets.get(`${tenant}/${name}`);
     if (found) throw new IntegrityError(found.what);
   }
@@ -63,6 +64,7 @@ export class SealFaults {
 
   #enter(unsealed: Unsealed): void {
     this.#found.set(unsealed.what, unsealed);
+    this.isEmpty = false;
     const { scope } = unsealed;
     if (scope === null) this.#everybody ??= unsealed;
     else if (scope.principal) this.#principals.set(`${scope.tenant}/${scope.principal}`, unsealed);

@@ -11,7 +11,7 @@ import type { Logger } from '../instruments/logger.ts';
 import { takeCredentials } from './credentials.ts';
 import { watchGateway } from './gateway-metrics.ts';
 import { judge } from './health.ts';
-import { AcceptedHosts } from './http/accepted-hosts.ts';
+import { AcceptedHosts, ShareHost } from './http/accepted-hosts.ts';
 import { Connections } from './http/connections.ts';
 import { Preflights } from './http/cross-origin.ts';
 import {
@@ -28,7 +28,6 @@ import {
   type HttpServerOptions,
   openHttpServer,
 } from './http/http-server.ts';
-import { ShareHost } from './http/origins.ts';
 import { type DescribeRefusal, describeInXml } from './http/reply.ts';
 import { TrustedProxies } from './http/trusted-proxies.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
@@ -141,7 +140,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     logger.error({ kind: 'row', table, fault }, `not authentic: ${what}`);
   });
   const { serverTiming } = options;
-  const common = { proxies, instruments, serverTiming };
+  const common = { instruments, serverTiming };
   const terms: ExchangeTerms = { ...common, door: administration ? 'clients' : 'all' };
   /** The handler of Fastify's own server, which answers at both addresses. */
   let native: Handler = () => {};

@@ -2,16 +2,17 @@
 // under way, and tells all observers of its end. Invariant: each request that began ends once.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ObservedRequest, RequestObserver } from './observed-request.ts';
-import { noTracer, type RequestTrace, type RequestTracer } from './request-trace.ts';
+import { passOn, type RequestTrace, type RequestTracer } from './request-trace.ts';
 import { StageClock } from './stage-clock.ts';
 
 export class Instruments implements RequestObserver {
   readonly #observers: readonly RequestObserver[];
-  readonly #tracer: RequestTracer;
+  /** null: nobody traces. */
+  readonly #tracer: RequestTracer | null;
   /** Requests that have begun and not ended. */
   underWay = 0;
 
-  constructor(observers: readonly RequestObserver[], tracer: RequestTracer = noTracer) {
+  constructor(observers: readonly RequestObserver[], tracer: RequestTracer | null = null) {
     this.#observers = observers;
     this.#tracer = tracer;
   }
@@ -24,7 +25,8 @@ export class Instruments implements RequestObserver {
 
   /** The trace that a request belongs to, by its headers; null: none. */
   trace(headers: IncomingHttpHeaders, clock: StageClock): RequestTrace | null {
-    return this.#tracer.begin(headers, clock);
+    if (this.#tracer) return this.#tracer.begin(headers, clock);
+    return headers.traceparent === undefined ? null : passOn(headers);
   }
 
   /** It has ended. */

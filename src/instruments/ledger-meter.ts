@@ -13,19 +13,10 @@ const requestsBounds = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000];
 
 export class LedgerMeter {
   readonly batchRequests = new Histogram(requestsBounds);
+  /** Of the whole batch. */
   readonly batchSeconds = new Histogram(secondsBounds);
+  /** Of that, to make it durable. */
   readonly commitSeconds = new Histogram(secondsBounds);
   /** The time from the beginning of a batch until the log is signed as the batch left it. */
   readonly signedSeconds = new Histogram(secondsBounds);
-
-  /** `appliedMs`: of the whole batch; `committedMs`: of that, to make it durable. */
-  countBatch(requests: number, appliedMs: number, committedMs: number): void {
-    this.batchRequests.record(requests);
-    this.batchSeconds.record(appliedMs / 1000);
-    this.commitSeconds.record(committedMs / 1000);
-  }
-
-  countCheckpoint(sinceAppendMs: number): void {
-    this.signedSeconds.record(sinceAppendMs / 1000);
-  }
 }

@@ -26,7 +26,7 @@ export interface ObservedRequest {
   bytesIn: number;
   bytesOut: number;
   /** What it is estimated to cost by the price book, worked out when asked for; null: nothing. */
-  readonly costPicodollars: bigint | null;
+  budget: { readonly cost: bigint | null } | null;
   /** Log index of its record; null: not committed yet, or there is none. */
   index: number | null;
   /** Client address. */

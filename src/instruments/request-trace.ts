@@ -51,13 +51,10 @@ export class PassedTrace implements RequestTrace {
   end(): void {}
 }
 
-/** Where nobody traces. */
-export const noTracer: RequestTracer = {
-  begin(headers) {
-    if (headers.traceparent === undefined) return null;
-    const context = readTraceContext(headers);
-    if (!context) return null;
-    const { traceId, traceparent, tracestate } = context;
-    return new PassedTrace(traceId, traceHeaders(traceparent, tracestate));
-  },
-};
+/** The trace that a client began, where nobody traces; null: it is none. */
+export function passOn(headers: IncomingHttpHeaders): RequestTrace | null {
+  const context = readTraceContext(headers);
+  if (!context) return null;
+  const { traceId, traceparent, tracestate } = context;
+  return new PassedTrace(traceId, traceHeaders(traceparent, tracestate));
+}

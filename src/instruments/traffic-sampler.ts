@@ -28,6 +28,11 @@ export interface SamplerCounts {
   dropped: number;
 }
 
+/** What it cost is worked out when it is written. */
+interface Drawn extends Pick<ObservedRequest, 'budget'> {
+  sample: Sample;
+}
+
 export class TrafficSampler implements RequestObserver {
   readonly counts: SamplerCounts = { requests: 0, samples: 0, dropped: 0 };
   readonly #log: Pick<SampleLog, 'appendSoon' | 'close'>;
@@ -35,7 +40,7 @@ export class TrafficSampler implements RequestObserver {
   #credit = creditMax;
   #creditedMs = nowMs();
   /** Drawn of those of this window, each as likely as the others (Vitter's Algorithm R). */
-  #drawn: Sample[] = [];
+  #drawn: Drawn[] = [];
   #drawnMax = keptPerWindowMax;
   #seen = 0;
   #timer: NodeJS.Timeout | null = null;
@@ -62,7 +67,8 @@ export class TrafficSampler implements RequestObserver {
     this.counts.requests++;
     this.#seen++;
     const place = this.#seen <= this.#drawnMax ? this.#seen - 1 : this.#drawPlace();
-    if (place < this.#drawnMax) this.#drawn[place] = sampleOf(request, kind);
+    if (place >= this.#drawnMax) return;
+    this.#drawn[place] = { sample: sampleOf(request, kind), budget: request.budget };
   }
 
   /** Resolves when what was drawn is written, or dropped. */
@@ -90,10 +96,15 @@ export class TrafficSampler implements RequestObserver {
   #endWindow(): void {
     clearTimeout(this.#timer ?? undefined);
     this.#timer = null;
-    const samples = this.#drawn;
-    if (samples.length === 0) return;
-    const weight = this.#seen / samples.length;
-    if (weight > 1) for (const sample of samples) sample.weight = weight;
+    const drawn = this.#drawn;
+    if (drawn.length === 0) return;
+    const weight = this.#seen / drawn.length;
+    const samples = drawn.map(({ sample, budget }) => {
+      const cost = budget?.cost ?? 0n;
+      if (cost > 0n) sample.costPicodollars = String(cost);
+      if (weight > 1) sample.weight = weight;
+      return sample;
+    });
     this.#drawn = [];
     this.#seen = 0;
     // A disk that hangs must not have samples pile up.
@@ -118,13 +129,13 @@ export class TrafficSampler implements RequestObserver {
 }
 
 function sampleOf(request: ObservedRequest, kind: Sample['kind']): Sample {
-  const { store, durationMs, clock, error, bytesIn, bytesOut, costPicodollars: cost } = request;
+  const { store, durationMs, clock, error, bytesIn, bytesOut } = request;
   const times: Partial<Record<Stage, number>> = {};
   for (let place = 0; place < stages.length; place++) {
     const ms = clock.times[place] as number;
     if (ms > 0) times[stages[place] as Stage] = ms;
   }
-  const sample: Sample = {
+  return {
     timeMs: nowMs() - durationMs,
     series: 'traffic',
     kind,
@@ -136,6 +147,4 @@ function sampleOf(request: ObservedRequest, kind: Sample['kind']): Sample {
     error,
     stages: times,
   };
-  if (cost !== null && cost > 0n) sample.costPicodollars = String(cost);
-  return sample;
 }

@@ -85,6 +85,7 @@ export class KnownRights {
 
   /** A change that would outdate what is decided again now waits for that, a moment at most. */
   #standInLine(commit: Commit): Promise<Turn> | null {
+    if (this.#turns.lines.size === 0) return null;
     const takes = takenFrom(commit.change, commit.record);
     if (takes === null || !this.#turns.isTaken(takes)) return null;
     const turn = this.#turns.take(stakeOf(commit));

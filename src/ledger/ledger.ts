@@ -120,7 +120,7 @@ export class Ledger {
     const thread = await LedgerThread.open({
       ...options,
       onCheckpoint: (note, sinceAppendMs) => {
-        meter.countCheckpoint(sinceAppendMs);
+        meter.signedSeconds.record(sinceAppendMs / 1000);
         onCheckpoint?.(note, sinceAppendMs);
       },
     });
@@ -301,7 +301,10 @@ export class Ledger {
   }
 
   #answer({ answers, appliedMs, committedMs }: AnsweredBatch): void {
-    this.meter.countBatch(answers.length, appliedMs, committedMs);
+    const { batchRequests, batchSeconds, commitSeconds } = this.meter;
+    batchRequests.record(answers.length);
+    batchSeconds.record(appliedMs / 1000);
+    commitSeconds.record(committedMs / 1000);
     const answered = this.#underWay;
     this.#underWay = [];
     const kept: Waiting[] = [];

@@ -31,13 +31,14 @@ interface Line {
 }
 
 export class RightsTurns {
-  readonly #lines = new Map<Scope, Line>();
+  /** Nearly always empty: nobody stands in line. */
+  readonly lines = new Map<Scope, Line>();
   /** By requester: the end of the last change, in line or not yet. */
   readonly #changes = new Map<string, Promise<unknown>>();
 
   /** Has somebody a turn who depends on the scope, or takes rights from there? */
   isTaken(scope: Scope): boolean {
-    return this.#lines.has(scope);
+    return this.lines.has(scope);
   }
 
   take(stake: Stake): Turn {
@@ -76,7 +77,7 @@ export class RightsTurns {
         line.dependents = new Set();
       } else line.dependents.add(ended);
       line.length += 1;
-      this.#lines.set(scope, line);
+      this.lines.set(scope, line);
     }
     ended.then(() => this.#leave(scopes, ended));
     return come;
@@ -84,7 +85,7 @@ export class RightsTurns {
 
   #lineOf(scope: Scope): Line {
     const none: Line = { length: 0, taken: Promise.resolve(), dependents: new Set() };
-    return this.#lines.get(scope) ?? none;
+    return this.lines.get(scope) ?? none;
   }
 
   #leave(scopes: ReadonlySet<Scope>, ended: Promise<unknown>): void {
@@ -92,7 +93,7 @@ export class RightsTurns {
       const line = this.#lineOf(scope);
       line.dependents.delete(ended);
       line.length -= 1;
-      if (line.length === 0) this.#lines.delete(scope);
+      if (line.length === 0) this.lines.delete(scope);
     }
   }
 }

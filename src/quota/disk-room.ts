@@ -3,6 +3,7 @@
 // sent. Invariants: a promise is only as good as the pace at which the body comes, and never keeps
 // room from a tenant or principal that holds less (`FairShare`); who lost a promise goes on as long
 // as there is room for what has come; and a disk that is full refuses, whatever was promised.
+import { statfsSync } from 'node:fs';
 import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import { type Claim, type ClaimOutcome, FairShare, type Reclaim } from '../core/fair-share.ts';
@@ -169,4 +170,31 @@ function refusalOf(outcome: Exclude<ClaimOutcome, 'taken'>): Refusal {
   }
   const message = 'Your open uploads take too much of the room that is left. Finish them first.';
   return new Refusal('SlowDown', { message });
+}
+
+/**
+ * How many bytes the disk of a folder can still take, measured at most once a second unless
+ * `isFresh`.
+ */
+export function freeBytesOf(path: string): (isFresh?: boolean) => number {
+  let askedMs = Number.NEGATIVE_INFINITY;
+  let freeBytes = 0;
+  return (isFresh = false) => {
+    const now = monotonicMs();
+    if (isFresh || now - askedMs > 1000) {
+      freeBytes = freeBytesIn(path);
+      askedMs = now;
+    }
+    return freeBytes;
+  };
+}
+
+/** A folder that does not exist has none. */
+export function freeBytesIn(path: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(path);
+    return bavail * bsize;
+  } catch {
+    return 0;
+  }
 }

@@ -35,17 +35,18 @@ export class Rates {
   readonly #rates = new Map<string, Rate>();
 
   /** Whether no account has a rate. If so, rates need not be asked. */
-  get isEmpty(): boolean {
-    return this.#rates.size === 0;
-  }
+  isEmpty = true;
 
   /** An account's limits: at the start, and whenever they changed. Streams under way follow. */
   setLimits(account: string, limits: Limits | null): void {
     const { requests, bytes } = limits?.rate ?? {};
     const known = this.#rates.get(account)?.bytes;
     known?.setRate(bytes ?? null);
-    this.#rates.delete(account);
-    if (!limits || (requests === undefined && bytes === undefined)) return;
+    if (!limits || (requests === undefined && bytes === undefined)) {
+      this.#forget(account);
+      return;
+    }
+    this.isEmpty = false;
     this.#rates.set(account, {
       limits,
       requests: requests === undefined ? null : new TokenBucket(requests),
@@ -72,8 +73,13 @@ export class Rates {
     for (const [account, { requests, bytes, isIntroduced }] of this.#rates) {
       if (!isIntroduced) continue;
       const isAtRest = (requests?.isFull ?? true) && (bytes?.isAtRest ?? true);
-      if (isAtRest) this.#rates.delete(account);
+      if (isAtRest) this.#forget(account);
     }
+  }
+
+  #forget(account: string): void {
+    this.#rates.delete(account);
+    this.isEmpty = this.#rates.size === 0;
   }
 
   /** Takes a request in all accounts or, if one of them allows none, in none; null: all do. */

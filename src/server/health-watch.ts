@@ -10,12 +10,13 @@ import type { HealthFacts, StoreFacts } from '../gateway/health.ts';
 import type { RequestServices } from '../gateway/services.ts';
 import type { StoreView } from '../gateway/store-list.ts';
 import type { SealWatch } from '../ledger/seal-watch.ts';
+import { freeBytesOf } from '../quota/disk-room.ts';
 import type { LocalStore } from '../tiering/stores/local-store.ts';
 import type { ScheduleState } from './backup-schedule.ts';
 import type { Backups } from './backups.ts';
 import type { DataFolder } from './folder/data-folder.ts';
 import type { ShippingState } from './shipping-supervisor.ts';
-import { freeBytesOf, healthOf } from './stores.ts';
+import { healthOf } from './stores.ts';
 
 export type GatheredFacts = Omit<HealthFacts, 'isUndamaged'>;
 

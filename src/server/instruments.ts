@@ -4,15 +4,14 @@ import type { SpanExporter } from '@opentelemetry/sdk-trace';
 import { defaultTenant } from '../core/principal.ts';
 import { readVersion } from '../core/version.ts';
 import { Instruments } from '../instruments/instruments.ts';
-import { LogWriter } from '../instruments/log-writer.ts';
-import { type Logger, makeLogger } from '../instruments/logger.ts';
+import { type Logger, LogWriter, makeLogger } from '../instruments/logger.ts';
 import { MetricRegistry } from '../instruments/metric-registry.ts';
 import { Metrics } from '../instruments/metrics.ts';
 import { type Operator, OperatorLog } from '../instruments/operator-log.ts';
 import { ProcessMetrics } from '../instruments/process-metrics.ts';
 import { RequestLog } from '../instruments/request-log.ts';
 import { RequestMetrics } from '../instruments/request-metrics.ts';
-import { noTracer, type RequestTracer } from '../instruments/request-trace.ts';
+import type { RequestTracer } from '../instruments/request-trace.ts';
 import { SampleLog } from '../instruments/sample-log.ts';
 import { StoreMeters } from '../instruments/store-meter.ts';
 import { watchStoreMeters } from '../instruments/store-metrics.ts';
@@ -101,11 +100,11 @@ const closeMsMax = 5000;
 async function openTracer(
   { trustTraceparent }: Pick<Config, 'trustTraceparent'>,
   { registry, closers }: { registry: MetricRegistry; closers: Closers },
-): Promise<RequestTracer> {
+): Promise<RequestTracer | null> {
   const choice = readTracing();
   if (!choice) {
     watchTracing(registry, { counts: { exported: 0, dropped: 0, failed: 0 }, waiting: 0 });
-    return noTracer;
+    return null;
   }
   const { openTracing } = await import('../instruments/tracing.ts');
   const tracing = openTracing({

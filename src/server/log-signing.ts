@@ -41,17 +41,11 @@ export async function beginSigning(
   return { logKeys, witnesses };
 }
 
-/** What is to be done with each checkpoint that was signed: the newest is kept in the folder. */
-export function keepCheckpoints(
-  { folder, closers, log }: Base,
-  head: LogHead,
-): (note: string) => void {
+/** Keeps the newest checkpoint that was signed in the folder. */
+export function keepCheckpoints({ folder, closers, log }: Base, head: LogHead): void {
   const onError = (error: unknown) => log.warn('the checkpoint was not kept', error);
-  const keeper = opened(closers, new CheckpointKeeper(folder.keptCheckpointFile, onError));
-  return (note) => {
-    head.receive(note);
-    if (head.note === note) keeper.keep(note);
-  };
+  const newest = () => head.signed;
+  opened(closers, new CheckpointKeeper(folder.keptCheckpointFile, newest, onError));
 }
 
 /** To the operator's log; from then on the ledger signs nothing. */

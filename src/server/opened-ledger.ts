@@ -48,7 +48,7 @@ export async function openLedger(base: Base): Promise<OpenLedger> {
     announceRefusal(reason, { ledger, log });
     endBackups(backups);
   });
-  const onCheckpoint = keepCheckpoints(base, head);
+  keepCheckpoints(base, head);
   backups.shipping = openShipping(base, {
     onBackupWanted: () => backups.schedule?.wantNow(),
     // Health tells the operator where this fails.
@@ -59,7 +59,7 @@ export async function openLedger(base: Base): Promise<OpenLedger> {
     for (const { percent } of alarms) metrics.countAlarm(percent);
     notifier?.tell(alarms);
   };
-  const told = { prices, sealFaults, altered, onAlarms, onCheckpoint };
+  const told = { prices, sealFaults, altered, head, onAlarms };
   const { ledger, read, state, sealWatch } = await openDatabases(base, told);
   const startAlarms = async (): Promise<AlarmNotifier> => {
     notifier = await AlarmNotifier.open({
@@ -82,12 +82,11 @@ const readCacheKib = 64 * 1024;
  */
 async function openDatabases(
   { config, folder, closers, log }: Base,
-  told: Pick<OpenLedger, 'prices' | 'sealFaults' | 'altered'> & {
+  told: Pick<OpenLedger, 'prices' | 'sealFaults' | 'altered' | 'head'> & {
     onAlarms: (alarms: readonly Alarm[]) => void;
-    onCheckpoint: (note: string) => void;
   },
 ): Promise<Pick<OpenLedger, 'ledger' | 'read' | 'state' | 'sealWatch'>> {
-  const { prices, sealFaults, altered, onAlarms, onCheckpoint } = told;
+  const { prices, sealFaults, altered, head, onAlarms } = told;
   const { databaseFile: path, rootKeys, keyring, sealer } = folder;
   const unreadable: unknown[] = [];
   let db: OpenDatabase | undefined;
@@ -117,7 +116,7 @@ async function openDatabases(
     onFatal: (reason) => log.stop(`the ledger cannot go on, stopping: ${reason}`),
     onFailure: (reason) => log.warn('a commit failed', reason),
     onAlarms,
-    onCheckpoint,
+    onCheckpoint: head.receive,
     onAltered: (indexes) => indexes.forEach(altered.found),
   }).catch((error: unknown) => {
     db?.close();

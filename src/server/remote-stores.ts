@@ -8,7 +8,7 @@ import { isStoreUsed, listStores, readInstance, type StoreRow } from '../catalog
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
-import { localStore } from '../core/manifest.ts';
+import { localStore, localStoreName } from '../core/manifest.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { StoreList, StoreView } from '../gateway/store-list.ts';
 import type { JournalState } from '../ledger/journal/journal.ts';
@@ -18,12 +18,7 @@ import type { RemoteStore } from '../tiering/stores/store.ts';
 import { StoreGate } from '../tiering/stores/store-gate.ts';
 import type { Claim, Owner } from '../tiering/stores/store-owner.ts';
 import { explainOwner, lookForOwner, ownPlace, StoreProblem } from './folder/store-claims.ts';
-import {
-  localStoreName,
-  locationOf,
-  type StoreChoice,
-  type StoreSettings,
-} from './settings/store-settings.ts';
+import { locationOf, type StoreChoice, type StoreSettings } from './settings/store-settings.ts';
 
 /** What the gateway needs of a driver. */
 export type StoreDriver = RemoteStore & Pick<S3Store, 'state' | 'close'>;

@@ -7,7 +7,7 @@ import { ObjectMemory } from '../gateway/s3/objects/object-memory.ts';
 import { RecordFolding } from '../gateway/s3/record-folding.ts';
 import type { RequestServices } from '../gateway/services.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
-import { DiskRoom } from '../quota/disk-room.ts';
+import { DiskRoom, freeBytesOf } from '../quota/disk-room.ts';
 import { LeaseHolder } from '../quota/leases/lease-holder.ts';
 import { Rates } from '../quota/rates.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
@@ -19,7 +19,7 @@ import type { Base } from './base.ts';
 import { opened } from './closers.ts';
 import type { Addresses } from './listening.ts';
 import type { OpenLedger } from './opened-ledger.ts';
-import { freeBytesOf, type OpenStores } from './stores.ts';
+import type { OpenStores } from './stores.ts';
 
 /** Where bodies are on their way. */
 export interface Memory {
@@ -56,7 +56,7 @@ export function openRequestServices(
     diskRoom: new DiskRoom(freeBytesOf(folder.storeFolder)),
     folding: new RecordFolding(config.refusalRecords),
     bulkTurns: new Turns(),
-    bookOf: (store: number) => prices.bookOf(store),
+    bookOf: prices.bookOf,
     publicUrl: () => addresses.publicUrl,
     shareUrl: () => config.shareUrl ?? addresses.publicUrl,
     cutsRevoked: config.revokedDownloads === 'cut',

@@ -1,11 +1,10 @@
 // The stores and their journals, put together.
-import { statfsSync } from 'node:fs';
 import { listStores } from '../catalog/stores.ts';
-import { monotonicMs } from '../core/clock.ts';
 import type { StoreList } from '../gateway/store-list.ts';
 import { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
+import { freeBytesIn } from '../quota/disk-room.ts';
 import { LocalStore } from '../tiering/stores/local-store.ts';
 import { Stores } from '../tiering/stores/stores.ts';
 import type { Base } from './base.ts';
@@ -94,30 +93,6 @@ export async function openStores(
 /** A sweep that hangs in a store must not keep a gateway from stopping. The next start goes on. */
 export function endSoon(storeList: RemoteStores): void {
   setTimeout(() => void storeList.close(), storeEndMsMax).unref();
-}
-
-/** How many bytes the store can still take, measured at most once a second unless `isFresh`. */
-export function freeBytesOf(path: string): (isFresh?: boolean) => number {
-  let askedMs = Number.NEGATIVE_INFINITY;
-  let freeBytes = 0;
-  return (isFresh = false) => {
-    const now = monotonicMs();
-    if (isFresh || now - askedMs > 1000) {
-      freeBytes = freeBytesIn(path);
-      askedMs = now;
-    }
-    return freeBytes;
-  };
-}
-
-/** A folder that does not exist has none. */
-function freeBytesIn(path: string): number {
-  try {
-    const { bavail, bsize } = statfsSync(path);
-    return bavail * bsize;
-  } catch {
-    return 0;
-  }
 }
 
 /** Leaves out places and reasons, which `bursar store list` shows. */

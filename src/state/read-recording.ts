@@ -1,16 +1,15 @@
 // How reads are recorded, by tenant and bucket. Invariant: a change counts from the next request
 // on. The settings of tenants are kept here, those of buckets by `BucketCache`.
-import type { Bucket } from '../catalog/buckets.ts';
 import type { Reader } from '../core/database.ts';
-import { type RecordReads, recordReadsDefault } from '../core/record-reads.ts';
+import type { RecordReads } from '../core/record-reads.ts';
 import type { LedgerEvent } from '../ledger/events.ts';
 
 export class ReadRecording {
   /** The tenants that have the setting. */
-  readonly #tenants: Map<string, RecordReads>;
+  readonly tenants: Map<string, RecordReads>;
 
   private constructor(tenants: Map<string, RecordReads>) {
-    this.#tenants = tenants;
+    this.tenants = tenants;
   }
 
   static async load(read: Reader): Promise<ReadRecording> {
@@ -19,15 +18,10 @@ export class ReadRecording {
     return new ReadRecording(new Map(rows.map(({ name, mode }) => [name, mode])));
   }
 
-  /** `bucket`: null where none is concerned. */
-  modeOf(tenant: string, bucket: Pick<Bucket, 'recordReads'> | null): RecordReads {
-    return bucket?.recordReads ?? this.#tenants.get(tenant) ?? recordReadsDefault;
-  }
-
   apply(event: LedgerEvent): void {
     if (event.kind !== 'tenant') return;
     const { name, isGone, recordReads } = event;
-    if (isGone) this.#tenants.delete(name);
-    else if (recordReads !== undefined) this.#tenants.set(name, recordReads);
+    if (isGone) this.tenants.delete(name);
+    else if (recordReads !== undefined) this.tenants.set(name, recordReads);
   }
 }

@@ -164,7 +164,11 @@ describe('malformed credentials', () => {
     async (_, signed) => {
       const seen: unknown[] = [];
       const authenticator = new Authenticator({
-        findAccessKey: async (id, sessionToken) => {
+        findAccessKey: async (id) => {
+          seen.push(undefined);
+          return { ...aliceKey, id, secret };
+        },
+        findTemporaryKey: async (id, sessionToken) => {
           seen.push(sessionToken);
           return { ...aliceKey, id, secret };
         },

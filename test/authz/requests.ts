@@ -3,7 +3,6 @@
 import { createHash, createHmac } from 'node:crypto';
 import { Authenticator, type SignedRequest } from '#bursar/authz/authenticate.js';
 import { subjectsOf } from '#bursar/authz/grants/subjects.js';
-import { Refusal } from '#bursar/core/errors.js';
 import type { Principal } from '#bursar/core/principal.js';
 import { presignUrl, signRequest } from '#bursar/core/sigv4.js';
 
@@ -36,10 +35,7 @@ export const aliceKey = {
 
 export function exampleAuthenticator(nowMs = exampleMs): Authenticator {
   return new Authenticator({
-    findAccessKey: async (id, sessionToken) => {
-      if (sessionToken !== undefined) throw new Refusal('InvalidToken');
-      return id === accessKeyId ? { ...aliceKey, id, secret } : undefined;
-    },
+    findAccessKey: async (id) => (id === accessKeyId ? { ...aliceKey, id, secret } : undefined),
     nowMs: () => nowMs,
   });
 }

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { renderXml } from '#bursar/gateway/http/xml.js';
-import { parseTagging } from '#bursar/gateway/s3/objects/object-tags.js';
+import { parseTagging } from '#bursar/gateway/s3/objects/object-attributes.js';
 import { parseVersioning } from '#bursar/gateway/s3/operations/bucket-versioning.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 

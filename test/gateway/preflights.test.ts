@@ -4,7 +4,6 @@ import { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { Preflights } from '#bursar/gateway/http/cross-origin.js';
 import { Exchange } from '#bursar/gateway/http/exchange.js';
-import type { TrustedProxies } from '#bursar/gateway/http/trusted-proxies.js';
 import { Instruments } from '#bursar/instruments/instruments.js';
 
 type Given = ConstructorParameters<typeof Preflights>[0];
@@ -29,15 +28,15 @@ async function ask(preflights: Preflights, source: string): Promise<number> {
   const raw = new IncomingMessage(new Socket());
   Object.assign(raw, { method: 'OPTIONS', url: '/bucket/k', complete: true });
   raw.headers = { host: 'h', origin: 'https://a', 'access-control-request-method': 'GET' };
-  const proxies = { locate: () => ({ source, isSecure: false }) } as unknown as TrustedProxies;
   const terms = {
-    proxies,
     instruments: new Instruments([]),
     serverTiming: 'nobody',
     door: 'all',
   } as const;
   const response = new ServerResponse(raw);
-  await preflights.serve(new Exchange(terms, 'preflight', raw, response));
+  await preflights.serve(
+    new Exchange(terms, 'preflight', { source, isSecure: false }, raw, response),
+  );
   return response.statusCode;
 }
 

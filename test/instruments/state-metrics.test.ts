@@ -18,14 +18,15 @@ async function read(registry: MetricRegistry, audience: 'everybody' | 'operator'
 }
 
 describe('the ledger', () => {
-  it('tells seconds of what it measured in milliseconds, and how many shared a batch', async () => {
+  it('tells how long batches and signatures took, and how many shared a batch', async () => {
     const meter = new LedgerMeter();
     const registry = new MetricRegistry();
     const load = { underWay: 7, busyMs: 1500 };
     watchLedger(registry, { meter, load });
-    meter.countBatch(3, 20, 15);
-    meter.countBatch(1, 10, 5);
-    meter.countCheckpoint(30);
+    for (const requests of [3, 1]) meter.batchRequests.record(requests);
+    for (const seconds of [0.02, 0.01]) meter.batchSeconds.record(seconds);
+    for (const seconds of [0.015, 0.005]) meter.commitSeconds.record(seconds);
+    meter.signedSeconds.record(0.03);
     const families = await read(registry);
     const of = (name: string, labels = {}) => totalOf(families, name, labels);
     expect(of('bursar_ledger_batch_requests_sum')).toBe(4);

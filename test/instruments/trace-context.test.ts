@@ -1,8 +1,7 @@
 // What of a client's trace context is believed, and which requests are traced by it.
 import { ROOT_CONTEXT, SpanKind, trace } from '@opentelemetry/api';
 import { describe, expect, it } from 'vitest';
-import { noTracer } from '#bursar/instruments/request-trace.js';
-import { StageClock } from '#bursar/instruments/stage-clock.js';
+import { passOn } from '#bursar/instruments/request-trace.js';
 import { readTraceContext } from '#bursar/instruments/trace-context.js';
 import { RequestSampler } from '#bursar/instruments/trace-sampler.js';
 
@@ -46,13 +45,13 @@ describe('a trace context', () => {
 
   it('goes on to the store as it came where nobody traces', () => {
     const headers = { traceparent, tracestate: 'a=1' };
-    const passed = noTracer.begin(headers, new StageClock());
+    const passed = passOn(headers);
     expect(passed?.traceId).toBe(traceId);
     const attempt = { store: 's', host: 'h', method: 'GET', earlierTries: 0, isSecond: false };
     const asSent = ['traceparent', traceparent, 'tracestate', 'a=1'];
     expect(passed?.begin(attempt).headers).toEqual(asSent);
-    expect(noTracer.begin({}, new StageClock())).toBeNull();
-    expect(noTracer.begin({ traceparent: 'nonsense' }, new StageClock())).toBeNull();
+    expect(passOn({})).toBeNull();
+    expect(passOn({ traceparent: 'nonsense' })).toBeNull();
   });
 });
 

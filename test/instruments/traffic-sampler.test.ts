@@ -12,7 +12,7 @@ function requestOf(more: Partial<ObservedRequest> = {}): ObservedRequest {
     ...{ id: '1', way: 's3', method: 'GET', operation: 'GetObject', tenant: 'cms' },
     ...{ principal: 'alice', bucket: 'raw', store: 'archive', status: 200, error: null },
     ...{ bytesIn: 0, bytesOut: 4096, index: 7, source: '192.0.2.1' },
-    ...{ clock: new StageClock(), durationMs: 20, costPicodollars: 400_000n },
+    ...{ clock: new StageClock(), durationMs: 20, budget: { cost: 400_000n } },
     ...more,
   } as ObservedRequest;
 }
@@ -38,7 +38,7 @@ describe('a sampler of traffic', () => {
     const sampler = new TrafficSampler(disk);
     sampler.observe(requestOf());
     sampler.observe(
-      requestOf({ operation: 'UploadPart', bytesIn: 7, store: null, costPicodollars: 0n }),
+      requestOf({ operation: 'UploadPart', bytesIn: 7, store: null, budget: { cost: 0n } }),
     );
     sampler.observe(requestOf({ status: 503, error: 'SlowDown', bytesOut: 0 }));
     for (const passed of [

@@ -142,7 +142,7 @@ const lookAtIssuer = ({ state }: Seen) => state.outside.stateOf({ tenant: 'one',
 const lookAtMode =
   (of: string) =>
   ({ state }: Seen) =>
-    state.readRecording.modeOf(of, null);
+    state.readRecording.tenants.get(of);
 const lookAtLimit = ({ leaseHolder, rates }: Seen) => [
   leaseHolder.limited.has('tenant:one'),
   rates.isEmpty,

@@ -6,8 +6,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { IntegrityError } from '#bursar/core/errors.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { StoreMeter } from '#bursar/instruments/store-meter.js';
-import { FolderSync } from '#bursar/tiering/stores/folder-sync.js';
-import { LocalStore } from '#bursar/tiering/stores/local-store.js';
+import { FolderSync, LocalStore } from '#bursar/tiering/stores/local-store.js';
 import { fileOf, listFiles, listOpenFiles, makeBytes, makeFolder } from '../tiering/rig.ts';
 
 let dir: string;

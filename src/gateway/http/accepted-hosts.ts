@@ -85,3 +85,28 @@ export class AcceptedHosts {
     ]);
   }
 }
+
+/** The host that share links have for themselves, if they have one: `--share-url`. */
+export class ShareHost {
+  readonly #urls: { publicUrl: () => string; shareUrl: () => string };
+  #name: string | undefined;
+
+  constructor(urls: { publicUrl: () => string; shareUrl: () => string }) {
+    this.#urls = urls;
+  }
+
+  /** `header`: the value of `Host`. Ports are not compared: they are forwarded and mapped. */
+  is(header: string | undefined): boolean {
+    this.#name ??= this.#readName();
+    if (this.#name === '' || header === undefined) return false;
+    return header.toLowerCase().replace(/:\d*$/, '') === this.#name;
+  }
+
+  /** '': it is the host of everything else, too. */
+  #readName(): string {
+    const [share, other] = [this.#urls.shareUrl(), this.#urls.publicUrl()].map(
+      (url) => new URL(url).hostname,
+    );
+    return share === undefined || share === other ? '' : share;
+  }
+}

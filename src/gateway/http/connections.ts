@@ -7,12 +7,13 @@
 // under way. And a client is called slow only for time in which the gateway would have read what it
 // sent. All this costs a request of one's own connection nothing: connections are looked at when
 // one comes, and all of them once in a while.
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { anonymousName } from '../../authz/identity.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { addressGroupOf } from './address-group.ts';
 import type { Exchange } from './exchange.ts';
-import type { TrustedProxies } from './trusted-proxies.ts';
+import type { Origin, TrustedProxies } from './trusted-proxies.ts';
 
 /** Why the gateway closed a connection by itself. */
 export const closeReasons = ['stalled', 'slow', 'crowded', 'refused'] as const;
@@ -22,7 +23,7 @@ export interface ConnectionTerms {
   /** Connections at a time, besides those that are kept for health. */
   connectionsMax: number;
   /** Proxies, whose connections are everybody's. */
-  proxies: Pick<TrustedProxies, 'isProxy' | 'peerOf'>;
+  proxies: Pick<TrustedProxies, 'isProxy' | 'peerOf' | 'locate'>;
   /** What a client must send of a body on average, bytes a second; 0: however little. */
   minRate: number;
   /** On average over so long, milliseconds. */
@@ -32,6 +33,10 @@ export interface ConnectionTerms {
 export interface Connection {
   readonly socket: Socket;
   readonly isProxied: boolean;
+  /** Where its messages come from; null: its proxy tells that of each. */
+  readonly origin: Origin | null;
+  /** The host that its last message was for, where that is the gateway's own. */
+  host: string | null;
   /** Who counts as one; null: nobody, as is a proxy that forwards nothing now. */
   group: string | null;
   readonly sinceMs: number;
@@ -93,6 +98,7 @@ export class Connections {
   add(socket: Socket): void {
     const { proxies } = this.#terms;
     const peer = proxies.peerOf(socket);
+    const isSecure = 'encrypted' in socket;
     const isProxied = proxies.isProxy(peer);
     const group = isProxied ? null : addressGroupOf(peer);
     const isSpare = !this.#makeRoom(group);
@@ -103,6 +109,8 @@ export class Connections {
     const connection: Connection = {
       socket,
       isProxied,
+      origin: isProxied ? null : { source: peer, isSecure },
+      host: null,
       group,
       sinceMs: monotonicMs(),
       isSpare,
@@ -114,6 +122,22 @@ export class Connections {
     this.#open.set(socket, connection);
     this.#count(connection, 1);
     socket.once('close', () => this.#remove(connection));
+  }
+
+  /** Where a message came from: nearly always that is known of its connection. */
+  originOf(raw: IncomingMessage): Origin {
+    return this.#open.get(raw.socket)?.origin ?? this.#terms.proxies.locate(raw);
+  }
+
+  /** A message of this connection was for a host that is the gateway's own. */
+  keepHost(socket: Socket, host: string): void {
+    const connection = this.#open.get(socket);
+    if (connection) connection.host = host;
+  }
+
+  /** Was one before? */
+  hasHost(socket: Socket, host: string): boolean {
+    return this.#open.get(socket)?.host === host;
   }
 
   /** A request has come in. */

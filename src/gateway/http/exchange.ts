@@ -4,6 +4,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Identity } from '../../authz/identity.ts';
 import { newRequestId } from '../../core/ids.ts';
+import { localStore, localStoreName } from '../../core/manifest.ts';
 import type { Instruments } from '../../instruments/instruments.ts';
 import type { ObservedRequest, Way } from '../../instruments/observed-request.ts';
 import type { RequestTrace } from '../../instruments/request-trace.ts';
@@ -11,7 +12,7 @@ import type { StageClock } from '../../instruments/stage-clock.ts';
 import type { NamedBucket } from '../s3/bucket-lookup.ts';
 import type { Budget } from '../s3/budget.ts';
 import type { StoreList } from '../store-list.ts';
-import type { TrustedProxies } from './trusted-proxies.ts';
+import type { Origin } from './trusted-proxies.ts';
 
 /** Who is told how long each stage took: operators and tenants' admins, or all who ask. */
 export type TimingAudience = 'admins' | 'everyone' | 'nobody';
@@ -25,7 +26,6 @@ export type Door = 'all' | 'clients' | 'administration';
 /** What all exchanges of an address have in common. */
 export interface ExchangeTerms {
   door: Door;
-  proxies: TrustedProxies;
   instruments: Pick<Instruments, 'begin' | 'trace' | 'observe'>;
   serverTiming: TimingAudience;
 }
@@ -60,7 +60,13 @@ export class Exchange implements ObservedRequest {
   #isTimed: boolean | 'own';
   #hasEnded = false;
 
-  constructor(terms: ExchangeTerms, way: Way, raw: IncomingMessage, response: ServerResponse) {
+  constructor(
+    terms: ExchangeTerms,
+    way: Way,
+    { source, isSecure }: Origin,
+    raw: IncomingMessage,
+    response: ServerResponse,
+  ) {
     this.clock = terms.instruments.begin();
     this.clock.turn = this;
     this.trace = terms.instruments.trace(raw.headers, this.clock);
@@ -70,13 +76,8 @@ export class Exchange implements ObservedRequest {
     this.raw = raw;
     this.response = response;
     this.method = raw.method ?? '';
-    const { source, isSecure } = terms.proxies.locate(raw);
     this.source = source;
     this.isSecure = isSecure;
-  }
-
-  get costPicodollars(): bigint | null {
-    return this.budget?.cost ?? null;
   }
 
   /** Where it came in. */
@@ -105,7 +106,7 @@ export class Exchange implements ObservedRequest {
     this.touch(tenant);
     if (!bucket) return;
     this.bucket = tenant === this.tenant ? name : `${tenant}:${name}`;
-    this.store = stores.nameOf(bucket.store);
+    this.store = bucket.store === localStore ? localStoreName : stores.nameOf(bucket.store);
   }
 
   /** It asks for what this tenant has, or could have. */

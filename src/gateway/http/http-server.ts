@@ -11,10 +11,9 @@ import { headerBytesMax, pipelinedRequestsMax } from '../../core/limits.ts';
 import { bucketOfHost, markExpectingContinue, repeatedHeader } from '../s3/request.ts';
 import { isShareTarget } from '../share/share-url.ts';
 import { isStsForm } from '../sts/sts.ts';
-import type { AcceptedHosts } from './accepted-hosts.ts';
+import type { AcceptedHosts, ShareHost } from './accepted-hosts.ts';
 import type { Connections } from './connections.ts';
 import { type Door, Exchange, type ExchangeTerms } from './exchange.ts';
-import { refuseServiceWorker, type ShareHost } from './origins.ts';
 import { type DescribeRefusal, describeInXml, sendRefusal } from './reply.ts';
 import { renderErrorXml } from './xml.ts';
 
@@ -68,7 +67,7 @@ export function openHttpServer(options: HttpServerOptions): Server {
     },
   );
   const take = (way: Entry, raw: IncomingMessage, response: ServerResponse, answer: Answer) => {
-    const exchange = new Exchange(terms, way, raw, response);
+    const exchange = new Exchange(terms, way, connections.originOf(raw), raw, response);
     connections.begin(exchange);
     response.shouldKeepAlive &&= !isClosing();
     response.on('timeout', cutIfStalled);
@@ -157,7 +156,7 @@ async function refuseAtOnce(
 function faultOf(
   raw: IncomingMessage,
   entry: Entry,
-  { hosts, shareHost }: Pick<HttpServerOptions, 'hosts' | 'shareHost'>,
+  { connections, hosts, shareHost }: Pick<HttpServerOptions, 'connections' | 'hosts' | 'shareHost'>,
 ): Refusal | null {
   const { url = '', headers, rawHeaders, socket } = raw;
   const { host } = headers;
@@ -171,12 +170,29 @@ function faultOf(
   // HTTP/1.0 knows no hosts; and nobody proves anything by asking whether the gateway is well,
   // which load balancers ask by its address.
   if (host === undefined || isHealthTarget(url)) return null;
+  // Nearly all messages of a connection are for the same.
+  if (connections.hasHost(socket, host)) return null;
   if (shareHost.is(host)) return entry === 'share' ? null : refuseUnshared();
-  if (hosts.accepts(host, socket.localAddress)) return null;
+  if (hosts.accepts(host, socket.localAddress)) {
+    connections.keepHost(socket, host);
+    return null;
+  }
   const message =
     `The gateway does not answer for the host ${host}. If that is one of its names, ` +
     'its operator says so with --accept-hosts.';
   return new Refusal('MisdirectedRequest', { message, fields: { Host: host } });
+}
+
+/**
+ * Why a request is none that is answered; null: it is. A service worker would see all that its
+ * origin is asked for, presigned URLs of others too. Browsers mark the request for its script,
+ * which pages cannot leave out: Service Workers, section "Update".
+ */
+function refuseServiceWorker({ headers }: IncomingMessage): Refusal | null {
+  const { 'service-worker': mark, 'sec-fetch-dest': destination } = headers;
+  if (mark === undefined && destination !== 'serviceworker') return null;
+  const message = 'Scripts of service workers are not served.';
+  return new Refusal('AccessDenied', { message });
 }
 
 /**
@@ -278,7 +294,7 @@ export function answerClientError(
     return;
   }
   // What comes as the body of a request is that request's.
-  refuseRaw(isInBody ? begun : beginUnread(door.terms, socket), codeOfClientError(error), socket);
+  refuseRaw(isInBody ? begun : beginUnread(door, socket), codeOfClientError(error), socket);
 }
 
 /** Answers where Node does not, and closes the connection. */
@@ -301,9 +317,12 @@ function refuseRaw(exchange: Exchange, code: ErrorCode, socket: Socket): void {
   exchange.end();
 }
 
-function beginUnread(terms: ExchangeTerms, socket: Socket): Exchange {
+function beginUnread(
+  { terms, connections }: Pick<HttpServerOptions, 'terms' | 'connections'>,
+  socket: Socket,
+): Exchange {
   const raw = new IncomingMessage(socket);
-  return new Exchange(terms, 's3', raw, new ServerResponse(raw));
+  return new Exchange(terms, 's3', connections.originOf(raw), raw, new ServerResponse(raw));
 }
 
 function codeOfClientError(error: NodeJS.ErrnoException): ErrorCode {

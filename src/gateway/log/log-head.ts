@@ -19,8 +19,12 @@ interface Waiting {
 const waitMsMax = 5000;
 
 export class LogHead {
-  #note: string | null = null;
+  /** What was signed last; it stays where the log is signed no more. */
+  signed: string | null = null;
+  /** What the note says, once somebody has asked. */
   #checkpoint: Checkpoint | null = null;
+  /** Leaves under the checkpoint. */
+  size = 0;
   #cosigned: { note: string; checkpoint: Checkpoint } | null = null;
   #refusal: string | null = null;
   #waiting: Waiting[] = [];
@@ -33,17 +37,14 @@ export class LogHead {
 
   /** The signed note; null: none was signed since the start. */
   get note(): string | null {
-    return this.#note;
+    return this.#refusal === null ? this.signed : null;
   }
 
   /** What the note says. */
   get checkpoint(): Checkpoint | null {
+    const { note } = this;
+    this.#checkpoint ??= note === null ? null : ourCheckpoint(note);
     return this.#checkpoint;
-  }
-
-  /** Leaves under the checkpoint. */
-  get size(): number {
-    return this.#checkpoint?.size ?? 0;
   }
 
   /** Why the log is signed no more, for the operator to read; null: it is. */
@@ -57,12 +58,13 @@ export class LogHead {
    * none of the present keys: those of before may have been revoked.
    */
   noteFor(index: number): { note: string; checkpoint: Checkpoint } | null {
-    if (this.#note === null || this.#checkpoint === null) return null;
+    const { note, checkpoint } = this;
+    if (note === null || checkpoint === null) return null;
     const cosigned = this.#cosigned;
-    if (cosigned && index < cosigned.checkpoint.size && shareKey(cosigned.note, this.#note)) {
+    if (cosigned && index < cosigned.checkpoint.size && shareKey(cosigned.note, note)) {
       return cosigned;
     }
-    return { note: this.#note, checkpoint: this.#checkpoint };
+    return { note, checkpoint };
   }
 
   /** Takes a signed note with cosignatures that were verified. */
@@ -79,9 +81,9 @@ export class LogHead {
   refuse(reason: string): void {
     if (this.#refusal !== null) return;
     this.#refusal = reason;
-    this.#note = null;
     this.#checkpoint = null;
     this.#cosigned = null;
+    this.size = 0;
     for (const { timer, reject } of this.#waiting.splice(0)) {
       clearTimeout(timer);
       reject(this.refused());
@@ -94,14 +96,22 @@ export class LogHead {
     if (this.#refusal !== null) throw this.refused();
   }
 
-  /** Takes a note that is signed anew. A shorter log than before is a bug. */
-  receive(note: string): void {
+  /**
+   * Takes a note that is signed anew, by this process. Of most nobody asks more than their size. A
+   * shorter log than before is a bug.
+   */
+  readonly receive = (note: string): void => {
     if (this.#refusal !== null) return;
-    const checkpoint = ourCheckpoint(note);
-    if (checkpoint.size < this.size) throw new Error('the log became shorter');
-    this.#note = note;
-    this.#checkpoint = checkpoint;
-    const isCovered = ({ size }: Waiting): boolean => size <= checkpoint.size;
+    const size = Number(note.split('\n', 2)[1]);
+    if (!(size >= this.size)) throw new Error('the log became shorter');
+    this.signed = note;
+    this.size = size;
+    this.#checkpoint = null;
+    if (this.#waiting.length > 0) this.#endWaiting();
+  };
+
+  #endWaiting(): void {
+    const isCovered = ({ size }: Waiting): boolean => size <= this.size;
     const covered = this.#waiting.filter(isCovered);
     this.#waiting = this.#waiting.filter((one) => !isCovered(one));
     for (const { resolve, timer } of covered) {

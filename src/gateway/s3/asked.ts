@@ -14,7 +14,7 @@ import {
 import { monotonicMs } from '../../core/clock.ts';
 import { type ErrorCode, Refusal } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
-import type { RecordReads } from '../../core/record-reads.ts';
+import { type RecordReads, recordReadsDefault } from '../../core/record-reads.ts';
 import type { StageClock } from '../../instruments/stage-clock.ts';
 import type { Commit, CommitResult } from '../../ledger/commit.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
@@ -24,7 +24,7 @@ import { Access, type Target } from './access.ts';
 import { findBucket, type NamedBucket } from './bucket-lookup.ts';
 import { findSource, type SourceName } from './copy-source.ts';
 import { checkWritten } from './delegated-rights.ts';
-import { noTags, tagsOf } from './objects/object-tags.ts';
+import { noTags, tagsOf } from './objects/object-attributes.ts';
 import type { AnyOperation } from './operation.ts';
 import { isOwnCopy } from './own-copy.ts';
 import { ProvenCommits, provenBy } from './proven-record.ts';
@@ -336,7 +336,8 @@ export class AskedRequest implements Recorded {
 
   /** How reads of its bucket are recorded. */
   get recordReads(): RecordReads {
-    return this.services.readRecording.modeOf(this.bucketTenant, this.bucket);
+    const ofTenant = this.services.readRecording.tenants.get(this.bucketTenant);
+    return this.bucket?.recordReads ?? ofTenant ?? recordReadsDefault;
   }
 
   /** Shall a record of what costs nothing be one with others? What is charged has its own. */

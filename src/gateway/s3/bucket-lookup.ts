@@ -49,7 +49,7 @@ export function findBucket(
 
 /** Throws IntegrityError for a bucket that is not served. */
 function checkTrusted({ sealFaults }: RequestServices, found: NamedBucket): NamedBucket {
-  sealFaults.checkBucket(found.tenant, found.name);
+  if (!sealFaults.isEmpty) sealFaults.checkBucket(found.tenant, found.name);
   return found;
 }
 

@@ -47,10 +47,13 @@ export class Budget {
   readonly #who: Charged;
   readonly #price: AnyOperation['price'];
   readonly #book: PriceBook;
-  readonly #audience: LimitAudience;
+  /** Who is told why it is refused, and what is left. */
+  readonly audience: () => LimitAudience;
   /** What is set aside together with what the operation asks for first. */
   #expected: Ask | null = null;
   #reservation: Reservation | null = null;
+  /** Something was asked for while no account had limits, and is not set aside. */
+  #wasUnlimited = false;
   /** Of accounts with limits; kept when it was charged. */
   holds: readonly Hold[] = [];
   /** What may come in before more has to be set aside. */
@@ -69,15 +72,14 @@ export class Budget {
       who: Charged;
       price: AnyOperation['price'];
       book: PriceBook;
-      /** Who is told why it is refused. */
-      audience: LimitAudience;
+      audience: () => LimitAudience;
     },
   ) {
     this.#leaseHolder = leaseHolder;
     this.#who = given.who;
     this.#price = given.price;
     this.#book = given.book;
-    this.#audience = given.audience;
+    this.audience = given.audience;
   }
 
   /**
@@ -105,7 +107,9 @@ export class Budget {
     this.#egressBytes += ask.egressBytes ?? 0;
     this.#retrievalBytes += ask.retrievalBytes ?? 0;
     this.#sourceClass = ask.sourceClass ?? this.#sourceClass;
-    return this.#setAside(this.#leaseHolder.hasLimits ? this.#drawsOf(ask) : []);
+    if (this.#leaseHolder.hasLimits) return this.#setAside(this.#drawsOf(ask));
+    this.#wasUnlimited = true;
+    return null;
   }
 
   #setAside(draws: readonly Draw[]): Promise<void> | null {
@@ -113,16 +117,20 @@ export class Budget {
       return draws.length === 0 ? null : this.#extend(this.#reservation, draws);
     const reservation = this.#leaseHolder.tryReserve(draws);
     if (!reservation) return this.#begin(draws);
-    this.#reservation = reservation;
-    this.holds = reservation.holds;
+    this.#keep(reservation);
     return null;
   }
 
   async #begin(draws: readonly Draw[]): Promise<void> {
     const outcome = await this.#leaseHolder.reserve(draws);
     if (!outcome.ok) throw this.refusalOf(outcome.shortage);
-    this.#reservation = outcome.reservation;
-    this.holds = outcome.reservation.holds;
+    this.#keep(outcome.reservation);
+  }
+
+  #keep(reservation: Reservation): void {
+    reservation.isMixed = this.#wasUnlimited;
+    this.#reservation = reservation;
+    this.holds = reservation.holds;
   }
 
   async #extend(reservation: Reservation, draws: readonly Draw[]): Promise<void> {
@@ -136,9 +144,10 @@ export class Budget {
    * all.
    */
   reserveStorage(storageClass: string, sizeBytes: number): Promise<void> | null {
-    const prices = classPrices(this.#book, storageClass);
     const { bucket } = this.#who;
-    if (prices.minimumDays === 0 || !bucket || !this.#leaseHolder.hasLimits) return null;
+    if (!bucket || !this.#leaseHolder.hasLimits) return null;
+    const prices = classPrices(this.#book, storageClass);
+    if (prices.minimumDays === 0) return null;
     const billedBytes = billableBytes(prices, sizeBytes);
     const cost = chargeEarlyDeletion(prices, { billedBytes, ageMs: 0 });
     if (cost > amountMax) throw tooDear();
@@ -147,7 +156,7 @@ export class Budget {
 
   /** How who asks is told that an account has not so much left. */
   refusalOf(shortage: Shortage): Refusal {
-    return quotaExceeded(shortage, this.#audience);
+    return quotaExceeded(shortage, this.audience());
   }
 
   /** Before an answer of so many bytes is sent. */

@@ -15,7 +15,7 @@ import { checkVersionId, missingVersion, shownId } from './asked-version.ts';
 import { ClientGone } from './body.ts';
 import { checkExpectedOwner, lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
 import { checkCopyConditions } from './conditional.ts';
-import { tagsOf } from './objects/object-tags.ts';
+import { tagsOf } from './objects/object-attributes.ts';
 import { streamRuns } from './operations/get-object.ts';
 import { checkKeyLength, decode, type S3Request } from './request.ts';
 import type { RecordDetail } from './request-record.ts';

@@ -14,8 +14,7 @@ import { checkExpectedOwner, findBucket } from './bucket-lookup.ts';
 import { type Ask, Budget, payersOf } from './budget.ts';
 import { findSource } from './copy-source.ts';
 import { LimitAudience } from './limit-refusals.ts';
-import { standardClass } from './objects/object-attributes.ts';
-import { noTags } from './objects/object-tags.ts';
+import { noTags, standardClass } from './objects/object-attributes.ts';
 import type { AnyOperation } from './operation.ts';
 import { countCall, enterAtRate } from './rate-gate.ts';
 import { isRead, parameter } from './request.ts';
@@ -211,11 +210,11 @@ async function enter(
     services.leaseHolder.introduce(name, { tenant, principal: principalName, expiresAtMs, limits });
   }
   const charged = payersOf(who, asked.tenant, bucket);
-  const audience = new LimitAudience(who, bucket, asked.askedName);
+  const audience = () => new LimitAudience(who, bucket, asked.askedName);
   const terms = { who, waits: price === 'free', audience, exchange };
   const entered = services.rates.isEmpty ? null : await enterAtRate(services.rates, charged, terms);
   const budget = new Budget(services.leaseHolder, { who: charged, price, book, audience });
-  return new ReservedRequest(asked, budget, audience, entered);
+  return new ReservedRequest(asked, budget, entered);
 }
 
 function reserveAnswer(

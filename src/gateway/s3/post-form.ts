@@ -17,7 +17,7 @@ import { defaultTenant } from '../../core/principal.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { boundaryOf, FormFileDecoder, FormReader, formEndBytes } from '../http/multipart-form.ts';
 import { type BodyDecoder, ClientGone } from './body.ts';
-import { parseTagging } from './objects/object-tags.ts';
+import { parseTagging } from './objects/object-attributes.ts';
 import { checkKeyLength, type S3Request } from './request.ts';
 
 /** Is it a form that is sent to a bucket? In another encoding than a file needs it is none. */

@@ -61,14 +61,14 @@ export function countCall(
 export async function enterAtRate(
   rates: Rates,
   charged: Charged,
-  terms: { who: Caller; waits: boolean; audience: LimitAudience; exchange: Exchange },
+  terms: { who: Caller; waits: boolean; audience: () => LimitAudience; exchange: Exchange },
 ): Promise<Entered> {
   const { who, waits, audience, exchange } = terms;
   const { response, clock } = exchange;
   const accounts = drawsOf(charged, {}, null).map(({ account }) => account);
   const counted = callerAccounts(who);
   const others = accounts.filter((account) => !counted.includes(account));
-  const waiting = enter(rates, others, { waits, response, audience: () => audience });
+  const waiting = enter(rates, others, { waits, response, audience });
   if (waiting) await waiting;
   const stream = rates.openStream(accounts);
   if (!stream) return { accounts, stream };

@@ -8,6 +8,7 @@ import type { Bucket } from '../../catalog/buckets.ts';
 import type { Tags } from '../../catalog/versions.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { type ErrorCode, IntegrityError, Refusal } from '../../core/errors.ts';
+import { localStore } from '../../core/manifest.ts';
 import type { StageClock } from '../../instruments/stage-clock.ts';
 import { nameUses } from '../../ledger/backend-upkeep.ts';
 import type { Change } from '../../ledger/commands/index.ts';
@@ -25,7 +26,6 @@ import type { RequestServices } from '../services.ts';
 import type { AskedRequest } from './asked.ts';
 import type { Budget } from './budget.ts';
 import { tellLimits } from './limit-headers.ts';
-import type { LimitAudience } from './limit-refusals.ts';
 import { provenBy } from './proven-record.ts';
 import { countPart, type Entered } from './rate-gate.ts';
 import { isRead, type S3Request } from './request.ts';
@@ -62,7 +62,6 @@ export class ReservedRequest implements Recorded {
   readonly budget: Budget;
   /** What the bytes of both bodies have to go through; null: nothing slows them. */
   readonly shaped: TimedStream | null;
-  readonly #audience: LimitAudience;
   /** null: nobody concerned has a rate. */
   readonly #entered: Entered | null;
   /** The disk's room for what is coming in; null: it takes none. */
@@ -81,12 +80,7 @@ export class ReservedRequest implements Recorded {
   /** Is its record one with others, which is still to come? */
   #isFolded = false;
 
-  constructor(
-    asked: AskedRequest,
-    budget: Budget,
-    audience: LimitAudience,
-    entered: Entered | null,
-  ) {
+  constructor(asked: AskedRequest, budget: Budget, entered: Entered | null) {
     this.services = asked.services;
     this.request = asked.request;
     this.exchange = asked.exchange;
@@ -104,7 +98,6 @@ export class ReservedRequest implements Recorded {
     this.tags = asked.tags;
     this.bodyBytes = asked.bodyBytes;
     this.budget = budget;
-    this.#audience = audience;
     this.#entered = entered;
     this.response = asked.exchange.response;
     this.shaped = entered?.stream ?? null;
@@ -147,7 +140,9 @@ export class ReservedRequest implements Recorded {
     const { bucket } = asked;
     const store = change.kind === 'createBucket' ? change.store : bucket?.store;
     const versioning = bucket?.versioning ?? 'Unversioned';
-    if (store !== undefined) services.journals.admit(store, change, versioning);
+    // The local store has no journal.
+    const isTold = store !== undefined && store !== localStore;
+    if (isTold) services.journals.admit(store, change, versioning);
     const told = { ...this.detail, ...detail };
     const charge = this.#charge(told.class);
     const record = draftOf(asked, { status: 200, error: null }, charge, told);
@@ -155,7 +150,7 @@ export class ReservedRequest implements Recorded {
     const result = await this.#commit({ change, charge, record, folds }, decision);
     if (!result.ok) return result;
     this.sink = null;
-    if (store !== undefined) this.#confirm(store, change, result);
+    if (isTold) this.#confirm(store, change, result);
     return result;
   }
 
@@ -248,7 +243,7 @@ export class ReservedRequest implements Recorded {
   countPart(byMs: number): Promise<void> | null {
     const { accounts = [] } = this.#entered ?? {};
     const { response } = this;
-    const audience = () => this.#audience;
+    const { audience } = this.budget;
     const waitMsMax = Math.max(byMs - monotonicMs(), 0);
     return countPart(this.services.rates, accounts, { response, audience, waitMsMax });
   }
@@ -261,7 +256,7 @@ export class ReservedRequest implements Recorded {
       holds,
       rates: this.services.rates,
       ratedAccounts: this.#entered?.accounts ?? [],
-      audience: this.#audience,
+      audience: this.budget.audience(),
     });
   }
 

@@ -102,6 +102,14 @@ export class MarketPrices {
   }
 }
 
+/** Says the book in force of a store; `usual`: where the store has no prices of its own. */
+export function booksInForce(
+  usual: MarketPrices,
+  ofStores: ReadonlyMap<number, MarketPrices>,
+): (store: number) => PriceBook {
+  return (store) => (ofStores.get(store) ?? usual).at(Date.now());
+}
+
 /**
  * Reads all `*.json` of the folders. Throws Error, naming the file, for one that is no price book
  * or is not named as the book in it, and errors of the file system.

@@ -43,43 +43,39 @@ export async function compareWithKept(
   }
 }
 
-/** Writes what it is given at most once a second, the newest last. */
+/** Looks each second whether there is a newer checkpoint, and writes it. */
 export class CheckpointKeeper {
   readonly #path: string;
+  readonly #newest: () => string | null;
   readonly #onError: (error: unknown) => void;
-  #note: string | null = null;
-  #timer: NodeJS.Timeout | null = null;
+  readonly #timer: NodeJS.Timeout;
+  #kept: string | null = null;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(path: string, onError: (error: unknown) => void) {
+  /** `newest`: the newest note that was signed; null: there is none. */
+  constructor(path: string, newest: () => string | null, onError: (error: unknown) => void) {
     this.#path = path;
+    this.#newest = newest;
     this.#onError = onError;
+    this.#timer = setInterval(() => this.#write(), intervalMs).unref();
   }
 
-  keep(note: string): void {
-    this.#note = note;
-    this.#timer ??= setTimeout(() => {
-      this.#timer = null;
-      this.#write();
-    }, intervalMs);
-  }
-
-  /** Writes what is waiting. */
+  /** Writes the newest one. */
   async close(): Promise<void> {
-    if (this.#timer) clearTimeout(this.#timer);
+    clearInterval(this.#timer);
     this.#write();
     await this.#writing;
   }
 
   #write(): void {
     this.#writing = this.#writing.then(async () => {
-      const note = this.#note;
-      if (note === null) return;
+      const note = this.#newest();
+      if (note === null || note === this.#kept) return;
       try {
         await replaceFileDurably(this.#path, note, { mode: 0o600 });
-        if (this.#note === note) this.#note = null;
+        this.#kept = note;
       } catch (error) {
-        // The note is written with the next one, a second later; the old one is still true.
+        // It is tried again a second later; the old one is still true.
         this.#onError(error);
       }
     });

@@ -6,6 +6,7 @@ import { CommandFailure, messageOfFailure } from '../../core/command-failure.ts'
 import { localStore } from '../../core/manifest.ts';
 import { type PriceBook, usualClass } from '../../quota/prices/price-book.ts';
 import {
+  booksInForce,
   MarketPrices,
   type PriceBooks,
   readPriceBooks,
@@ -27,7 +28,8 @@ export function openPriceBooks(folder: string | undefined): PriceBooks {
 /** Prices by the name of their store. */
 export class StorePrices {
   readonly books: PriceBooks;
-  readonly #default: MarketPrices;
+  /** The book in force of a store. */
+  readonly bookOf: (store: number) => PriceBook;
   readonly #byName = new Map<string, MarketPrices>();
   readonly #byNumber = new Map<number, MarketPrices>();
 
@@ -41,7 +43,7 @@ export class StorePrices {
         throw new CommandFailure('usage', `${origin}: ${messageOfFailure(error)}`, error);
       }
     };
-    this.#default = follow(config.prices, flagOf(settings.prices));
+    this.bookOf = booksInForce(follow(config.prices, flagOf(settings.prices)), this.#byNumber);
     for (const { name, prices } of config.stores ?? []) {
       if (prices !== undefined) this.#byName.set(name, follow(prices, `stores.${name}.prices`));
     }
@@ -53,10 +55,5 @@ export class StorePrices {
       const prices = this.#byName.get(name);
       if (prices && number !== localStore) this.#byNumber.set(number, prices);
     }
-  }
-
-  /** The book in force of a store. */
-  bookOf(store: number): PriceBook {
-    return (this.#byNumber.get(store) ?? this.#default).at(Date.now());
   }
 }

@@ -1,6 +1,7 @@
 // Every setting of `bursar serve`, in one table. Flags, environment variables, the keys of the YAML
 // file and the help are all derived from it, so they cannot disagree.
 import { inlineBytesMax } from '../../core/limits.ts';
+import { localStoreName } from '../../core/manifest.ts';
 import {
   parseCount,
   parseDuration,
@@ -33,13 +34,7 @@ import {
   parseTimer,
   parseWitnesses,
 } from './setting-values.ts';
-import {
-  localStoreName,
-  parseChosenStore,
-  parseMarket,
-  parseStoreRegion,
-  parseStores,
-} from './store-settings.ts';
+import { parseChosenStore, parseMarket, parseStoreRegion, parseStores } from './store-settings.ts';
 
 export interface Setting<T> {
   /** Key in the YAML file; the flag and the variable are made from it. */

@@ -5,6 +5,7 @@
 import { CommandFailure } from '../../core/command-failure.ts';
 import { isObject } from '../../core/json.ts';
 import { chunkBytes, extentBytesMax } from '../../core/limits.ts';
+import { localStoreName } from '../../core/manifest.ts';
 import { freeMarket } from '../../quota/prices/price-books.ts';
 import { parseCount, parseDuration, parseSize, parseSwitch, parseUrl } from './quantities.ts';
 import { parseDocument } from './yaml-text.ts';
@@ -40,7 +41,6 @@ export interface StoreChoice {
 
 /** The name of the store that `--store s3://…` gives. */
 export const flagStoreName = 's3';
-export const localStoreName = 'local';
 /** `catalog` is what health and metrics call the database. */
 const reservedNames = [localStoreName, 'inline', 'catalog'];
 const storesMax = 200;

@@ -4,13 +4,12 @@
 // under a temporary name, fsynced, renamed, and the folder fsynced. After a failed fsync nobody
 // knows what is on the disk, so the process stops; it is never tried again.
 import fs from 'node:fs';
-import { mkdir, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
+import { mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { monotonicMs } from '../../core/clock.ts';
 import { IntegrityError, Refusal } from '../../core/errors.ts';
 import { extentIdBytes } from '../../core/ids.ts';
 import { localStore } from '../../core/manifest.ts';
-import { FolderSync } from './folder-sync.ts';
 import type { ExtentStore } from './store.ts';
 import { type StoreMeter, unmeasured } from './store-meter.ts';
 
@@ -324,5 +323,52 @@ export class LocalStore implements ExtentStore {
     const made = this.#countMade(first);
     await Promise.all([this.#folders.sync(first), this.#folders.sync(this.#dir)]);
     this.#settled.set(first, made);
+  }
+}
+
+interface Round {
+  running: Promise<void>;
+  next: Promise<void> | null;
+}
+
+/**
+ * Makes the entries of a folder durable: fsync of the folder (fsync(2): "also an explicit fsync()
+ * on a file descriptor for the directory is needed"). `sync` resolves only after an fsync that
+ * began after the call, so calls that come while one runs share the next one.
+ */
+export class FolderSync {
+  readonly #rounds = new Map<string, Round>();
+  readonly #onFatal: (error: unknown) => never;
+
+  /** `onFatal` gets the error of an fsync; it must end the process. */
+  constructor(onFatal: (error: unknown) => never) {
+    this.#onFatal = onFatal;
+  }
+
+  sync(folder: string): Promise<void> {
+    const round = this.#rounds.get(folder);
+    if (!round) return this.#begin(folder);
+    const begin = (): Promise<void> => this.#begin(folder);
+    round.next ??= round.running.then(begin, begin);
+    return round.next;
+  }
+
+  #begin(folder: string): Promise<void> {
+    const round: Round = { running: this.#syncNow(folder), next: null };
+    this.#rounds.set(folder, round);
+    const end = (): void => {
+      if (this.#rounds.get(folder) === round && !round.next) this.#rounds.delete(folder);
+    };
+    round.running.then(end, end);
+    return round.running;
+  }
+
+  async #syncNow(folder: string): Promise<void> {
+    const opened = await open(folder, 'r');
+    try {
+      await opened.sync().catch(this.#onFatal);
+    } finally {
+      await opened.close();
+    }
   }
 }

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { renderCheckpoint } from '#bursar/audit/log/checkpoint.js';
 import { rootOf } from '#bursar/audit/log/merkle.js';
 import { signNote } from '#bursar/audit/log/note.js';
@@ -39,8 +39,8 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true }));
 
-function newKeeper(): CheckpointKeeper {
-  return new CheckpointKeeper(file, (error) => errors.push(error));
+function newKeeper(newest: () => string | null): CheckpointKeeper {
+  return new CheckpointKeeper(file, newest, (error) => errors.push(error));
 }
 
 describe('a keeper', () => {
@@ -49,28 +49,30 @@ describe('a keeper', () => {
       `${file}.tmp`,
       'what a crash left, which is longer than any checkpoint'.repeat(20),
     );
-    const keeper = newKeeper();
-    for (const size of [1, 2, 300]) keeper.keep(await noteOf(size));
+    let newest = await noteOf(1);
+    const keeper = newKeeper(() => newest);
+    await vi.waitFor(async () => expect(readFileSync(file, 'utf8')).toBe(newest), 10_000);
+    newest = await noteOf(300);
     await keeper.close();
     expect(readFileSync(file, 'utf8')).toBe(await noteOf(300));
     expect(readdirSync(join(folder, 'data'))).toEqual(['log-checkpoint']);
     expect(errors).toEqual([]);
   });
 
-  it('that was given nothing writes nothing', async () => {
-    await newKeeper().close();
+  it('of a log that was not signed writes nothing', async () => {
+    await newKeeper(() => null).close();
     expect(existsSync(file)).toBe(false);
   });
 
   it('says when it cannot write, and writes later, for its owner alone', async () => {
     rmSync(join(folder, 'data'), { recursive: true });
-    const keeper = newKeeper();
-    keeper.keep(await noteOf(1));
+    const note = await noteOf(1);
+    const keeper = newKeeper(() => note);
     await keeper.close();
     expect(errors).toEqual([expect.objectContaining({ code: 'ENOENT' })]);
     mkdirSync(join(folder, 'data'));
     await keeper.close();
-    expect(readFileSync(file, 'utf8')).toBe(await noteOf(1));
+    expect(readFileSync(file, 'utf8')).toBe(note);
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 });

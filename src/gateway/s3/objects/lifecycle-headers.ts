@@ -11,7 +11,7 @@ import {
 import type { Attributes, Version } from '../../../catalog/versions.ts';
 import { httpTime } from '../../../core/clock.ts';
 import type { Reserved } from '../stages.ts';
-import { noTags } from './object-tags.ts';
+import { noTags } from './object-attributes.ts';
 
 /** Beyond it no date can be written with four digits of a year. */
 const dateMsMax = Date.UTC(9999, 11, 31);
@@ -19,34 +19,27 @@ const dateMsMax = Date.UTC(9999, 11, 31);
 type Headers = Readonly<Record<string, string>>;
 const none: Headers = {};
 
-/** Of an object that was just written with these attributes; null: its bucket has no rules. */
+/** What a bucket has: null is none. */
+type Rules = Lifecycle | Promise<Lifecycle | null>;
+
+/** Of an object that was just written with these attributes. */
 export function writtenExpiration(
-  { services, bucket, key }: Reserved<'object'>,
-  written: Pick<LifecycleVersion, 'sizeBytes' | 'createdMs'> & {
+  rules: Rules,
+  written: Pick<LifecycleVersion, 'key' | 'sizeBytes' | 'createdMs'> & {
     attributes: Pick<Attributes, 'tags'>;
   },
-): Promise<Headers> | null {
-  const rules = services.lifecycle.find(bucket.id);
-  if (rules === null) return null;
-  const { sizeBytes, createdMs, attributes } = written;
+): Promise<Headers> {
+  const { key, sizeBytes, createdMs, attributes } = written;
   const tags = () => attributes.tags ?? noTags;
   return expirationHeaders(rules, { key, sizeBytes, createdMs, isMarker: false, tags });
 }
 
-/** Of a version that is read; one that is not current does not expire. null: as above. */
-export function readExpiration(
-  { services, bucket }: Reserved<'bucket'>,
-  version: Version,
-): Promise<Headers> | null {
-  if (version.supersededMs !== null) return null;
-  const rules = services.lifecycle.find(bucket.id);
-  return rules && expirationHeaders(rules, versionOf(version));
+/** Of a version that is read; one that is not current does not expire. */
+export async function readExpiration(rules: Rules, version: Version): Promise<Headers> {
+  return version.supersededMs === null ? expirationHeaders(rules, versionOf(version)) : none;
 }
 
-async function expirationHeaders(
-  rules: Lifecycle | Promise<Lifecycle | null>,
-  version: LifecycleVersion,
-): Promise<Headers> {
+async function expirationHeaders(rules: Rules, version: LifecycleVersion): Promise<Headers> {
   const due = (await rules)?.expirationOf(version, calendarDayMs);
   if (!due || due.dueMs > dateMsMax) return none;
   const ruleId = encodeURIComponent(due.ruleId);

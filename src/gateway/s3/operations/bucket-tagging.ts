@@ -4,7 +4,7 @@ import type { Tags } from '../../../catalog/versions.ts';
 import { bucketTagsMax } from '../../../core/limits.ts';
 import { emptyReply, xmlReply } from '../../http/reply.ts';
 import { receiveDocument } from '../demanded-digest.ts';
-import { parseTagging } from '../objects/object-tags.ts';
+import { parseTagging } from '../objects/object-attributes.ts';
 import { bucketSetting, notSet } from './bucket-setting.ts';
 
 export const [getBucketTagging, putBucketTagging, deleteBucketTagging] = bucketSetting<Tags>({

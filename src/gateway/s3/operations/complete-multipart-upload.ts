@@ -77,9 +77,12 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
     const result = await commit(context, open, parts, fingerprint);
     if (result.ok) {
       const reply = describe(context, result, result.version?.versionId);
-      const { timeMs: createdMs, attributes } = result;
-      const made = { sizeBytes: sumBytes(parts), createdMs, attributes };
-      Object.assign(reply.headers, await writtenExpiration(context, made));
+      const rules = context.services.lifecycle.find(context.bucket.id);
+      if (rules) {
+        const { timeMs: createdMs, attributes } = result;
+        const made = { key: context.key, sizeBytes: sumBytes(parts), createdMs, attributes };
+        Object.assign(reply.headers, await writtenExpiration(rules, made));
+      }
       return reply;
     }
     const lost = result.code === 'SlowDown' || result.code === 'NoSuchUpload';

@@ -29,12 +29,14 @@ import { writtenExpiration } from '../objects/lifecycle-headers.ts';
 import { moveData } from '../objects/move-data.ts';
 import {
   copiedHeaders,
+  noTags,
   readAttributes,
   readClass,
   readRedirect,
+  readTags,
+  replacesTags,
 } from '../objects/object-attributes.ts';
 import { readLock } from '../objects/object-lock.ts';
-import { noTags, readTags, replacesTags } from '../objects/object-tags.ts';
 import type { Operation } from '../operation.ts';
 import { copiedFrom } from '../own-copy.ts';
 import type { Committed } from '../reserved.ts';
@@ -66,10 +68,13 @@ async function run(context: Reserved<'copy'>): Promise<Reply> {
     ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),
   });
   Object.assign(reply.headers, madeHeaders(version?.versionId), sourceHeaders(source));
-  const { sizeBytes } = source.version;
-  const made = { sizeBytes, createdMs: timeMs, attributes: copied.attributes };
-  const expiring = writtenExpiration(context, made);
-  if (expiring) Object.assign(reply.headers, await expiring);
+  const rules = context.services.lifecycle.find(context.bucket.id);
+  if (rules) {
+    const { sizeBytes } = source.version;
+    const { attributes } = copied;
+    const made = { key: context.key, sizeBytes, createdMs: timeMs, attributes };
+    Object.assign(reply.headers, await writtenExpiration(rules, made));
+  }
   return reply;
 }
 

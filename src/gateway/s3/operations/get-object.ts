@@ -61,8 +61,8 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   describeToBrowsers(headers, { storedPages, isPresigned: context.who.presigned });
   if (attributes.tags) await countTags(context, headers, attributes.tags);
   if (hasLock(attributes)) Object.assign(headers, await lockHeaders(context, attributes));
-  const expiring = readExpiration(context, version);
-  if (expiring) Object.assign(headers, await expiring);
+  const rules = context.services.lifecycle.find(bucket.id);
+  if (rules) Object.assign(headers, await readExpiration(rules, version));
   const { detail } = context;
   detail.sizeBytes = version.sizeBytes;
   detail.etag = version.etag;

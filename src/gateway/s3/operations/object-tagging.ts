@@ -8,7 +8,7 @@ import { compareText } from '../../../core/text-order.ts';
 import { emptyReply, type Reply, xmlReply } from '../../http/reply.ts';
 import { findAsked, shownId, versionHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
-import { parseTagging, tagsOf } from '../objects/object-tags.ts';
+import { parseTagging, tagsOf } from '../objects/object-attributes.ts';
 import type { Operation } from '../operation.ts';
 import type { Asked, Reserved } from '../stages.ts';
 

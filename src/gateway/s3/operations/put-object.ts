@@ -14,9 +14,13 @@ import { receiveObject } from '../body.ts';
 import { checkWrittenAcl } from '../buckets/acl.ts';
 import { createsOnly, decideConditions, noConditions } from '../conditional.ts';
 import { writtenExpiration } from '../objects/lifecycle-headers.ts';
-import { checksumHeaders, readAttributes, readClass } from '../objects/object-attributes.ts';
+import {
+  checksumHeaders,
+  readAttributes,
+  readClass,
+  readTags,
+} from '../objects/object-attributes.ts';
 import { readLockOfBody } from '../objects/object-lock.ts';
-import { readTags } from '../objects/object-tags.ts';
 import { storedIds } from '../objects/object-upload.ts';
 import type { Operation } from '../operation.ts';
 import type { Committed } from '../reserved.ts';
@@ -71,11 +75,13 @@ export async function storeObject(
   const headers: Record<string, string> = {
     etag: quoted(description.etag),
     ...checksumHeaders(attributes),
-    ...madeHeaders(version?.versionId),
   };
-  const { sizeBytes: writtenBytes } = written;
-  const expiring = writtenExpiration(context, { sizeBytes: writtenBytes, createdMs, attributes });
-  if (expiring) Object.assign(headers, await expiring);
+  if (version) Object.assign(headers, madeHeaders(version.versionId));
+  const rules = context.services.lifecycle.find(context.bucket.id);
+  if (rules) {
+    const made = { key: context.key, sizeBytes: written.sizeBytes, createdMs, attributes };
+    Object.assign(headers, await writtenExpiration(rules, made));
+  }
   return headers;
 }
 
