@@ -21,34 +21,27 @@ export interface Subscriber {
 
 export class Feed {
   readonly #subscribers: Subscriber[] = [];
-  /** Resolves when all that was delivered so far is applied. */
-  #applied: Promise<void> = Promise.resolve();
-  /** Entries that were delivered and are not applied. */
-  #pending = 0;
+  /** Resolves when nothing that was delivered is still to be applied; null: nothing is. */
+  settling: Promise<void> | null = null;
 
   /** From now on `subscriber` is given each change's events. */
   subscribe(subscriber: Subscriber): void {
     this.#subscribers.push(subscriber);
   }
 
-  /** Resolves when nothing that was delivered is still to be applied; null: nothing is. */
-  get settling(): Promise<void> | null {
-    return this.#pending === 0 ? null : this.#applied;
-  }
-
   /** Resolves when all subscribers have applied the entry; rejects when one of them could not. */
   deliver(entry: FeedEntry): Promise<void> {
-    this.#pending += 1;
-    const applied = this.#applied.then(() => this.#apply(entry));
-    this.#applied = applied.catch(() => {});
+    const before = this.settling ?? Promise.resolve();
+    const applied = before.then(() => this.#apply(entry));
+    const end = (): void => {
+      if (this.settling === settling) this.settling = null;
+    };
+    const settling = applied.then(end, end);
+    this.settling = settling;
     return applied;
   }
 
   async #apply(entry: FeedEntry): Promise<void> {
-    try {
-      for (const subscriber of this.#subscribers) await subscriber.apply(entry);
-    } finally {
-      this.#pending -= 1;
-    }
+    for (const subscriber of this.#subscribers) await subscriber.apply(entry);
   }
 }

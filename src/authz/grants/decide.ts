@@ -72,7 +72,8 @@ function decide(
   const own = ownRight(request);
   if (own === noData || own === notPublic) return own;
   const found: Weighed = { denied: null, allowed: null, mayDeny: false, mayAllow: false };
-  if (!own || !grantActions.has(request.action)) weigh(index.propose(request), request, found);
+  const mayBeGranted = index.count > 0 && !(own && grantActions.has(request.action));
+  if (mayBeGranted) weigh(index.propose(request), request, found);
   const mayMatter = own !== null || found.allowed !== null || found.mayAllow || !isBrief;
   if (
     (mayMatter || allowsAny(policy, request.subjects)) &&
@@ -110,20 +111,6 @@ const couldApply: ReadonlySet<Verdict> = new Set<Verdict>([
   'needs tags',
   'a condition does not hold',
 ]);
-
-/**
- * Whether a listing of what begins with `prefix` is allowed: everything that it would show must be.
- */
-export function listableUnder(
-  index: GrantIndex,
-  request: AccessRequest,
-  prefix: string,
-  policy: readonly Rule[] = noRules,
-): Decision {
-  const facts = { ...request.facts, query: [['prefix', prefix]] as const };
-  const listing = { action: 's3:ListBucket', key: null, listPrefix: prefix, facts } as const;
-  return decideAccess(index, { ...request, ...listing }, policy);
-}
 
 /** The decision, and every rule that was looked at for it. */
 export function explainAccess(

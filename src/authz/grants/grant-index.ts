@@ -41,14 +41,11 @@ export class GrantIndex {
   readonly #push: UseRecord = (bytes, at) => {
     this.#found.push(new StoredGrant(bytes, at, this.#parts));
   };
-  #count = 0;
+  /** How many there are; `add` and `remove` count. */
+  count = 0;
 
   constructor(parts = new SharedParts()) {
     this.#parts = parts;
-  }
-
-  get count(): number {
-    return this.#count;
   }
 
   /** Adds a grant of which there is none of the same name. It counts from the next decision on. */
@@ -69,7 +66,7 @@ export class GrantIndex {
         this.#denials.add(hash, compileGrant(tenant, grant));
       }
     }
-    this.#count += 1;
+    this.count += 1;
   }
 
   /** Removes a grant, given as it was added. Returns whether it was there. */
@@ -94,7 +91,7 @@ export class GrantIndex {
     if (isDenialBelow(rule)) {
       for (const hash of this.#denialHashes(tenant, grant)) this.#denials.remove(hash, rule);
     }
-    this.#count -= 1;
+    this.count -= 1;
     return true;
   }
 
@@ -112,7 +109,6 @@ export class GrantIndex {
   propose(request: AccessRequest): readonly Rule[] {
     this.#found.length = 0;
     this.#hashes.length = 0;
-    if (this.#count === 0) return this.#found;
     const { tenant, bucket } = request;
     const hash = this.#placeHash;
     hash.restart();
