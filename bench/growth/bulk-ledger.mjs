@@ -127,8 +127,7 @@ async function inTransactions(db, { count, billing, log, seals }, apply) {
     db.exec('BEGIN IMMEDIATE');
     for (const end = Math.min(i + transactionCommits, count); i < end; i++) await apply(i);
     await billing.flush();
-    await log.flush();
-    await seals.flush(log.size);
+    await seals.flush(log);
     db.exec('COMMIT');
     seals.settle();
   }

@@ -10,6 +10,18 @@ import { type RecordDraft, type RecordSeal, renderRecord } from './record.ts';
 
 /** The number of salts that are taken from the system at once. */
 const saltsMax = 256;
+
+interface Row {
+  index: number;
+  timeMs: number;
+  tenant: string;
+  bucketTenant: string | null;
+  commitment: Buffer;
+  salt: Buffer;
+  record: string;
+  roots: Uint8Array | null;
+}
+
 /** Told of each record, in the transaction that appends it. */
 export type OnAppend = (draft: RecordDraft, seal: RecordSeal) => void;
 
@@ -23,6 +35,8 @@ export class RecordLog {
   readonly #salts = Buffer.alloc(saltsMax * saltBytes);
   #nextSalt = saltsMax;
   readonly #pseudonyms = new Map<string, string>();
+  /** The newest record, whose row waits for its roots, so that it is written once. */
+  #held: Row | null = null;
 
   private constructor(tx: Tx, tree: LogAppender, onAppend?: OnAppend) {
     this.#tx = tx;
@@ -43,11 +57,16 @@ export class RecordLog {
     return this.#tree.root();
   }
 
-  /** Appends one record. Its index must be the next. */
+  /**
+   * Appends one record. Its index must be the next. Its row is in the table after the next call of
+   * `append`, `write` or `flush`.
+   */
   async append(draft: RecordDraft, seal: RecordSeal): Promise<void> {
     if (seal.index !== this.#tree.size) {
       throw new Error(`record ${seal.index} cannot be leaf ${this.#tree.size}`);
     }
+    // Before another salt may be drawn over its own.
+    if (this.#held) await this.write();
     const record = renderRecord(draft, seal);
     const salt = this.#takeSalt();
     const commitment = commitTo(salt, record);
@@ -59,28 +78,60 @@ export class RecordLog {
         : null,
       commitment: commitment.toString('base64url'),
     });
-    await this.#tx.run(
-      'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, NULL)',
-      seal.index,
-      seal.timeMs,
+    const { index, timeMs } = seal;
+    this.#held = {
+      index,
+      timeMs,
       tenant,
-      bucketTenant || null,
+      bucketTenant: bucketTenant || null,
       commitment,
       salt,
       record,
-    );
+      roots: null,
+    };
     this.#tree.append(hashLeaf(leaf));
     this.#onAppend?.(draft, seal);
   }
 
+  /** Whether the newest record is not in its table yet. */
+  get isHeld(): boolean {
+    return this.#held !== null;
+  }
+
+  /** Before anything else reads the table in the same transaction. */
+  async write(): Promise<void> {
+    if (!this.#held) return;
+    const { index, timeMs, tenant, bucketTenant, commitment, salt, record, roots } = this.#held;
+    this.#held = null;
+    await this.#tx.run(
+      'INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+      index,
+      timeMs,
+      tenant,
+      bucketTenant,
+      commitment,
+      salt,
+      record,
+      roots,
+    );
+  }
+
+  /** Writes the roots beside the newest record (ledger/seal-roots.ts). */
+  async setRoots(roots: Uint8Array): Promise<void> {
+    if (this.#held) this.#held.roots = roots;
+    else await writeRoots(this.#tx, this.size - 1, roots);
+  }
+
   /** Before each commit: what is in memory becomes durable with it. */
-  flush(): Promise<void> {
-    return this.#tree.flush(this.#tx);
+  async flush(): Promise<void> {
+    await this.write();
+    await this.#tree.flush(this.#tx);
   }
 
   /** After each rollback. */
   discard(): Promise<void> {
     this.#pseudonyms.clear();
+    this.#held = null;
     return this.#tree.discard();
   }
 
@@ -102,6 +153,11 @@ export class RecordLog {
     const at = this.#nextSalt++ * saltBytes;
     return this.#salts.subarray(at, at + saltBytes);
   }
+}
+
+/** Writes the roots beside a record that is in the table. */
+export async function writeRoots(tx: Tx, index: number, roots: Uint8Array): Promise<void> {
+  await tx.run('UPDATE main.records SET roots = ? WHERE idx = ?', roots, index);
 }
 
 /** Returns the pseudonym of a tenant in the log. Undefined means that the tenant has no record. */

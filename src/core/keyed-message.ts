@@ -45,11 +45,12 @@ export class KeyedMessage {
    */
   texts(values: readonly unknown[]): this {
     let fields = '';
-    for (const value of values) {
-      const isNumber = typeof value === 'number' || typeof value === 'bigint';
-      const text = isNumber ? String(value) : value;
+    for (const text of values) {
       if (text === null) fields += nullField;
-      else if (typeof text !== 'string') throw unfit(value);
+      else if (typeof text === 'number' || typeof text === 'bigint') {
+        const digits = String(text);
+        fields += `\0\0\0${String.fromCharCode(digits.length)}${digits}`;
+      } else if (typeof text !== 'string') throw unfit(text);
       else if (text.length <= 0xffff && !beyondAscii.test(text)) {
         fields += String.fromCharCode(0, 0, text.length >> 8, text.length & 0xff) + text;
       } else {

@@ -28,6 +28,12 @@ interface Whole {
   rights: Uint8Array;
 }
 
+/** The log whose newest record has the roots. */
+export interface RootedLog {
+  readonly size: number;
+  setRoots(roots: Uint8Array): Promise<void>;
+}
+
 const message = new KeyedMessage();
 const none = new Uint8Array();
 const foldedAtOnce = 64;
@@ -132,7 +138,7 @@ export class SealRoots implements TransferSeals {
   /** Before each commit. `changed`: the digests of those tenants' accounts that it has changed. */
   async seal(
     tx: Tx,
-    whole: Whole,
+    { log, rights: newRights }: { log: RootedLog; rights: Uint8Array },
     changed: Iterable<readonly [tenant: string, digest: Uint8Array]>,
   ): Promise<void> {
     const epoch = this.#keyring.currentEpoch;
@@ -145,18 +151,17 @@ export class SealRoots implements TransferSeals {
     this.#moved.clear();
     this.#foldPending();
     const { logSize, rights, accounts } = this.#sealed;
-    const isSame = Buffer.compare(rights, whole.rights) === 0;
+    const isSame = Buffer.compare(rights, newRights) === 0;
     // Maintenance mostly changes nothing of what is sealed.
-    if (isSame && logSize === whole.logSize && Buffer.compare(accounts, this.#accounts) === 0)
-      return;
+    if (isSame && logSize === log.size && Buffer.compare(accounts, this.#accounts) === 0) return;
     const digests = {
-      logSize: whole.logSize,
-      rights: isSame ? rights : new Uint8Array(whole.rights),
+      logSize: log.size,
+      rights: isSame ? rights : new Uint8Array(newRights),
       accounts: new Uint8Array(this.#accounts),
     };
     this.#sealed = digests;
     const gateway = { epoch, mac: describeGateway(this.#keyring, epoch, digests).mac() };
-    await this.#write(tx, whole.logSize, gateway);
+    await this.#write(tx, log, gateway);
   }
 
   verifyTransfer(name: string, total: TransferTotal | undefined): void {
@@ -192,18 +197,17 @@ export class SealRoots implements TransferSeals {
     this.#late.add(name);
   }
 
-  async #write(tx: Tx, logSize: number, gateway: Root): Promise<void> {
-    const max = logSize > 0 ? lateMax : 0;
+  async #write(tx: Tx, log: RootedLog, gateway: Root): Promise<void> {
+    const max = log.size > 0 ? lateMax : 0;
     for (const tenant of this.#late) {
       if (this.#late.size <= max) break;
       this.#late.delete(tenant);
       await writeApart(tx, tenant, this.#roots.get(tenant) as Root);
     }
-    if (logSize === 0) return writeApart(tx, gatewayName, gateway);
+    if (log.size === 0) return writeApart(tx, gatewayName, gateway);
     const roots: [string, Root][] = [[gatewayName, gateway]];
     for (const tenant of this.#late) roots.push([tenant, this.#roots.get(tenant) as Root]);
-    const sql = 'UPDATE main.records SET roots = ? WHERE idx = ?';
-    await tx.run(sql, renderRoots(roots), logSize - 1);
+    await log.setRoots(renderRoots(roots));
   }
 
   settle(): void {

@@ -4,6 +4,7 @@
 // transaction that changes one of them, or makes a record, leaves roots that fit; so what was put
 // back to an earlier state does not fit, unless the whole database was.
 import { readLogSize } from '../audit/log/stored-tiles.ts';
+import { writeRoots } from '../audit/record-log.ts';
 import type { OpenDatabase, Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { type Unsealed, UnsealedRow } from '../core/seals/row-seal.ts';
@@ -19,7 +20,7 @@ import {
   type TransferSeals,
 } from '../quota/prices/transfer-totals.ts';
 import { verifyLevels } from '../quota/storage/storage-tables.ts';
-import { SealRoots } from './seal-roots.ts';
+import { type RootedLog, SealRoots } from './seal-roots.ts';
 
 export interface VerifiedState {
   unsealed: Unsealed[];
@@ -79,13 +80,23 @@ export class SealedState {
     this.#tx.rows = this.#rows;
   }
 
-  /** Before each commit. Throws UnsealedRow where it must not be committed. */
-  async flush(logSize: number): Promise<void> {
-    const changes = await this.#triggers.takeChanges();
-    if (changes.size > 0) this.#rows.forget();
-    for (const [tenant, change] of changes) await this.#heads.change(this.#tx, tenant, change);
-    const whole = { logSize, rights: this.#heads.digest };
+  /**
+   * Before each commit, as the last that writes: the log, too, which has the roots. Throws
+   * UnsealedRow where it must not be committed.
+   */
+  async flush(log: RootedLog & { flush(): Promise<void> }): Promise<void> {
+    if (this.#triggers.hasChanges) await this.#changeHeads();
+    const whole = { log, rights: this.#heads.digest };
     await this.#roots.seal(this.#tx, whole, this.accounts.changed());
+    await log.flush();
+    // Nothing of that writes to a sealed table: it was a trigger which is not Bursar's.
+    if (this.#triggers.hasChanges) await this.#triggers.takeChanges();
+  }
+
+  async #changeHeads(): Promise<void> {
+    const changes = await this.#triggers.takeChanges();
+    this.#rows.forget();
+    for (const [tenant, change] of changes) await this.#heads.change(this.#tx, tenant, change);
   }
 
   /** After each commit. */
@@ -115,6 +126,8 @@ export async function sealRoots(db: OpenDatabase, keyring: Keyring): Promise<voi
   if (wrong) throw new UnsealedRow(wrong);
   const roots = await SealRoots.make(db.tx, keyring);
   for (const total of await listTransfers(db.tx)) roots.noteTransfer(nameOfTransfer(total), total);
-  const whole = { logSize: await readLogSize(db.tx), rights: heads.digest };
+  const size = await readLogSize(db.tx);
+  const log = { size, setRoots: (made: Uint8Array) => writeRoots(db.tx, size - 1, made) };
+  const whole = { log, rights: heads.digest };
   await roots.seal(db.tx, whole, accounts.digests);
 }

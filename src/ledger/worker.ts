@@ -206,13 +206,17 @@ function emptyLog(): boolean {
 
 /** All in one transaction; if that fails, each in its own, so that one fails without the others. */
 async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
-  db.exec('BEGIN IMMEDIATE');
+  await db.tx.run('BEGIN IMMEDIATE');
   const answers: LedgerAnswer[] = [];
   let alarms: Alarm[];
   try {
-    for (const request of requests) answers.push(await applyRequest(request));
+    for (const request of requests) {
+      // What this one reads of records has those of the requests before it.
+      if (log.isHeld) await log.write();
+      answers.push(await applyRequest(request));
+    }
     alarms = await settleAccounts();
-    commit();
+    await commit();
     marker.settle();
   } catch (cause) {
     billing.discard();
@@ -237,10 +241,10 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
  * one, is not there, so there is none, and the next one is written in the same place. After any
  * other error, that of an fsync above all, nobody knows.
  */
-function commit(): void {
+async function commit(): Promise<void> {
   const begunMs = monotonicMs();
   try {
-    db.exec('COMMIT');
+    await db.tx.run('COMMIT');
     committedMs += monotonicMs() - begunMs;
   } catch (cause) {
     if (!isUnwritten(cause)) stop(cause);
@@ -331,8 +335,7 @@ async function settleAccounts(): Promise<Alarm[]> {
   const reached = billing.accounts.takeReached();
   const alarms = await raiseAlarms(db.tx, reached, { log, timeMs: lastTimeMs });
   await billing.flush();
-  await log.flush();
-  await seals.flush(log.size);
+  await seals.flush(log);
   return alarms;
 }
 

@@ -56,13 +56,17 @@ export class SealTriggers {
     for (const [i, table] of sealedTables.entries()) db.exec(triggersOf(table, i));
   }
 
+  /** Whether the transaction changed any row of a sealed table. */
+  get hasChanges(): boolean {
+    return this.#changes.size > 0;
+  }
+
   /**
    * What the transaction changed of the tenants' digests, before it is committed. Throws where the
    * database itself does something when it is written, which no Bursar had it do: what that changed
    * would have been sealed with the rest.
    */
   async takeChanges(): Promise<ReadonlyMap<string, Uint8Array>> {
-    if (this.#changes.size === 0) return this.#changes;
     const foreign = await this.#db.tx.get<{ type: string; name: string }>(
       "SELECT type, name FROM main.sqlite_schema WHERE type IN ('trigger', 'view')",
     );
