@@ -3,13 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { parseXml, renderXml } from '#bursar/gateway/http/xml.js';
-import {
-  type CorsRule,
-  CorsRules,
-  corsHeaders,
-  readCorsRules,
-} from '#bursar/gateway/s3/buckets/cors.js';
-import { corsElements, parseCorsRules } from '#bursar/gateway/s3/buckets/cors-xml.js';
+import { type CorsRule, CorsRules, corsElements, corsHeaders, parseCorsRules, readCorsRules } from '#bursar/gateway/s3/buckets/cors.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
 type Random = () => number;

@@ -2,200 +2,124 @@
 // S3's that is not here yet is named all the same, so that it answers 501 and never something else.
 import { Refusal } from '../../core/errors.ts';
 import type { AnyOperation } from './operation.ts';
-import { abortMultipartUpload } from './operations/abort-multipart-upload.ts';
-import { getBucketAcl, putBucketAcl } from './operations/bucket-acl.ts';
-import { deleteBucketCors, getBucketCors, putBucketCors } from './operations/bucket-cors.ts';
+import { getBucketAcl, getObjectAcl, putBucketAcl, putObjectAcl } from './operations/acl.ts';
+import { bucketPolicy, getBucketPolicyStatus } from './operations/bucket-policy.ts';
 import {
-  deleteBucketLifecycle,
-  getBucketLifecycle,
-  putBucketLifecycle,
-} from './operations/bucket-lifecycle.ts';
-import {
-  deleteBucketOwnershipControls,
-  getBucketOwnershipControls,
-  putBucketOwnershipControls,
-} from './operations/bucket-ownership-controls.ts';
-import {
-  deleteBucketPolicy,
-  getBucketPolicy,
-  getBucketPolicyStatus,
-  putBucketPolicy,
-} from './operations/bucket-policy.ts';
-import {
-  deleteBucketTagging,
-  getBucketTagging,
-  putBucketTagging,
-} from './operations/bucket-tagging.ts';
+  bucketCors,
+  bucketLifecycle,
+  bucketTagging,
+  ownershipControls,
+  publicAccessBlock,
+} from './operations/bucket-settings.ts';
 import { getBucketVersioning, putBucketVersioning } from './operations/bucket-versioning.ts';
+import { createBucket, deleteBucket, getBucketLocation, headBucket } from './operations/buckets.ts';
 import { completeMultipartUpload } from './operations/complete-multipart-upload.ts';
 import { copyObject } from './operations/copy-object.ts';
-import { createBucket } from './operations/create-bucket.ts';
-import { createMultipartUpload } from './operations/create-multipart-upload.ts';
-import { deleteBucket } from './operations/delete-bucket.ts';
-import { deleteObject } from './operations/delete-object.ts';
-import { deleteObjects } from './operations/delete-objects.ts';
-import { getBucketLocation } from './operations/get-bucket-location.ts';
+import { deleteObject, deleteObjects } from './operations/delete-objects.ts';
 import { getObject, headObject } from './operations/get-object.ts';
 import { getObjectAttributes } from './operations/get-object-attributes.ts';
-import { headBucket } from './operations/head-bucket.ts';
 import { listBuckets } from './operations/list-buckets.ts';
-import { listMultipartUploads } from './operations/list-multipart-uploads.ts';
-import { listObjectVersions } from './operations/list-object-versions.ts';
-import { listObjects, listObjectsV2 } from './operations/list-objects.ts';
-import { listParts } from './operations/list-parts.ts';
-import { getObjectAcl, putObjectAcl } from './operations/object-acl.ts';
-import { getObjectLegalHold, putObjectLegalHold } from './operations/object-legal-hold.ts';
+import { listObjects, listObjectsV2, listObjectVersions } from './operations/list-objects.ts';
 import {
-  getObjectLockConfiguration,
-  putObjectLockConfiguration,
-} from './operations/object-lock-configuration.ts';
-import { getObjectRetention, putObjectRetention } from './operations/object-retention.ts';
-import {
-  deleteObjectTagging,
-  getObjectTagging,
-  putObjectTagging,
-} from './operations/object-tagging.ts';
-import {
-  deletePublicAccessBlock,
-  getPublicAccessBlock,
-  putPublicAccessBlock,
-} from './operations/public-access-block.ts';
+  abortMultipartUpload,
+  createMultipartUpload,
+  listMultipartUploads,
+  listParts,
+} from './operations/multipart-uploads.ts';
+import { lockConfiguration, objectLegalHold, objectRetention } from './operations/object-lock.ts';
+import { objectTagging } from './operations/object-tagging.ts';
 import { putObject } from './operations/put-object.ts';
-import { uploadPart } from './operations/upload-part.ts';
-import { uploadPartCopy } from './operations/upload-part-copy.ts';
+import { uploadPart, uploadPartCopy } from './operations/upload-part.ts';
 import type { S3Request } from './request.ts';
 import type { Resource } from './stages.ts';
 
-/** What a request names, with the operations that are about such things. */
-type Named =
-  | { resource: 'service'; operation: Of<'service'> }
-  | { resource: 'bucket'; operation: Of<'bucketName' | 'bucket' | 'listing'> }
-  | { resource: 'object'; operation: Of<'object'> }
-  | { resource: 'object'; operation: Of<'copy'>; header: 'x-amz-copy-source' };
-type Of<R extends Resource> = AnyOperation & { resource: R };
+const methods = ['GET', 'HEAD', 'PUT', 'POST', 'DELETE'] as const;
 
-type Route = Named & {
-  method: string;
+/** What requests name, with the operations that are about such things, by their methods. */
+type Row = { query?: readonly string[]; also?: readonly string[] } & (
+  | ({ resource: 'service' } & ByMethod<'service'>)
+  | ({ resource: 'bucket' } & ByMethod<'bucketName' | 'bucket' | 'listing'>)
+  | ({ resource: 'object'; header?: undefined } & ByMethod<'object'>)
+  | ({ resource: 'object'; header: 'x-amz-copy-source' } & ByMethod<'copy'>)
+);
+type ByMethod<R extends Resource> = {
+  [method in (typeof methods)[number]]?: AnyOperation & { resource: R };
+};
+
+interface Route {
   /** Query parameters that must be present; `name=value` demands the value. */
   query?: readonly string[];
   /** Query parameters that may be present besides. */
   also?: readonly string[];
   /** A header that must be present. */
   header?: string;
-};
+  operation: AnyOperation;
+}
 
-const routes: readonly Route[] = [
-  { method: 'GET', resource: 'service', operation: listBuckets },
+const rows: readonly Row[] = [
+  { resource: 'service', GET: listBuckets },
 
-  { method: 'GET', resource: 'bucket', query: ['acl'], operation: getBucketAcl },
+  { resource: 'bucket', query: ['acl'], GET: getBucketAcl, PUT: putBucketAcl },
+  { resource: 'bucket', query: ['object-lock'], ...lockConfiguration },
+  { resource: 'bucket', query: ['ownershipControls'], ...ownershipControls },
+  { resource: 'bucket', query: ['publicAccessBlock'], ...publicAccessBlock },
+  { resource: 'bucket', query: ['lifecycle'], ...bucketLifecycle },
+  { resource: 'bucket', query: ['cors'], ...bucketCors },
+  { resource: 'bucket', query: ['location'], GET: getBucketLocation },
+  { resource: 'bucket', query: ['policy'], ...bucketPolicy },
+  { resource: 'bucket', query: ['policyStatus'], GET: getBucketPolicyStatus },
+  { resource: 'bucket', query: ['tagging'], ...bucketTagging },
   {
-    method: 'GET',
     resource: 'bucket',
-    query: ['object-lock'],
-    operation: getObjectLockConfiguration,
+    query: ['versioning'],
+    GET: getBucketVersioning,
+    PUT: putBucketVersioning,
   },
+  { resource: 'bucket', query: ['uploads'], GET: listMultipartUploads },
+  { resource: 'bucket', query: ['versions'], GET: listObjectVersions },
+  { resource: 'bucket', query: ['list-type=2'], GET: listObjectsV2 },
+  { resource: 'bucket', query: ['delete'], POST: deleteObjects },
   {
-    method: 'GET',
     resource: 'bucket',
-    query: ['ownershipControls'],
-    operation: getBucketOwnershipControls,
+    GET: listObjects,
+    HEAD: headBucket,
+    PUT: createBucket,
+    DELETE: deleteBucket,
   },
-  {
-    method: 'GET',
-    resource: 'bucket',
-    query: ['publicAccessBlock'],
-    operation: getPublicAccessBlock,
-  },
-  { method: 'GET', resource: 'bucket', query: ['lifecycle'], operation: getBucketLifecycle },
-  { method: 'GET', resource: 'bucket', query: ['cors'], operation: getBucketCors },
-  { method: 'GET', resource: 'bucket', query: ['location'], operation: getBucketLocation },
-  { method: 'GET', resource: 'bucket', query: ['policy'], operation: getBucketPolicy },
-  { method: 'GET', resource: 'bucket', query: ['policyStatus'], operation: getBucketPolicyStatus },
-  { method: 'GET', resource: 'bucket', query: ['tagging'], operation: getBucketTagging },
-  { method: 'GET', resource: 'bucket', query: ['versioning'], operation: getBucketVersioning },
-  { method: 'GET', resource: 'bucket', query: ['uploads'], operation: listMultipartUploads },
-  { method: 'GET', resource: 'bucket', query: ['versions'], operation: listObjectVersions },
-  { method: 'GET', resource: 'bucket', query: ['list-type=2'], operation: listObjectsV2 },
-  { method: 'GET', resource: 'bucket', operation: listObjects },
-  { method: 'HEAD', resource: 'bucket', operation: headBucket },
-  { method: 'PUT', resource: 'bucket', query: ['acl'], operation: putBucketAcl },
-  {
-    method: 'PUT',
-    resource: 'bucket',
-    query: ['object-lock'],
-    operation: putObjectLockConfiguration,
-  },
-  {
-    method: 'PUT',
-    resource: 'bucket',
-    query: ['ownershipControls'],
-    operation: putBucketOwnershipControls,
-  },
-  {
-    method: 'PUT',
-    resource: 'bucket',
-    query: ['publicAccessBlock'],
-    operation: putPublicAccessBlock,
-  },
-  { method: 'PUT', resource: 'bucket', query: ['lifecycle'], operation: putBucketLifecycle },
-  { method: 'PUT', resource: 'bucket', query: ['cors'], operation: putBucketCors },
-  { method: 'PUT', resource: 'bucket', query: ['policy'], operation: putBucketPolicy },
-  { method: 'PUT', resource: 'bucket', query: ['tagging'], operation: putBucketTagging },
-  { method: 'PUT', resource: 'bucket', query: ['versioning'], operation: putBucketVersioning },
-  { method: 'PUT', resource: 'bucket', operation: createBucket },
-  {
-    method: 'DELETE',
-    resource: 'bucket',
-    query: ['ownershipControls'],
-    operation: deleteBucketOwnershipControls,
-  },
-  {
-    method: 'DELETE',
-    resource: 'bucket',
-    query: ['publicAccessBlock'],
-    operation: deletePublicAccessBlock,
-  },
-  { method: 'DELETE', resource: 'bucket', query: ['lifecycle'], operation: deleteBucketLifecycle },
-  { method: 'DELETE', resource: 'bucket', query: ['cors'], operation: deleteBucketCors },
-  { method: 'DELETE', resource: 'bucket', query: ['policy'], operation: deleteBucketPolicy },
-  { method: 'DELETE', resource: 'bucket', query: ['tagging'], operation: deleteBucketTagging },
-  { method: 'DELETE', resource: 'bucket', operation: deleteBucket },
-  { method: 'POST', resource: 'bucket', query: ['delete'], operation: deleteObjects },
 
-  { method: 'GET', resource: 'object', query: ['acl'], operation: getObjectAcl },
-  { method: 'GET', resource: 'object', query: ['legal-hold'], operation: getObjectLegalHold },
-  { method: 'GET', resource: 'object', query: ['retention'], operation: getObjectRetention },
-  { method: 'GET', resource: 'object', query: ['uploadId'], operation: listParts },
-  { method: 'GET', resource: 'object', query: ['tagging'], operation: getObjectTagging },
-  { method: 'GET', resource: 'object', query: ['attributes'], operation: getObjectAttributes },
-  { method: 'GET', resource: 'object', also: ['partNumber'], operation: getObject },
-  { method: 'HEAD', resource: 'object', also: ['partNumber'], operation: headObject },
-  { method: 'PUT', resource: 'object', query: ['tagging'], operation: putObjectTagging },
-  { method: 'PUT', resource: 'object', query: ['acl'], operation: putObjectAcl },
-  { method: 'PUT', resource: 'object', query: ['legal-hold'], operation: putObjectLegalHold },
-  { method: 'PUT', resource: 'object', query: ['retention'], operation: putObjectRetention },
+  { resource: 'object', query: ['acl'], GET: getObjectAcl, PUT: putObjectAcl },
+  { resource: 'object', query: ['legal-hold'], ...objectLegalHold },
+  { resource: 'object', query: ['retention'], ...objectRetention },
   {
-    method: 'PUT',
     resource: 'object',
     query: ['partNumber', 'uploadId'],
     header: 'x-amz-copy-source',
-    operation: uploadPartCopy,
+    PUT: uploadPartCopy,
   },
-  { method: 'PUT', resource: 'object', query: ['partNumber', 'uploadId'], operation: uploadPart },
-  { method: 'PUT', resource: 'object', header: 'x-amz-copy-source', operation: copyObject },
-  { method: 'PUT', resource: 'object', operation: putObject },
-  { method: 'POST', resource: 'object', query: ['uploads'], operation: createMultipartUpload },
-  { method: 'POST', resource: 'object', query: ['uploadId'], operation: completeMultipartUpload },
-  { method: 'DELETE', resource: 'object', query: ['uploadId'], operation: abortMultipartUpload },
-  { method: 'DELETE', resource: 'object', query: ['tagging'], operation: deleteObjectTagging },
-  { method: 'DELETE', resource: 'object', operation: deleteObject },
+  { resource: 'object', query: ['partNumber', 'uploadId'], PUT: uploadPart },
+  { resource: 'object', query: ['uploads'], POST: createMultipartUpload },
+  {
+    resource: 'object',
+    query: ['uploadId'],
+    GET: listParts,
+    POST: completeMultipartUpload,
+    DELETE: abortMultipartUpload,
+  },
+  { resource: 'object', query: ['tagging'], ...objectTagging },
+  { resource: 'object', query: ['attributes'], GET: getObjectAttributes },
+  { resource: 'object', also: ['partNumber'], GET: getObject, HEAD: headObject },
+  { resource: 'object', header: 'x-amz-copy-source', PUT: copyObject },
+  { resource: 'object', PUT: putObject, DELETE: deleteObject },
 ];
 
 /** By method and resource. */
 const routesTo = new Map<string, Route[]>();
-for (const route of routes) {
-  const name = `${route.method} ${route.resource}`;
-  routesTo.set(name, [...(routesTo.get(name) ?? []), route]);
+for (const { resource, ...row } of rows) {
+  for (const method of methods) {
+    const operation = row[method];
+    const name = `${method} ${resource}`;
+    if (operation) routesTo.set(name, [...(routesTo.get(name) ?? []), { ...row, operation }]);
+  }
 }
 
 /**
@@ -325,7 +249,7 @@ export function findOperation(request: S3Request): AnyOperation {
 }
 
 /** A form without a file's encoding is one that was meant to upload something. */
-function refusePost({ headers, query }: S3Request, resource: Route['resource']): Refusal {
+function refusePost({ headers, query }: S3Request, resource: Row['resource']): Refusal {
   if (resource !== 'bucket' || query.length > 0 || headers['content-type'] === undefined) {
     return new Refusal('NotImplemented');
   }
@@ -333,7 +257,7 @@ function refusePost({ headers, query }: S3Request, resource: Route['resource']):
   return new Refusal('PreconditionFailed', { fields: { Condition } });
 }
 
-function resourceOf(request: S3Request): Route['resource'] {
+function resourceOf(request: S3Request): Row['resource'] {
   if (request.bucketName === null) return 'service';
   return request.key === null ? 'bucket' : 'object';
 }

@@ -2,27 +2,22 @@
 import { recordedChange } from '../../../audit/recorded-change.ts';
 import { isPublic, parsePolicy } from '../../../authz/grants/policy.ts';
 import { Refusal } from '../../../core/errors.ts';
-import { emptyReply, type Reply, xmlReply } from '../../http/reply.ts';
+import { emptyReply, xmlReply } from '../../http/reply.ts';
 import { receiveSmall } from '../body.ts';
 import type { Operation } from '../operation.ts';
 import type { Reserved } from '../stages.ts';
 
-export const getBucketPolicy: Operation<'bucket'> = {
+const getBucketPolicy: Operation<'bucket'> = {
   name: 'GetBucketPolicy',
   action: 's3:GetBucketPolicy',
   resource: 'bucket',
   price: 'get',
-  run: get,
+  async run(context) {
+    refuseOtherTenants(context);
+    const headers = { 'content-type': 'application/json' };
+    return { status: 200, headers, body: policyText(context) };
+  },
 };
-
-async function get(context: Reserved<'bucket'>): Promise<Reply> {
-  refuseOtherTenants(context);
-  return {
-    status: 200,
-    headers: { 'content-type': 'application/json' },
-    body: policyText(context),
-  };
-}
 
 /** Throws `Refusal` NoSuchBucketPolicy. */
 function policyText({ bucket, askedName }: Reserved<'bucket'>): string {
@@ -36,61 +31,61 @@ export const getBucketPolicyStatus: Operation<'bucket'> = {
   action: 's3:GetBucketPolicyStatus',
   resource: 'bucket',
   price: 'get',
-  run: getStatus,
+  async run(context) {
+    const rules = parsePolicy(Buffer.from(policyText(context)), context.bucket);
+    return xmlReply('PolicyStatus', { IsPublic: isPublic(rules) });
+  },
 };
-
-async function getStatus(context: Reserved<'bucket'>): Promise<Reply> {
-  const rules = parsePolicy(Buffer.from(policyText(context)), context.bucket);
-  return xmlReply('PolicyStatus', { IsPublic: isPublic(rules) });
-}
 
 /**
  * Who denies themselves everything can still replace the policy (authz/grants/decide.ts), so
  * `x-amz-confirm-remove-self-bucket-access` has nothing to confirm.
  */
-export const putBucketPolicy: Operation<'bucket'> = {
+const putBucketPolicy: Operation<'bucket'> = {
   name: 'PutBucketPolicy',
   action: 's3:PutBucketPolicy',
   resource: 'bucket',
   price: 'put',
   // More than a policy can have, so that its reader can say how long one may be.
   bodyBytesMax: 64 * 1024,
-  run: put,
+  async run(context) {
+    refuseOtherTenants(context);
+    const { bucket } = context;
+    const text = await receiveSmall(context);
+    if (text.length === 0) throw new Refusal('MissingRequestBodyError');
+    const rules = parsePolicy(text, bucket);
+    const policy = text.toString('utf8');
+    await context.commit(
+      { kind: 'putBucketPolicy', bucketId: bucket.id, policy, isPublic: isPublic(rules) },
+      { status: 204, change: recordedChange({ policy }) },
+    );
+    return emptyReply(204);
+  },
 };
 
-async function put(context: Reserved<'bucket'>): Promise<Reply> {
-  refuseOtherTenants(context);
-  const { bucket } = context;
-  const text = await receiveSmall(context);
-  if (text.length === 0) throw new Refusal('MissingRequestBodyError');
-  const rules = parsePolicy(text, bucket);
-  const policy = text.toString('utf8');
-  await context.commit(
-    { kind: 'putBucketPolicy', bucketId: bucket.id, policy, isPublic: isPublic(rules) },
-    { status: 204, change: recordedChange({ policy }) },
-  );
-  return emptyReply(204);
-}
+/** Deleting one that is not there succeeds. */
+const deleteBucketPolicy: Operation<'bucket'> = {
+  name: 'DeleteBucketPolicy',
+  action: 's3:DeleteBucketPolicy',
+  resource: 'bucket',
+  price: 'free',
+  async run(context) {
+    refuseOtherTenants(context);
+    const change = { kind: 'putBucketPolicy', bucketId: context.bucket.id, policy: null } as const;
+    await context.commit(change, { status: 204 });
+    return emptyReply(204);
+  },
+};
+
+export const bucketPolicy = {
+  GET: getBucketPolicy,
+  PUT: putBucketPolicy,
+  DELETE: deleteBucketPolicy,
+};
 
 /** As on S3: whatever rules say, a policy is the business of the bucket's own tenant. */
 function refuseOtherTenants({ bucket, tenant, request }: Reserved<'bucket'>): void {
   if (bucket.tenant === tenant) return;
   const fields = { Method: request.method, ResourceType: 'BUCKETPOLICY' };
   throw new Refusal('MethodNotAllowed', { fields });
-}
-
-/** Deleting one that is not there succeeds. */
-export const deleteBucketPolicy: Operation<'bucket'> = {
-  name: 'DeleteBucketPolicy',
-  action: 's3:DeleteBucketPolicy',
-  resource: 'bucket',
-  price: 'free',
-  run: remove,
-};
-
-async function remove(context: Reserved<'bucket'>): Promise<Reply> {
-  refuseOtherTenants(context);
-  const change = { kind: 'putBucketPolicy', bucketId: context.bucket.id, policy: null } as const;
-  await context.commit(change, { status: 204 });
-  return emptyReply(204);
 }

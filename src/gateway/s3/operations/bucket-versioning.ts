@@ -1,24 +1,21 @@
 // Whether a bucket keeps versions. One that never had versioning has no status.
 import { recordedChange } from '../../../audit/recorded-change.ts';
 import { Refusal } from '../../../core/errors.ts';
-import { emptyReply, type Reply, xmlReply } from '../../http/reply.ts';
+import { emptyReply, xmlReply } from '../../http/reply.ts';
 import { onlyChildren, parseXml } from '../../http/xml.ts';
 import { receiveDocument } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
-import type { Reserved } from '../stages.ts';
 
 export const getBucketVersioning: Operation<'bucket'> = {
   name: 'GetBucketVersioning',
   action: 's3:GetBucketVersioning',
   resource: 'bucket',
   price: 'get',
-  run: get,
+  async run({ bucket: { versioning } }) {
+    const Status = versioning === 'Unversioned' ? undefined : versioning;
+    return xmlReply('VersioningConfiguration', { Status });
+  },
 };
-
-async function get({ bucket: { versioning } }: Reserved<'bucket'>): Promise<Reply> {
-  const Status = versioning === 'Unversioned' ? undefined : versioning;
-  return xmlReply('VersioningConfiguration', { Status });
-}
 
 /**
  * Deleting with MFA needs devices that nothing here knows: asking for it is not implemented, and
@@ -30,22 +27,20 @@ export const putBucketVersioning: Operation<'bucket'> = {
   resource: 'bucket',
   price: 'put',
   bodyBytesMax: 64 * 1024,
-  run: put,
+  async run(context) {
+    const versioning = parseVersioning(await receiveDocument(context));
+    const { id: bucketId, objectLock } = context.bucket;
+    if (objectLock && versioning !== 'Enabled') {
+      const message = 'The bucket has object lock, so its versioning cannot be suspended.';
+      throw new Refusal('InvalidBucketState', { message });
+    }
+    await context.commit(
+      { kind: 'setVersioning', bucketId, versioning },
+      { change: recordedChange({ versioning }) },
+    );
+    return emptyReply(200);
+  },
 };
-
-async function put(context: Reserved<'bucket'>): Promise<Reply> {
-  const versioning = parseVersioning(await receiveDocument(context));
-  const { id: bucketId, objectLock } = context.bucket;
-  if (objectLock && versioning !== 'Enabled') {
-    const message = 'The bucket has object lock, so its versioning cannot be suspended.';
-    throw new Refusal('InvalidBucketState', { message });
-  }
-  await context.commit(
-    { kind: 'setVersioning', bucketId, versioning },
-    { change: recordedChange({ versioning }) },
-  );
-  return emptyReply(200);
-}
 
 /** What the document asks for. Throws `Refusal`. */
 export function parseVersioning(body: Buffer): 'Enabled' | 'Suspended' {

@@ -9,11 +9,17 @@ import { messageOf, Refusal } from '../../../core/errors.ts';
 import { deleteBodyBytesMax, deleteKeysMax } from '../../../core/limits.ts';
 import { Pace } from '../../../core/pace.ts';
 import type { CommitResult } from '../../../ledger/commit.ts';
-import { largeXmlReply, type Reply } from '../../http/reply.ts';
+import { emptyReply, largeXmlReply, type Reply } from '../../http/reply.ts';
 import { parseLargeXml, textOf, type XmlElements, type XmlNode } from '../../http/xml.ts';
-import { idOf, isVersionId } from '../asked-version.ts';
+import { deletionHeaders, idOf, isVersionId } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
-import { admitDeletion, parseTags, readModified, readSize } from '../conditional.ts';
+import {
+  admitDeletion,
+  decideDeletion,
+  parseTags,
+  readModified,
+  readSize,
+} from '../conditional.ts';
 import { demandDigest } from '../demanded-digest.ts';
 import { bypassesGovernance, shownBypass } from '../objects/object-lock.ts';
 import type { Operation } from '../operation.ts';
@@ -229,4 +235,34 @@ function parseTarget(object: XmlNode): Target {
   // Some clients send an empty one for none.
   const versionId = textOf(object, 'VersionId') || undefined;
   return { key, versionId, etag, conditions };
+}
+
+/**
+ * Deleting what is not there succeeds. In a bucket with versioning it puts a delete marker; with a
+ * `versionId` it deletes that version for good.
+ */
+export const deleteObject: Operation<'object'> = {
+  name: 'DeleteObject',
+  action: 's3:DeleteObject',
+  versionAction: 's3:DeleteObjectVersion',
+  resource: 'object',
+  price: 'free',
+  run: deleteNamed,
+};
+
+async function deleteNamed(context: Reserved<'object'>): Promise<Reply> {
+  const { bucket, key, versionId } = context;
+  const bypassGovernance = await bypassesGovernance(context, context);
+  const deleted = await context.commit(
+    {
+      kind: 'deleteObject',
+      bucketId: bucket.id,
+      key,
+      versionId,
+      conditions: await decideDeletion(context),
+      bypassGovernance,
+    },
+    { status: 204, ...shownBypass(bypassGovernance) },
+  );
+  return emptyReply(204, deletionHeaders(deleted, versionId));
 }

@@ -13,7 +13,7 @@ import type { Operation } from '../operation.ts';
 import type { Asked, Reserved } from '../stages.ts';
 
 /** In the order of their keys. */
-export const getObjectTagging: Operation<'object'> = {
+const getObjectTagging: Operation<'object'> = {
   name: 'GetObjectTagging',
   action: 's3:GetObjectTagging',
   versionAction: 's3:GetObjectVersionTagging',
@@ -31,7 +31,7 @@ async function get(context: Reserved<'object'>): Promise<Reply> {
   return reply;
 }
 
-export const putObjectTagging: Operation<'object', Tags> = {
+const putObjectTagging: Operation<'object', Tags> = {
   name: 'PutObjectTagging',
   action: 's3:PutObjectTagging',
   versionAction: 's3:PutObjectVersionTagging',
@@ -71,11 +71,17 @@ async function amendTags(context: Reserved<'object'>, tags: Tags, status: number
   return emptyReply(status, versionHeaders(bucket, version));
 }
 
-export const deleteObjectTagging: Operation<'object'> = {
+const deleteObjectTagging: Operation<'object'> = {
   name: 'DeleteObjectTagging',
   action: 's3:DeleteObjectTagging',
   versionAction: 's3:DeleteObjectVersionTagging',
   resource: 'object',
   price: 'free',
   run: (context) => amendTags(context, [], 204),
+};
+
+export const objectTagging = {
+  GET: getObjectTagging,
+  PUT: putObjectTagging,
+  DELETE: deleteObjectTagging,
 };

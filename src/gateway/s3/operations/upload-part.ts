@@ -1,22 +1,40 @@
-// UploadPart: a PUT whose extents wait in a part for the upload's completion.
+// The parts of a multipart upload, sent or copied.
 import { sealPart } from '../../../catalog/authentic.ts';
+import type { Upload } from '../../../catalog/uploads.ts';
+import { s3Time } from '../../../core/clock.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { singlePutBytesMax } from '../../../core/limits.ts';
-import { encodeManifest } from '../../../core/manifest.ts';
+import { type ExtentRun, encodeManifest, joinRuns, readManifest } from '../../../core/manifest.ts';
+import type { ChecksumAlgorithm } from '../../../tiering/checksums.ts';
 import type { WrittenObject } from '../../../tiering/object-writer.ts';
-import { emptyReply, quoted, type Reply } from '../../http/reply.ts';
+import { emptyReply, quoted, type Reply, xmlReply } from '../../http/reply.ts';
 import { receiveObject } from '../body.ts';
-import { checksumHeader, claimedChecksum } from '../objects/checksum-headers.ts';
+import {
+  type CopySource,
+  checkCopyBytes,
+  commitShared,
+  copyFrom,
+  digestRuns,
+  mayShare,
+  recordRead,
+  reserveCopy,
+  sourceHeaders,
+} from '../copy-source.ts';
+import { checksumElement, checksumHeader, claimedChecksum } from '../objects/checksum-headers.ts';
+import { moveData } from '../objects/move-data.ts';
 import { storedIds } from '../objects/object-upload.ts';
 import {
   checkPart,
+  checkRunCount,
   findOpenUpload,
   partNumberOf,
   type UploadAttributes,
 } from '../objects/upload-attributes.ts';
 import type { Operation } from '../operation.ts';
+import { parseCopyRange } from '../range.ts';
 import type { Reserved } from '../stages.ts';
 
+/** A PUT whose extents wait in a part for the upload's completion. */
 export const uploadPart: Operation<'object'> = {
   name: 'UploadPart',
   action: 's3:PutObject',
@@ -46,7 +64,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
 }
 
 /** Makes what was written a part of an open upload. Throws `Refusal`. */
-export async function commitPart(
+async function commitPart(
   context: Reserved<'object'>,
   written: WrittenObject,
   { number, uploadId, checksum }: { number: number; uploadId: string; checksum: string | null },
@@ -82,4 +100,123 @@ function checkAlgorithm(context: Reserved<'object'>, attributes: UploadAttribute
     `Checksum Type mismatch occurred, expected checksum Type: ${expected.toLowerCase()}, ` +
     `actual checksum Type: ${claimed.algorithm.toLowerCase()}`;
   throw new Refusal('InvalidRequest', { message });
+}
+
+/**
+ * Within a store, the part shares the source's extents. Its ETag is the MD5 of its bytes, as for any
+ * part, so they are read and verified once, but not stored again. Into another store, or from
+ * another tenant, they are copied.
+ */
+export const uploadPartCopy: Operation<'copy'> = {
+  name: 'UploadPartCopy',
+  action: 's3:PutObject',
+  resource: 'copy',
+  price: 'put',
+  run: copyPart,
+};
+
+/** The part as it is to be. */
+interface Wanted {
+  number: number;
+  uploadId: string;
+  runs: ExtentRun[];
+  sizeBytes: number;
+  algorithm: ChecksumAlgorithm | null;
+}
+
+interface Copied {
+  etag: string;
+  checksum: string | null;
+  timeMs: number;
+}
+
+async function copyPart(context: Reserved<'copy'>): Promise<Reply> {
+  const number = partNumberOf(context.request);
+  const { upload, attributes } = await findOpenUpload(context);
+  const algorithm = attributes.checksum?.algorithm ?? null;
+  const { source, copied } = await copyFrom(context, { keepsTags: false }, (source) =>
+    copy(context, source, { number, upload, algorithm }),
+  );
+  const { etag, checksum, timeMs } = copied;
+  const reply = xmlReply('CopyPartResult', {
+    LastModified: s3Time(timeMs),
+    ETag: quoted(etag),
+    ...(algorithm && checksum ? { [checksumElement(algorithm)]: checksum } : {}),
+  });
+  Object.assign(reply.headers, sourceHeaders(source));
+  return reply;
+}
+
+/** null: the source is not there any more. */
+async function copy(
+  context: Reserved<'copy'>,
+  source: CopySource,
+  { number, upload, algorithm }: Pick<Wanted, 'number' | 'algorithm'> & { upload: Upload },
+): Promise<Copied | null> {
+  const { version } = source;
+  const rangeText = context.request.headers['x-amz-copy-source-range'];
+  const range = parseCopyRange(rangeText, version.sizeBytes) ?? {
+    start: 0,
+    end: version.sizeBytes,
+  };
+  const sizeBytes = range.end - range.start;
+  checkCopyBytes(sizeBytes);
+  await checkPart(context, upload, { number, sizeBytes });
+  await reserveCopy(context, source, { sizeBytes, storedObjects: 0 });
+  const runs = joinRuns(readManifest(version.manifest, range.start, range.end).runs);
+  const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };
+  return (mayShare(context, source) ? share : move)(context, wanted, source);
+}
+
+/** As a part that shares the source's extents; null: they are gone. */
+async function share(
+  context: Reserved<'copy'>,
+  wanted: Wanted,
+  { version }: CopySource,
+): Promise<Copied | null> {
+  const { number, uploadId, runs, sizeBytes, algorithm } = wanted;
+  checkRunCount(runs.length, sizeBytes);
+  const { md5: etag, checksum } = await digestRuns(context, runs, algorithm);
+  const place = { tenant: context.bucket.tenant, uploadId };
+  const manifest = encodeManifest(runs);
+  const committed = await commitShared(
+    context,
+    {
+      kind: 'putPart',
+      ...place,
+      part: sealPart(context.services.keyring, place, {
+        number,
+        sizeBytes,
+        etag,
+        checksum,
+        manifest,
+      }),
+      extentIds: [],
+      inline: null,
+      source: { bucketId: version.bucketId, key: version.key, seq: version.seq },
+    },
+    { sizeBytes, etag },
+  );
+  return committed && { etag, checksum, timeMs: committed.timeMs };
+}
+
+async function move(
+  context: Reserved<'copy'>,
+  wanted: Wanted,
+  source: CopySource,
+): Promise<Copied> {
+  const { number, uploadId, runs, sizeBytes, algorithm } = wanted;
+  const upload = { id: uploadId, part: number };
+  await recordRead(context, source);
+  const { sink, digests } = await moveData(context, {
+    tenant: source.bucket.tenant,
+    runs,
+    sizeBytes,
+    checksum: algorithm,
+    upload,
+  });
+  const written = await sink.seal(digests, null);
+  const checksum = digests.checksum?.toString('base64') ?? null;
+  const { timeMs } = await commitPart(context, written, { number, uploadId, checksum });
+  return { etag: digests.md5.toString('hex'), checksum, timeMs };
 }

@@ -1,27 +1,30 @@
-// CreateBucket. Creating one's own bucket again succeeds, as in S3's us-east-1, unless it is asked
-// for in another store: a bucket's bytes stay in the store that it was made in.
+// What is asked of a bucket itself: to make it, to look whether and where it is, to delete it.
 import type { CreateBucket } from '../../../catalog/bucket-changes.ts';
 import { findBucket } from '../../../catalog/buckets.ts';
 import { findDefaultStore } from '../../../catalog/stores.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
 import { emptyReply, type Reply } from '../../http/reply.ts';
-import { childOf, parseXml, textOf } from '../../http/xml.ts';
+import { childOf, parseXml, renderXml, textOf } from '../../http/xml.ts';
 import { chooseStore, storeHeader } from '../../store-list.ts';
 import { receiveSmall } from '../body.ts';
 import { checkNewBucketAcl, checkOwnership } from '../buckets/acl.ts';
 import type { Operation } from '../operation.ts';
 import type { Reserved } from '../stages.ts';
 
+/**
+ * Creating one's own bucket again succeeds, as in S3's us-east-1, unless it is asked for in another
+ * store: a bucket's bytes stay in the store that it was made in.
+ */
 export const createBucket: Operation<'bucketName'> = {
   name: 'CreateBucket',
   action: 's3:CreateBucket',
   resource: 'bucketName',
   price: 'put',
   bodyBytesMax: 64 * 1024,
-  run,
+  run: create,
 };
 
-async function run(context: Reserved<'bucketName'>): Promise<Reply> {
+async function create(context: Reserved<'bucketName'>): Promise<Reply> {
   checkConfiguration(await receiveSmall(context), context.services.region);
   const { name: owner, tenant: ownTenant } = context.who.principal;
   const { bucketTenant: tenant, bucketName: name } = context;
@@ -90,3 +93,45 @@ function checkConfiguration(body: Buffer, region: string): void {
   if (location === undefined || location === '' || location === region) return;
   throw new Refusal('InvalidLocationConstraint', { fields: { LocationConstraint: location } });
 }
+
+export const headBucket: Operation<'bucket'> = {
+  name: 'HeadBucket',
+  action: 's3:ListBucket',
+  resource: 'bucket',
+  price: 'get',
+  async run(context) {
+    const { region, stores } = context.services;
+    return emptyReply(200, {
+      [storeHeader]: stores.nameOf(context.bucket.store),
+      'x-amz-bucket-region': region,
+      'x-amz-access-point-alias': 'false',
+      'content-type': 'application/xml',
+    });
+  },
+};
+
+/** The gateway's region; empty for us-east-1, as S3 has it. */
+export const getBucketLocation: Operation<'bucket'> = {
+  name: 'GetBucketLocation',
+  action: 's3:GetBucketLocation',
+  resource: 'bucket',
+  price: 'get',
+  async run(context) {
+    const { region } = context.services;
+    const headers = { 'content-type': 'application/xml' };
+    const body = renderXml('LocationConstraint', region === 'us-east-1' ? '' : region);
+    return { status: 200, headers, body };
+  },
+};
+
+/** An empty bucket only. */
+export const deleteBucket: Operation<'bucket'> = {
+  name: 'DeleteBucket',
+  action: 's3:DeleteBucket',
+  resource: 'bucket',
+  price: 'free',
+  async run(context) {
+    await context.commit({ kind: 'deleteBucket', bucketId: context.bucket.id }, { status: 204 });
+    return emptyReply(204);
+  },
+};

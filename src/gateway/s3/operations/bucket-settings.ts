@@ -1,0 +1,226 @@
+// Settings of a bucket that are documents, set and removed as a whole. Each has three operations,
+// which differ in their names and in what the document says.
+import { recordedLargeChange } from '../../../audit/recorded-change.ts';
+import type { S3Action } from '../../../authz/grants/actions.ts';
+import type { PutBucketSetting } from '../../../catalog/bucket-changes.ts';
+import { readSetting } from '../../../catalog/bucket-settings.ts';
+import {
+  type LifecycleConfig,
+  type TransitionMinimum,
+  transitionMinimums,
+} from '../../../catalog/lifecycle.ts';
+import type { Tags } from '../../../catalog/versions.ts';
+import { type ErrorCode, invalidArgument, Refusal } from '../../../core/errors.ts';
+import { bucketTagsMax, corsBodyBytesMax, lifecycleBodyBytesMax } from '../../../core/limits.ts';
+import { Pace } from '../../../core/pace.ts';
+import { emptyReply, largeXmlReply, type Reply, xmlReply } from '../../http/reply.ts';
+import { parseLargeXml } from '../../http/xml.ts';
+import { enforced, noControls, parseOwnership } from '../buckets/acl.ts';
+import { type CorsRule, corsElements, parseCorsRules } from '../buckets/cors.ts';
+import { lifecycleElements, parseLifecycle } from '../buckets/lifecycle-xml.ts';
+import { parsePublicAccess, publicAccessElements } from '../buckets/public-access.ts';
+import { demandDigest, receiveDocument } from '../demanded-digest.ts';
+import { parseTagging } from '../objects/object-attributes.ts';
+import type { Operation } from '../operation.ts';
+import type { Reserved } from '../stages.ts';
+
+interface BucketSetting<T> {
+  /** The names of its operations: Get…, Put… and Delete…. */
+  operations: readonly [get: string, put: string, remove: string];
+  actions: { read: S3Action; write: S3Action };
+  bodyBytesMax: number;
+  /** What GET answers. Throws `Refusal` where nothing is set (`notSet`). */
+  show(context: Reserved<'bucket'>): Promise<Reply>;
+  /** Receives what PUT sets, and reads it. Throws `Refusal`. */
+  receive(context: Reserved<'bucket'>): Promise<T>;
+  /** What the catalog stores. `null`: it was removed. */
+  store(value: T | null): Pick<PutBucketSetting, 'name' | 'document'>;
+  /** What the record says of the change. */
+  record(value: T | null): object;
+  /** What PUT answers: 200 where this says nothing else. */
+  answer?(value: T): Reply;
+}
+
+/** The operations that read, set and remove it. Removing what is not set succeeds. */
+function bucketSetting<T>({
+  operations: [getName, putName, removeName],
+  actions: { read, write },
+  bodyBytesMax,
+  show,
+  receive,
+  store,
+  record,
+  answer = () => emptyReply(200),
+}: BucketSetting<T>): Record<'GET' | 'PUT' | 'DELETE', Operation<'bucket'>> {
+  async function set(
+    context: Reserved<'bucket'>,
+    value: T | null,
+    { status }: Reply,
+  ): Promise<void> {
+    // A document may be a megabyte, in which others have their turns.
+    const pace = new Pace();
+    const stored = store(value);
+    await pace.rest();
+    const change = await recordedLargeChange(record(value));
+    await pace.rest();
+    const { id: bucketId } = context.bucket;
+    await context.commit({ kind: 'putBucketSetting', bucketId, ...stored }, { status, change });
+  }
+  return {
+    GET: { name: getName, action: read, resource: 'bucket', price: 'get', run: show },
+    PUT: {
+      name: putName,
+      action: write,
+      resource: 'bucket',
+      price: 'put',
+      bodyBytesMax,
+      run: async (context) => {
+        const value = await receive(context);
+        const reply = answer(value);
+        await set(context, value, reply);
+        return reply;
+      },
+    },
+    DELETE: {
+      name: removeName,
+      action: write,
+      resource: 'bucket',
+      price: 'free',
+      run: async (context) => {
+        const reply = emptyReply(204);
+        await set(context, null, reply);
+        return reply;
+      },
+    },
+  };
+}
+
+/** The refusal of who reads a setting that the bucket has not. */
+function notSet(code: ErrorCode, { askedName }: Reserved<'bucket'>): Refusal {
+  return new Refusal(code, { fields: { BucketName: askedName } });
+}
+
+export const bucketCors = bucketSetting({
+  operations: ['GetBucketCors', 'PutBucketCors', 'DeleteBucketCors'],
+  actions: { read: 's3:GetBucketCORS', write: 's3:PutBucketCORS' },
+  bodyBytesMax: corsBodyBytesMax,
+  show: async (context) => {
+    const found = await context.services.cors.find(context.bucket.id);
+    if (!found) throw notSet('NoSuchCORSConfiguration', context);
+    return xmlReply('CORSConfiguration', corsElements(found.rules));
+  },
+  receive: receiveCors,
+  store: (rules) => ({ name: 'cors', document: rules && JSON.stringify(rules) }),
+  record: (cors) => ({ cors }),
+});
+
+async function receiveCors(context: Reserved<'bucket'>): Promise<readonly CorsRule[]> {
+  const body = await receiveDocument(context);
+  const root = await parseLargeXml(body, 'CORSConfiguration');
+  const pace = new Pace();
+  await pace.rest();
+  const rules = parseCorsRules(root);
+  await pace.rest();
+  return rules;
+}
+
+const minimumHeader = 'x-amz-transition-default-minimum-object-size';
+
+export const bucketLifecycle = bucketSetting<LifecycleConfig>({
+  operations: [
+    'GetBucketLifecycleConfiguration',
+    'PutBucketLifecycleConfiguration',
+    'DeleteBucketLifecycle',
+  ],
+  actions: { read: 's3:GetLifecycleConfiguration', write: 's3:PutLifecycleConfiguration' },
+  bodyBytesMax: lifecycleBodyBytesMax,
+  show: showLifecycle,
+  receive: receiveLifecycle,
+  store: (config) => ({ name: 'lifecycle', document: config && JSON.stringify(config) }),
+  record: (lifecycle) => ({ lifecycle }),
+  answer: ({ transitionMinimum }) => emptyReply(200, { [minimumHeader]: transitionMinimum }),
+});
+
+async function showLifecycle(context: Reserved<'bucket'>): Promise<Reply> {
+  const document = await readSetting(context.services.read, context.bucket.id, 'lifecycle');
+  if (document === null) throw notSet('NoSuchLifecycleConfiguration', context);
+  const { rules, transitionMinimum } = JSON.parse(document) as LifecycleConfig;
+  const reply = await largeXmlReply('LifecycleConfiguration', lifecycleElements(rules));
+  return { ...reply, headers: { ...reply.headers, [minimumHeader]: transitionMinimum } };
+}
+
+async function receiveLifecycle(context: Reserved<'bucket'>): Promise<LifecycleConfig> {
+  // Both are refused before the body is sent, a body without a digest first.
+  demandDigest(context);
+  const transitionMinimum = readMinimum(context);
+  const root = await parseLargeXml(await receiveDocument(context), 'LifecycleConfiguration');
+  const pace = new Pace();
+  await pace.wait();
+  const rules = parseLifecycle(root);
+  await pace.wait();
+  return { rules, transitionMinimum };
+}
+
+/** Throws `Refusal` InvalidArgument. */
+function readMinimum({ request }: Reserved<'bucket'>): TransitionMinimum {
+  const asked = request.headers[minimumHeader];
+  if (asked === undefined) return transitionMinimums[0];
+  const known = transitionMinimums.find((one) => one === asked);
+  if (!known) throw invalidArgument(minimumHeader, asked);
+  return known;
+}
+
+/**
+ * Whether a bucket and its objects may be given ACLs (buckets/acl.ts). As on S3, a new bucket has
+ * these controls, and says BucketOwnerEnforced.
+ */
+export const ownershipControls = bucketSetting({
+  operations: [
+    'GetBucketOwnershipControls',
+    'PutBucketOwnershipControls',
+    'DeleteBucketOwnershipControls',
+  ],
+  actions: { read: 's3:GetBucketOwnershipControls', write: 's3:PutBucketOwnershipControls' },
+  bodyBytesMax: 64 * 1024,
+  show: async (context) => {
+    const { ownership } = context.bucket;
+    if (ownership === noControls) throw notSet('OwnershipControlsNotFoundError', context);
+    return xmlReply('OwnershipControls', { Rule: { ObjectOwnership: ownership ?? enforced } });
+  },
+  receive: async (context) => parseOwnership(await receiveDocument(context)),
+  store: (ownership) => ({ name: 'ownership', document: ownership ?? noControls }),
+  record: (ownership) => ({ ownership }),
+});
+
+export const bucketTagging = bucketSetting<Tags>({
+  operations: ['GetBucketTagging', 'PutBucketTagging', 'DeleteBucketTagging'],
+  actions: { read: 's3:GetBucketTagging', write: 's3:PutBucketTagging' },
+  // More than the tags can have, so that their reader can say what is wrong with them.
+  bodyBytesMax: 128 * 1024,
+  show: async (context) => {
+    const document = await readSetting(context.services.read, context.bucket.id, 'tagging');
+    if (document === null) throw notSet('NoSuchTagSet', context);
+    const tags = (JSON.parse(document) as Tags).map(([Key, Value]) => ({ Key, Value }));
+    return xmlReply('Tagging', { TagSet: { Tag: tags } });
+  },
+  receive: async (context) => parseTagging(await receiveDocument(context), bucketTagsMax),
+  // A bucket without tags has no tag set.
+  store: (tags) => ({ name: 'tagging', document: tags?.length ? JSON.stringify(tags) : null }),
+  record: (tags) => ({ tags }),
+  answer: () => emptyReply(204),
+});
+
+/** What a bucket refuses to give everybody. */
+export const publicAccessBlock = bucketSetting({
+  operations: ['GetPublicAccessBlock', 'PutPublicAccessBlock', 'DeletePublicAccessBlock'],
+  actions: { read: 's3:GetBucketPublicAccessBlock', write: 's3:PutBucketPublicAccessBlock' },
+  bodyBytesMax: 64 * 1024,
+  show: async (context) => {
+    const { publicAccess } = context.bucket;
+    if (!publicAccess) throw notSet('NoSuchPublicAccessBlockConfiguration', context);
+    return xmlReply('PublicAccessBlockConfiguration', publicAccessElements(publicAccess));
+  },
+  receive: async (context) => parsePublicAccess(await receiveDocument(context)),
+  store: (block) => ({ name: 'publicAccess', document: block && JSON.stringify(block) }),
+  record: (publicAccess) => ({ publicAccess }),
+});
