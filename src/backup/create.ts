@@ -18,7 +18,7 @@ import {
 import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { readVersion } from '../core/version.ts';
-import { ExtentCopier } from './extent-copier.ts';
+import { ExtentCopier } from './extents.ts';
 import {
   keptFiles,
   listBackupIds,

@@ -4,7 +4,7 @@
 // goes; and where it cannot be known what a kept backup needs, no piece is removed.
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
-import { extentFolder, placedExtent, readExtentLists } from './extent-lists.ts';
+import { extentFolder, placedExtent, readExtentLists } from './extents.ts';
 import {
   listBackupIds,
   type Manifest,

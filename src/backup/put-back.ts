@@ -9,7 +9,7 @@ import { makeFolderDurably, writeFileDurably } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import { extentFile, temporaryFolder } from '../tiering/stores/local-store.ts';
-import { placedExtent, readExtentLists } from './extent-lists.ts';
+import { placedExtent, readExtentLists } from './extents.ts';
 import type { Manifest, PiecedFile } from './manifest.ts';
 import { PieceStore } from './piece-store.ts';
 import type { PieceSealer } from './pieces.ts';

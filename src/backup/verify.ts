@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
-import { placedExtent, readExtentLists } from './extent-lists.ts';
+import { placedExtent, readExtentLists } from './extents.ts';
 import type { Manifest, PiecedFile } from './manifest.ts';
 import { PieceStore, placedPiece } from './piece-store.ts';
 import { type PieceSealer, sealedBytesOf } from './pieces.ts';

@@ -5,8 +5,15 @@
 import type { Tx } from '../core/database.ts';
 import { bucketsPerTenantMax } from '../core/limits.ts';
 import type { RecordReads } from '../core/record-reads.ts';
-import { hashSettings, type StoredSetting, storeSetting } from './bucket-settings.ts';
-import { type Bucket, findBucket, getBucket, type Versioning } from './buckets.ts';
+import {
+  type Bucket,
+  findBucket,
+  getBucket,
+  hashSettings,
+  type StoredSetting,
+  storeSetting,
+  type Versioning,
+} from './buckets.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
 import { discardUploads } from './uploads.ts';

@@ -5,8 +5,7 @@
 // row's MAC is made where its seq is known.
 import type { Tx } from '../core/database.ts';
 import { configured } from './bucket-changes.ts';
-import { storeSetting } from './bucket-settings.ts';
-import { type BucketRow, findBucket, getBucket } from './buckets.ts';
+import { type BucketRow, findBucket, getBucket, storeSetting } from './buckets.ts';
 import { countReferences, extentState } from './extents.ts';
 import { type Moment, type Outcome, refused } from './outcome.ts';
 import { openKey } from './version-places.ts';

@@ -6,8 +6,7 @@
 import { hash } from 'node:crypto';
 import type { Tx } from '../core/database.ts';
 import { configured } from './bucket-changes.ts';
-import { readSettings, storeSetting } from './bucket-settings.ts';
-import type { BucketRow } from './buckets.ts';
+import { type BucketRow, readSettings, storeSetting } from './buckets.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { endNamed } from './version-changes.ts';
 import { namedIn, openKey } from './version-places.ts';

@@ -3,18 +3,19 @@
 // checked before the first write (version-places.ts); and what a bucket with versioning deletes
 // without naming a version is under a marker, and comes back when that is deleted.
 // Specification: "How S3 Versioning works" of the Amazon S3 user guide.
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { Tx } from '../core/database.ts';
 import { sealObject } from './authentic.ts';
 import type { WriteConditions } from './conditions.ts';
 import { addReferences, adoptExtents, areIntents, type InlineExtent } from './extents.ts';
-import { withDefaultRetention } from './object-lock.ts';
+import { mayAmend, type Retention, withDefaultRetention } from './object-lock.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
 import { noteDeletion } from './upload-conflicts.ts';
 import {
   examine,
   findPlace,
+  lockMomentOf,
   namedIn,
   type OpenBucket,
   type OpenKey,
@@ -24,6 +25,7 @@ import {
   refuseEnd,
 } from './version-places.ts';
 import {
+  amendRow,
   endReplaced,
   endVersion,
   type FoundVersion,
@@ -37,6 +39,7 @@ import {
   findNewestNoncurrent,
   holdsExtents,
   type ObjectDraft,
+  type Tags,
 } from './versions.ts';
 
 export interface PutObject {
@@ -208,4 +211,67 @@ async function addVersion(
 /** Says nothing of when or where it was made. */
 function newVersionId(): string {
   return randomBytes(16).toString('hex');
+}
+
+// What can be changed of a version that is there: its tags and its lock. Invariants: nothing else
+// of it changes, and its MAC is made again only after it was found right; a lock becomes less only
+// as object lock allows.
+
+export interface AmendVersion {
+  kind: 'amendVersion';
+  bucketId: number;
+  key: string;
+  /** `null` or an id; absent: the current one. */
+  versionId?: string | undefined;
+  amendment: Amendment;
+  /** Asked for, and allowed. */
+  bypassGovernance?: boolean | undefined;
+}
+
+/** Null: none from now on. */
+export type Amendment =
+  | { tags: Tags | null }
+  | { retention: Retention | null }
+  | { legalHold: boolean };
+
+/** Changes what can change of a version; its MAC is made again. */
+export async function amendVersion(
+  tx: Tx,
+  change: AmendVersion,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const opening = await openKey(tx, { ...change, conditions: unconditional }, moment);
+  if (!opening.ok) return opening;
+  const { bucket, found } = opening.result;
+  if (!found) return refused(change.versionId === undefined ? 'NoSuchKey' : 'NoSuchVersion');
+  if (found.isDamaged) return refused('BursarIntegrityError');
+  if (found.isMarker) return refused('MethodNotAllowed');
+  const { amendment } = change;
+  if (!('tags' in amendment) && bucket.objectLock === null) return refused('InvalidRequest');
+  const attributes = JSON.parse(found.attributes) as Attributes;
+  if ('retention' in amendment) {
+    const lockMoment = lockMomentOf(change, moment);
+    if (!mayAmend(attributes, amendment.retention, lockMoment)) return refused('AccessDenied');
+  }
+  const amended = { ...found, attributes: JSON.stringify(amend(attributes, amendment)) };
+  await amendRow(tx, bucket, amended, moment.keyring);
+  const { store, id: bucketId } = bucket;
+  const { key, versionId } = found;
+  await noteChange(tx, { store, bucketId, key, versionId }, moment);
+  const named = namedIn(bucket, { versionId, isMarker: false });
+  const attributesHash = hash('sha256', amended.attributes, 'hex');
+  const told = { ...named, amended: { seq: found.seq, attributes: attributesHash } };
+  return { ok: true, storage: { ...noStorage, ...told }, result: null };
+}
+
+const unconditional: WriteConditions = { ifMatch: null, ifNoneMatch: null };
+
+function amend(attributes: Attributes, amendment: Amendment): Attributes {
+  if ('legalHold' in amendment) return { ...attributes, legalHold: amendment.legalHold };
+  if ('retention' in amendment) {
+    const { retention: _, ...others } = attributes;
+    return amendment.retention ? { ...others, retention: amendment.retention } : others;
+  }
+  const { tags: _, ...others } = attributes;
+  return amendment.tags?.length ? { ...others, tags: amendment.tags } : others;
 }

@@ -6,8 +6,7 @@ import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { type Connection, callApi } from './api-client.ts';
 import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
-import { print, printJson } from './output.ts';
-import { streamOutput } from './output-file.ts';
+import { print, printJson, streamOutput } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
 
 interface ExportFlags {

@@ -13,8 +13,7 @@ import type { Series } from '../instruments/sample.ts';
 import { readSamples } from '../instruments/sample-log.ts';
 import { dataFiles } from '../server/folder/data-folder.ts';
 import { type Flags, loadConfig } from '../server/settings/config.ts';
-import { csvText, print, printJson } from './output.ts';
-import { writeOutput } from './output-file.ts';
+import { csvText, print, printJson, writeOutput } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
 import { addSettingFlags } from './setting-flags.ts';
 

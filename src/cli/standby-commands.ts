@@ -1,23 +1,37 @@
 // `bursar standby`: a second machine that has what is shipped of a gateway (`follow`), says how far
 // it is (`status`), and takes its place when that is gone (`promote`). Progress goes to stderr,
 // what was found to stdout.
-import { existsSync } from 'node:fs';
+import { constants, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFile, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { readFollowed } from '../backup/shipping/follower.ts';
-import { isoTime, nowMs } from '../core/clock.ts';
+import { keptFiles } from '../backup/manifest.ts';
+import { PieceSealer } from '../backup/pieces.ts';
+import { BackupFailure, type BackupPlace } from '../backup/place.ts';
+import {
+  copyFile as copyOf,
+  type Followed,
+  Follower,
+  readFollowed,
+  standbyFolder,
+} from '../backup/shipping/follower.ts';
+import { isoTime, monotonicMs, nowMs } from '../core/clock.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { acquireLock } from '../core/database.ts';
+import { renameDurably, replaceFileDurably } from '../core/durable-file.ts';
+import { IntegrityError } from '../core/errors.ts';
 import { printable } from '../core/printable.ts';
 import { explained, openBackupPlace, type PlaceFlags } from '../server/folder/backup-place.ts';
-import { dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
+import { type DataFolder, dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
 import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
 import { parseDuration } from '../server/settings/quantities.ts';
 import { addPlaceFlags, collect } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { formatCount, StepProgress } from './progress.ts';
 import { printRestored, type RestoreFlags } from './restore-command.ts';
+import { complete, type Restored } from './restored-folder.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
-import { promote } from './standby-promotion.ts';
-import { readLook, StandbyRun } from './standby-run.ts';
 
 const keySettings = ['data', 'config', 'kmsKey', 'kmsRegion', 'kmsEndpoint'] as const;
 const promoteSettings = [
@@ -184,4 +198,227 @@ function addPromote(standby: Command): void {
       }
     },
   );
+}
+
+// The life of `bursar standby follow`: looks again and again, says what changes, and ends on a
+// signal or when another command asks it to. Invariant: whatever fails it goes on, and `look.json`
+// says since when.
+
+export interface StandbyOptions {
+  folder: DataFolder;
+  place: BackupPlace;
+  placeFlags: PlaceFlags;
+  everyMs: number;
+  onProgress: (step: string, done: number, total?: number) => void;
+  /** What an operator should know, once. */
+  tell: (text: string) => void;
+}
+
+/** `DIR/standby/look.json`: what a look found, for `status` and `promote`. */
+export interface Look {
+  place: string;
+  placeFlags: PlaceFlags;
+  /** When the copy was last seen to be complete, milliseconds; null: it never was. */
+  seenMs: number | null;
+  /** Why the last look failed; null: it did not. */
+  problem: string | null;
+}
+
+const backupsEveryMs = 30_000;
+const stopLookMs = 200;
+const lookName = 'look.json';
+const stopName = 'stop';
+
+export function readLook(folder: string): Look | null {
+  try {
+    return JSON.parse(readFileSync(join(folder, standbyFolder, lookName), 'utf8'));
+  } catch {
+    return null;
+  }
+}
+
+/** Asks the process that follows in this folder to end. */
+export function askToStop(folder: string): void {
+  writeFileSync(join(folder, standbyFolder, stopName), '', { mode: 0o600 });
+}
+
+export class StandbyRun {
+  readonly #options: StandbyOptions;
+  readonly #stopping = new AbortController();
+  #look: Look;
+
+  constructor(options: StandbyOptions) {
+    this.#options = options;
+    const { place, placeFlags } = options;
+    this.#look = { place: place.name, placeFlags, seenMs: null, problem: null };
+  }
+
+  async untilStopped(): Promise<void> {
+    const { folder, place, everyMs, onProgress, tell } = this.#options;
+    const { path, storeFolder, keyring } = folder;
+    const sealer = new PieceSealer(keyring);
+    const follower = await Follower.open({ folder: path, storeFolder, place, sealer, onProgress });
+    const stopFile = join(path, standbyFolder, stopName);
+    rmSync(stopFile, { force: true });
+    const { signal } = this.#stopping;
+    for (const name of ['SIGINT', 'SIGTERM'] as const) {
+      process.once(name, () => this.#stopping.abort());
+    }
+    const watch = setInterval(() => {
+      if (existsSync(stopFile)) this.#stopping.abort();
+    }, stopLookMs);
+    let lookedMs = Number.NEGATIVE_INFINITY;
+    let isLost = false;
+    try {
+      while (!signal.aborted) {
+        try {
+          if (isLost || !follower.state?.position || nowMs() - lookedMs > backupsEveryMs) {
+            await follower.lookForBackups({ isLost });
+            lookedMs = nowMs();
+            isLost = false;
+          }
+          const seenMs = nowMs();
+          await follower.follow();
+          if (this.#look.seenMs === null && follower.state) {
+            tell(`follows ${place.name}, now as of ${isoTime(follower.state.timeMs)}`);
+          }
+          await this.#note({ seenMs, problem: null });
+        } catch (error) {
+          isLost = error instanceof IntegrityError;
+          const problem = messageOfFailure(error instanceof Error ? (error.cause ?? error) : error);
+          if (this.#look.problem !== problem) tell(problem);
+          // Where even this cannot be written, the time of the last look shows that something is
+          // wrong.
+          await this.#note({ problem }).catch(() => null);
+        }
+        await sleep(everyMs, null, { signal }).catch(() => null);
+      }
+    } finally {
+      clearInterval(watch);
+      rmSync(stopFile, { force: true });
+    }
+  }
+
+  async #note(found: Partial<Look>): Promise<void> {
+    this.#look = { ...this.#look, ...found };
+    const path = join(this.#options.folder.path, standbyFolder, lookName);
+    await replaceFileDurably(path, `${JSON.stringify(this.#look)}\n`, { mode: 0o600 });
+  }
+}
+
+// Makes a standby the gateway. Invariants: the copy that was followed stays as it is until the
+// database has its name, so a promotion that dies is run again from the same state; and the S3
+// stores belong to this folder before anything is read of them, so what the other one acknowledges
+// is there, or is not acknowledged (`backup/forward/stores.ts`).
+
+export interface Promoted extends Omit<Restored, 'backup'> {
+  /** The state that was followed last. */
+  followed: { backup: string; segment: number | null; time: string; records: number };
+  /** Why the newest segments were not looked for; null: they were. */
+  placeProblem: string | null;
+}
+
+const stopMsMax = 60_000;
+const askMs = 100;
+
+/** Throws `CommandFailure`, `BackupFailure`, or what a store throws that does not answer. */
+export async function promote(config: Config, asked: RestoreFlags): Promise<Promoted> {
+  if (existsSync(dataFiles(config.data).databaseFile)) {
+    // A run was killed when only this was left to do.
+    rmSync(join(config.data, standbyFolder), { recursive: true, force: true });
+    throw new BackupFailure(`${config.data} has a database: it is promoted, or a gateway's`);
+  }
+  if (!readFollowed(config.data)) {
+    throw new BackupFailure(`${config.data} has followed nothing yet`);
+  }
+  const folder = await openWhenFree(config);
+  const progress = new StepProgress();
+  try {
+    const { followed, placeProblem } = await catchUp(folder, progress);
+    const databaseFile = `${folder.databaseFile}.restoring`;
+    for (const end of ['', '-wal', '-shm']) rmSync(databaseFile + end, { force: true });
+    progress.show('copying the database', 0);
+    await takeCopy(folder, followed, databaseFile);
+    const { backup, position, timeMs, records } = followed;
+    const since = isoTime(timeMs);
+    const publish = () => renameDurably(databaseFile, folder.databaseFile);
+    const parts = { databaseFile, progress, backup, since, publish };
+    const restored = await complete(config, folder, asked, parts);
+    rmSync(join(folder.path, standbyFolder), { recursive: true, force: true });
+    const segment = position?.seq ?? null;
+    const shipped = position && { segments: position.seq, time: since, records };
+    return {
+      ...restored,
+      ...{ shipped, placeProblem, followed: { backup, segment, time: since, records } },
+    };
+  } finally {
+    progress.clear();
+    folder.release();
+  }
+}
+
+/** Ends the process that follows in this folder, and opens it then. */
+async function openWhenFree(config: Config): Promise<DataFolder> {
+  const sinceMs = monotonicMs();
+  for (;;) {
+    const release = acquireLock(join(config.data, 'lock.db'));
+    if (release) {
+      release();
+      return openDataFolder(config);
+    }
+    if (monotonicMs() - sinceMs > stopMsMax) {
+      throw new BackupFailure(`another process has ${config.data}, and does not end: stop it`);
+    }
+    askToStop(config.data);
+    await sleep(askMs);
+  }
+}
+
+/** Applies what was shipped last, if the place answers. */
+async function catchUp(
+  folder: DataFolder,
+  progress: StepProgress,
+): Promise<{ followed: Followed; placeProblem: string | null }> {
+  const { path, storeFolder, keyring } = folder;
+  const look = readLook(path);
+  let placeProblem: string | null = null;
+  const options = { folder: path, storeFolder, sealer: new PieceSealer(keyring) };
+  const onProgress = progress.show.bind(progress);
+  try {
+    if (!look) throw new Error('it is not known where it was');
+    const place = await openBackupPlace(look.place, look.placeFlags, { mayMake: false });
+    try {
+      const follower = await Follower.open({ ...options, place, onProgress });
+      await follower.follow();
+    } finally {
+      await place.close();
+    }
+  } catch (error) {
+    placeProblem = messageOfFailure(error instanceof Error ? (error.cause ?? error) : error);
+  }
+  await Follower.finish(path);
+  const followed = readFollowed(path);
+  if (!followed) throw new BackupFailure(`${path} has followed nothing yet`);
+  return { followed, placeProblem };
+}
+
+async function takeCopy(
+  folder: DataFolder,
+  followed: Followed,
+  databaseFile: string,
+): Promise<void> {
+  const from = copyOf(folder.path, followed);
+  // This costs nothing where the file system can share equal blocks.
+  await copyFile(from, databaseFile, constants.COPYFILE_FICLONE);
+  const file = await open(databaseFile, 'r+');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  const beside = join(from, '..');
+  for (const name of readdirSync(beside)) {
+    const isKept = (keptFiles as readonly string[]).includes(name);
+    if (isKept) await copyFile(join(beside, name), join(folder.path, name));
+  }
 }

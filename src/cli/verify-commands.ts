@@ -15,10 +15,12 @@ import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { print } from './output.ts';
 import { formatBytes, formatCount, Progress, type Work } from './progress.ts';
-import { addVerifyBundleCommand } from './verify-bundle-command.ts';
+import {
+  addVerifyBundleCommand,
+  addVerifyLogCommand,
+  addVerifyReceiptCommand,
+} from './verify-audit-commands.ts';
 import { addVerifyDeepCommand } from './verify-deep-command.ts';
-import { addVerifyLogCommand } from './verify-log-command.ts';
-import { addVerifyReceiptCommand } from './verify-receipt-command.ts';
 
 interface VerifyFlags {
   tenant?: string;

@@ -8,7 +8,7 @@ import type { Command } from 'commander';
 import type { Difference } from '../audit/verify/record-fields.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
-import type { DeepRunState } from '../gateway/native/deep-routes.ts';
+import type { DeepRunState } from '../gateway/native/verify-routes.ts';
 import { differencesShownMax } from '../ledger/deep/deep-comparison.ts';
 import { type DeepSummary, verifyDeep } from '../server/folder/deep-verification.ts';
 import { type Flags, loadConfig } from '../server/settings/config.ts';

@@ -31,7 +31,7 @@ import type { HealthFacts } from './health.ts';
 import type { StoredPages } from './http/origins.ts';
 import type { LogHead } from './log/log-head.ts';
 import type { Witnesses } from './log/witnesses.ts';
-import type { DeepRuns } from './native/deep-routes.ts';
+import type { DeepRuns } from './native/verify-routes.ts';
 import type { CorsRules } from './s3/buckets/cors.ts';
 import type { ObjectMemory } from './s3/objects/object-memory.ts';
 import type { RecordFolding } from './s3/record-folding.ts';

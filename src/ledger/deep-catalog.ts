@@ -8,7 +8,7 @@ import { hash } from 'node:crypto';
 import type { KeptRecord, RecordStore } from '../audit/record-store.ts';
 import { guarded } from '../audit/verify/guard.ts';
 import { type Difference, type RecordFields, readFields } from '../audit/verify/record-fields.ts';
-import { hashSettings } from '../catalog/bucket-settings.ts';
+import { hashSettings } from '../catalog/buckets.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { Bits } from './deep/bits.ts';

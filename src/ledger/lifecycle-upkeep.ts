@@ -5,8 +5,7 @@
 // authentic nothing is believed, so it is left alone. Its records are named after S3's server
 // access log.
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
-import { readSetting } from '../catalog/bucket-settings.ts';
-import { type Bucket, getBucket } from '../catalog/buckets.ts';
+import { type Bucket, getBucket, readSetting } from '../catalog/buckets.ts';
 import { readLifecycle } from '../catalog/lifecycle.ts';
 import { findDueRule, type LifecyclePlace, type LifecycleTerms } from '../catalog/lifecycle-due.ts';
 import { findUpload } from '../catalog/uploads.ts';

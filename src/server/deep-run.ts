@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Difference } from '../audit/verify/record-fields.ts';
 import { messageOfFailure } from '../core/command-failure.ts';
-import type { DeepRunState, DeepRuns } from '../gateway/native/deep-routes.ts';
+import type { DeepRunState, DeepRuns } from '../gateway/native/verify-routes.ts';
 import type { DeepThreadMessage, DeepThreadOptions } from './deep-thread.ts';
 
 export class FolderDeepRuns implements DeepRuns {

@@ -1,6 +1,6 @@
 // One setting of buckets, read and parsed once. Answers to requests depend on it, so it is kept in
 // memory, also that a bucket has none.
-import { readSetting } from '../catalog/bucket-settings.ts';
+import { readSetting } from '../catalog/buckets.ts';
 import type { Reader } from '../core/database.ts';
 import { type Followed, Loads } from '../core/loads.ts';
 import { Pace } from '../core/pace.ts';

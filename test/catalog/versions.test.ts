@@ -2,7 +2,7 @@
 // real ledger and a real database.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { listObjects, listVersions } from '#bursar/catalog/listing.js';
-import type { Amendment } from '#bursar/catalog/version-amendments.js';
+import type { Amendment } from '#bursar/catalog/version-changes.js';
 import { type Attributes, findCurrent, findNamed } from '#bursar/catalog/versions.js';
 import type { SqlValue } from '#bursar/core/database.js';
 import { IntegrityError } from '#bursar/core/errors.js';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, describe, expect, it } from 'vitest';
-import { readExtentLists } from '#bursar/backup/extent-lists.js';
+import { readExtentLists } from '#bursar/backup/extents.js';
 import { openFolderPlace } from '#bursar/backup/folder-place.js';
 import {
   type Manifest,

@@ -3,7 +3,14 @@
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { parseXml, renderXml } from '#bursar/gateway/http/xml.js';
-import { type CorsRule, CorsRules, corsElements, corsHeaders, parseCorsRules, readCorsRules } from '#bursar/gateway/s3/buckets/cors.js';
+import {
+  type CorsRule,
+  CorsRules,
+  corsElements,
+  corsHeaders,
+  parseCorsRules,
+  readCorsRules,
+} from '#bursar/gateway/s3/buckets/cors.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
 type Random = () => number;

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import type { RecordDraft } from '#bursar/audit/record.js';
 import { type PartPlace, sealObject, sealPart } from '#bursar/catalog/authentic.js';
-import type { Amendment } from '#bursar/catalog/version-amendments.js';
+import type { Amendment } from '#bursar/catalog/version-changes.js';
 import type { ObjectDraft } from '#bursar/catalog/versions.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import {

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type LifecycleRule, readLifecycle } from '#bursar/catalog/lifecycle.js';
 import type { LifecyclePlace } from '#bursar/catalog/lifecycle-due.js';
-import type { Amendment } from '#bursar/catalog/version-amendments.js';
+import type { Amendment } from '#bursar/catalog/version-changes.js';
 import { newUploadId } from '#bursar/core/ids.js';
 import type { Change } from '#bursar/ledger/commands/index.js';
 import type { CommitResult, Maintenance } from '#bursar/ledger/commit.js';

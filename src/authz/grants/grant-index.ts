@@ -7,14 +7,14 @@
 // One pass over the path of a request gives the hash of each place around it. What grants are kept
 // as is off the heap of JavaScript (record-table.ts), where a million objects would make the
 // garbage collector stop every request for a second.
+
+import { randomFillSync } from 'node:crypto';
 import { keyBytesMax } from '../../core/limits.ts';
 import type { AccessRequest } from './access-request.ts';
 import { grantsPerPlaceMax } from './bounds.ts';
-import { DenialsBelow, isDenialBelow } from './denials-below.ts';
 import { compileGrant, type Grant } from './grant.ts';
-import { PathHash } from './path-hash.ts';
 import { RecordTable, type UseRecord } from './record-table.ts';
-import { isSameGrant, type Rule } from './rule.ts';
+import { isSameGrant, type Rule, verdictOf } from './rule.ts';
 import { SharedParts } from './shared-parts.ts';
 import { holdParts, releaseParts, StoredGrant, writeGrant } from './stored-grant.ts';
 
@@ -193,4 +193,121 @@ export class GrantIndex {
 /** Both are secret and independent, so a sum in which they do not swap is as good. */
 function joinHashes(place: number, subject: number): number {
   return (Math.imul(place, 31) + subject) | 0;
+}
+
+// A hash that grows with its text, so that one pass over a path gives the hash of each path around
+// it; with a secret, so that nobody can choose texts that collide. Invariant: two texts of at most
+// `lengthMax` units collide with probability 2^-32 over the secret, however they were chosen; what
+// a text has beyond that length does not count.
+//
+// It is two times the upper half of Σ r[i]·(unit[i] + 1) modulo 2^32, with secret random words r:
+// multilinear hashing, of which each is strongly universal (Lemire and Kaser 2014, "Strongly
+// universal string hashing is fast").
+
+export class PathHash {
+  readonly #first: Int32Array;
+  readonly #second: Int32Array;
+  readonly #lengthMax: number;
+  #a = 0;
+  #b = 0;
+  #length = 0;
+
+  constructor(lengthMax: number) {
+    this.#lengthMax = lengthMax;
+    this.#first = randomFillSync(new Int32Array(lengthMax));
+    this.#second = randomFillSync(new Int32Array(lengthMax));
+  }
+
+  /** Begins a text anew. */
+  restart(): void {
+    this.#a = 0;
+    this.#b = 0;
+    this.#length = 0;
+  }
+
+  /** Adds the units of `text` from `start` up to `end` to what was added before. */
+  add(text: string, start = 0, end = text.length): void {
+    const [first, second] = [this.#first, this.#second];
+    let [a, b, at] = [this.#a, this.#b, this.#length];
+    const stop = Math.min(end, start + this.#lengthMax - at);
+    for (let i = start; i < stop; i++, at++) {
+      const unit = text.charCodeAt(i) + 1;
+      a = (a + Math.imul(first[at] as number, unit)) | 0;
+      b = (b + Math.imul(second[at] as number, unit)) | 0;
+    }
+    this.#a = a;
+    this.#b = b;
+    this.#length = at;
+  }
+
+  /** The hash of what was added: a signed word of 32 bits, which is what V8 holds best. */
+  get value(): number {
+    return (this.#a & 0xffff0000) | (this.#b >>> 16);
+  }
+
+  /** The hash of a whole text. */
+  of(text: string): number {
+    this.restart();
+    this.add(text);
+    return this.value;
+  }
+}
+
+// Grants that deny a listing of some part of a bucket, found from the prefix that a listing shows:
+// what is denied must not show in the listing of something around it. Invariant: the denials of one
+// bucket and subject are in the order of their prefixes, so those that begin with a listing's
+// prefix are one run.
+
+/** Does the grant deny listing of a part of a bucket? */
+function isDenialBelow({ effect, actions, resource }: Rule): boolean {
+  if (effect !== 'deny' || !('prefix' in resource)) return false;
+  return resource.bucket !== null && resource.prefix !== '' && actions.hasListing();
+}
+
+class DenialsBelow {
+  readonly #lists = new Map<number, Rule[]>();
+
+  /** `hash` is that of the bucket and a subject. */
+  add(hash: number, rule: Rule): void {
+    const list = this.#lists.get(hash);
+    if (list) list.splice(lowerBound(list, prefixOf(rule)), 0, rule);
+    else this.#lists.set(hash, [rule]);
+  }
+
+  remove(hash: number, rule: Rule): void {
+    const list = this.#lists.get(hash) ?? [];
+    const prefix = prefixOf(rule);
+    let at = lowerBound(list, prefix);
+    while (at < list.length && !isSameGrant(list[at] as Rule, rule)) at += 1;
+    list.splice(at, 1);
+    if (list.length === 0) this.#lists.delete(hash);
+  }
+
+  /** Gives the denials below the listing's prefix, up to the first that applies: one is enough. */
+  propose(hash: number, request: AccessRequest, to: Rule[]): void {
+    const list = this.#lists.get(hash);
+    const { listPrefix } = request;
+    if (!list || listPrefix === null) return;
+    for (let at = lowerBound(list, listPrefix); at < list.length; at++) {
+      const rule = list[at] as Rule;
+      if (!prefixOf(rule).startsWith(listPrefix)) return;
+      to.push(rule);
+      if (verdictOf(rule, request) === 'applies') return;
+    }
+  }
+}
+
+function prefixOf({ resource }: Rule): string {
+  return 'prefix' in resource ? resource.prefix : '';
+}
+
+/** The first place whose prefix is not before `prefix`, in the order of UTF-16 units. */
+function lowerBound(list: readonly Rule[], prefix: string): number {
+  let [low, high] = [0, list.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (prefixOf(list[middle] as Rule) < prefix) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

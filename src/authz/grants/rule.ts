@@ -5,7 +5,6 @@ import type { AccessRequest } from './access-request.ts';
 import type { ActionSet } from './actions.ts';
 import { notLoaded } from './condition-keys.ts';
 import { type Condition, evaluate } from './conditions.ts';
-import { liesBelow, liesIn } from './key-prefix.ts';
 import type { Pattern } from './pattern.ts';
 import { anyone } from './subjects.ts';
 
@@ -28,11 +27,11 @@ export interface Subjects {
   readonly isExcept: boolean;
 }
 
-export type Resource = PlaceResource | PatternResource | NameResource;
+type Resource = PlaceResource | PatternResource | NameResource;
 
 /** A grant's: a tenant, one of its buckets, or a part of that. */
 export interface PlaceResource {
-  /** `object`: the one of the key `prefix`. `below`: the prefix as key-prefix.ts has it. */
+  /** `object`: the one of the key `prefix`. `below`: the prefix as `liesBelow` has it. */
   readonly form: 'object' | 'below';
   readonly tenant: string;
   /** null: every bucket of the tenant, and what is about none. */
@@ -145,4 +144,22 @@ export function fullName({ source, name }: Rule): string {
 /** Are these the grant of one name and tenant? */
 export function isSameGrant(a: Rule, b: Rule): boolean {
   return a.name === b.name && a.resource.tenant === b.resource.tenant;
+}
+
+// Where a key lies to a prefix that means a place, as scopes and grants have it: boundaries are at
+// slashes. `raw/2026` is the object of this key and all below `raw/2026/`; `raw/2026/` only what
+// begins so; '' is everything. Invariant: `raw/2026` never has anything to do with `raw/20260`.
+
+const slash = 47;
+
+function liesIn(key: string, prefix: string): boolean {
+  return key === prefix || liesBelow(key, prefix);
+}
+
+/** As `liesIn`, without the object whose key is the prefix itself where that has no slash. */
+function liesBelow(key: string, prefix: string): boolean {
+  if (prefix === '') return true;
+  if (!key.startsWith(prefix)) return false;
+  const last = prefix.length - 1;
+  return prefix.charCodeAt(last) === slash || key.charCodeAt(last + 1) === slash;
 }

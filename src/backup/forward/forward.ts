@@ -17,12 +17,11 @@ import { enterOthers } from '../../ledger/rebuild/restore.ts';
 import { Staging } from '../../ledger/rebuild/staging.ts';
 import type { RebuildOptions, Work } from '../../ledger/rebuild/work.ts';
 import { BackupFailure } from '../place.ts';
-import { forwardBuckets } from './buckets.ts';
 import { stageDatabase } from './database.ts';
 import { ForwardIdentities, stageIdentities } from './identities.ts';
+import { forwardBuckets, forwardVersions } from './objects.ts';
 import type { ForwardReport } from './report.ts';
 import { type ForwardStore, fence, findForwardStores } from './stores.ts';
-import { forwardVersions } from './versions.ts';
 
 export interface ForwardOptions extends Omit<RebuildOptions, 'generation'> {
   /** The instance of the database before the restore, as its journals name it. */

@@ -81,7 +81,6 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       summary: `Tell no webhook of the alarms of ${accounts}.`,
       run: async (call) => ({
         change: { kind: 'setAlarmHook', tenant: tenantOf(call), hook: null },
-        answer: async () => null,
       }),
     },
   ];

@@ -25,8 +25,7 @@ import { addPublicLog } from '../log/public-log.ts';
 import { countCall } from '../s3/rate-gate.ts';
 import { headersOf } from '../s3/request.ts';
 import type { Identity, NativeDeps, NativeEntry } from './deps.ts';
-import { addHealth } from './health-routes.ts';
-import { addMetrics } from './metrics-routes.ts';
+import { addHealth, addMetrics } from './metrics-routes.ts';
 import { enterStage, knowCaller, tellRecord } from './observed-call.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { pathOf, refusalOf, sendProblem } from './problem.ts';
@@ -325,7 +324,8 @@ async function commit(
   // From here on the change counts, whatever becomes of the journals.
   const stores = change && (await untold?.());
   if (stores?.length) reply.header('x-bursar-untold', stores.join(','));
-  return 'change' in outcome ? outcome.answer() : outcome.answer;
+  if (!('change' in outcome)) return outcome.answer;
+  return (await outcome.answer?.()) ?? null;
 }
 
 function entryOf(

@@ -21,7 +21,7 @@ import type { ShownRecord } from '../../audit/shown-records.ts';
 import { nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { showLogKeys } from './log-routes.ts';
-import { chooseNote } from './receipt-routes.ts';
+import { chooseNote } from './record-routes.ts';
 import { type Call, type NativeRoute, param, refuseDelegated } from './route.ts';
 import { answerObject, closedObject } from './schemas.ts';
 

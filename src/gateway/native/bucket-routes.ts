@@ -1,10 +1,29 @@
 // Native API: settings of a bucket for which S3 has no request: how its reads are recorded.
+
+import type { Page } from '../../authz/paced-page.ts';
 import { findBucket } from '../../catalog/buckets.ts';
 import { isoTime } from '../../core/clock.ts';
-import { Refusal } from '../../core/errors.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
-import { type Call, type NativeRoute, param } from './route.ts';
-import { answerObject, closedObject, name, recordReads, time } from './schemas.ts';
+import { checkBucketName } from '../s3/bucket-lookup.ts';
+import {
+  type Call,
+  listPage,
+  type NativeRoute,
+  nameOf,
+  param,
+  refuseMissing,
+  showDated,
+} from './route.ts';
+import {
+  answerObject,
+  answerPage,
+  closedObject,
+  name,
+  pageQuery,
+  recordReads,
+  text,
+  time,
+} from './schemas.ts';
 
 const url = '/_/v1/tenants/:t/buckets/:bucket';
 
@@ -55,11 +74,74 @@ async function showBucket(call: Call): Promise<object> {
   const { read, stores } = call.deps;
   const tenant = param(call, 't');
   const found = await findBucket(read, tenant, param(call, 'bucket'));
-  if (!found) {
-    const isThere = await call.deps.directory.readTenant(tenant);
-    throw new Refusal(isThere ? 'NoSuchBucket' : 'NoSuchTenant');
-  }
+  if (!found) return refuseMissing(call, 'NoSuchBucket');
   const { name, owner, store, recordReads, createdMs } = found;
   const createdAt = isoTime(createdMs);
   return { tenant, name, owner, store: stores.nameOf(store), recordReads, createdAt };
+}
+
+// Native API: the mounts of a tenant, names in its own namespace for other tenants' buckets.
+// Invariant: nothing here tells whether what a mount leads to is there, and a mount gives no right.
+
+const collection = '/_/v1/tenants/:t/mounts';
+const bucketName = text("A bucket's name.");
+const target = {
+  bucketTenant: { ...name, description: 'The tenant that has the bucket.' },
+  bucket: { ...bucketName, description: "The bucket's name there." },
+};
+const mount = answerObject({ tenant: name, name: bucketName, ...target, createdAt: time });
+
+export const mountRoutes: NativeRoute[] = [
+  {
+    method: 'PUT',
+    url: `${collection}/:mount`,
+    action: 'bursar:PutMount',
+    summary: "Give another tenant's bucket a name in this one. Who may use it is said there.",
+    body: closedObject(target, ['bucketTenant', 'bucket']),
+    answer: mount,
+    run: async (call) => {
+      const [tenant, mountName] = [param(call, 't'), param(call, 'mount')];
+      const wanted = call.body as { bucketTenant: string; bucket: string };
+      checkBucketName(mountName);
+      checkBucketName(wanted.bucket);
+      return {
+        change: { kind: 'putMount', tenant, name: mountName, ...wanted },
+        answer: () => showMount(call),
+      };
+    },
+  },
+  {
+    method: 'GET',
+    url: collection,
+    action: 'bursar:ListMounts',
+    summary: "List a tenant's mounts, by name.",
+    query: pageQuery,
+    answer: answerPage('mounts', mount),
+    run: (call) => {
+      const list = (page: Page) => call.deps.mounts.list(param(call, 't'), page);
+      return listPage(call, 'mounts', list, showDated, nameOf);
+    },
+  },
+  {
+    method: 'GET',
+    url: `${collection}/:mount`,
+    action: 'bursar:GetMount',
+    summary: 'Show a mount.',
+    answer: mount,
+    run: async (call) => ({ answer: await showMount(call) }),
+  },
+  {
+    method: 'DELETE',
+    url: `${collection}/:mount`,
+    action: 'bursar:DeleteMount',
+    summary: 'Take a mount away. The bucket stays as it is.',
+    run: async (call) => ({
+      change: { kind: 'deleteMount', tenant: param(call, 't'), name: param(call, 'mount') },
+    }),
+  },
+];
+
+async function showMount(call: Call): Promise<object> {
+  const entry = await call.deps.mounts.read(param(call, 't'), param(call, 'mount'));
+  return entry ? showDated(entry) : refuseMissing(call, 'NoSuchMount');
 }

@@ -14,16 +14,29 @@ import {
 import { explainAccess } from '../../authz/grants/decide.ts';
 import { subjectsOf } from '../../authz/grants/subjects.ts';
 import { type Actor, anonymousIn } from '../../authz/identity.ts';
+import { renderScope } from '../../authz/tokens/scope.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
+import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { defaultTenant } from '../../core/principal.ts';
 import { policyOf } from '../s3/access.ts';
 import { lookUpBucket } from '../s3/bucket-lookup.ts';
 import { isShutOut } from '../s3/buckets/public-access.ts';
-import { refusePrincipal } from './principal-routes.ts';
+import type { Identity } from './deps.ts';
 import { administers, type Reach, reachOf, requestOf } from './rights.ts';
 import type { Call, NativeRoute } from './route.ts';
-import { answerObject, boolean, closedObject, groups, text, time } from './schemas.ts';
+import {
+  answerObject,
+  boolean,
+  closedObject,
+  groups,
+  kind,
+  name,
+  role,
+  text,
+  textOrNull,
+  time,
+} from './schemas.ts';
 
 const tags = { type: 'object', additionalProperties: { type: 'string' }, maxProperties: 50 };
 
@@ -140,8 +153,9 @@ async function findActor(call: Call, question: Question): Promise<Asker | 'inact
   if (inGroups.length > 0) throw invalid('groups', `The groups of ${id} are known`);
   const actor = await call.deps.directory.findActor(id);
   if (actor) return { ...actor, isAnonymous: false };
-  const entry = await call.deps.directory.readPrincipal(tenant, name);
-  return entry ? 'inactive' : refusePrincipal(call.deps, tenant);
+  if (await call.deps.directory.readPrincipal(tenant, name)) return 'inactive';
+  const tenantEntry = await call.deps.directory.readTenant(tenant);
+  throw new Refusal(tenantEntry ? 'NoSuchPrincipal' : 'NoSuchTenant');
 }
 
 async function explain(
@@ -248,5 +262,60 @@ function factsFor(call: Call, question: Question, listPrefix: string | null): Re
     authentication: null,
     requestTags: new Map(Object.entries(requestTags)),
     objectTags: objectTags && new Map(Object.entries(objectTags)),
+  };
+}
+
+// Native API: who one is to the gateway, for every credential, however little else it allows.
+
+export const whoAmIRoutes: NativeRoute[] = [
+  {
+    method: 'GET',
+    url: '/_/v1/whoami',
+    action: 'bursar:WhoAmI',
+    summary: 'In whose name, by what proof and with how much of its rights one acts.',
+    answer: answerObject({
+      tenant: name,
+      principal: name,
+      kind,
+      role,
+      groups: { type: 'array', items: name },
+      evidence: { type: 'string' },
+      accessKeyId: textOrNull('The access key that signed.'),
+      keyThumbprint: textOrNull('Of the public key that verified the request (RFC 7638).'),
+      delegation: {
+        type: ['object', 'null'],
+        description: 'What a token, or a temporary key, leaves; null: all that the principal may.',
+        required: ['ids', 'scope', 'hasPolicies', 'expiresAt'],
+        properties: {
+          ids: {
+            type: 'array',
+            items: { type: 'string' },
+            description: 'The `jti`s of the chain, from its first link down.',
+          },
+          scope: textOrNull('null: wherever the principal may.'),
+          hasPolicies: boolean('Do session policies narrow it further?'),
+          expiresAt: time,
+        },
+      },
+    }),
+    run: async ({ identity }) => ({ answer: show(identity) }),
+  },
+];
+
+function show({ principal, subjects, delegation, ...proof }: Identity): object {
+  const { tenant, name: own, kind: ownKind, role: ownRole } = principal;
+  const group = `group:${tenant}/`;
+  return {
+    ...{ tenant, principal: own, kind: ownKind, role: ownRole },
+    groups: subjects.filter((one) => one.startsWith(group)).map((one) => one.slice(group.length)),
+    evidence: proof.evidence,
+    accessKeyId: proof.accessKeyId,
+    keyThumbprint: proof.keyThumbprint,
+    delegation: delegation && {
+      ids: delegation.ids,
+      scope: delegation.scope && renderScope(delegation.scope),
+      hasPolicies: delegation.policies.length > 0,
+      expiresAt: isoTime(delegation.expiresAtMs),
+    },
   };
 }

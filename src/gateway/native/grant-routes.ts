@@ -3,12 +3,19 @@
 
 import { parseGrant } from '../../authz/grants/grant.ts';
 import { isoTime } from '../../core/clock.ts';
-import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
 import type { GrantEntry } from '../../state/grant-book.ts';
-import type { NativeDeps } from './deps.ts';
 import { administers } from './rights.ts';
-import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
+import {
+  type Call,
+  checkPlace,
+  type NativeRoute,
+  nameOf,
+  nextOf,
+  pageOf,
+  param,
+  refuseMissing,
+} from './route.ts';
 import { answerPage, closedObject, name, pageQuery, text, time } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/grants';
@@ -55,7 +62,7 @@ export const grantRoutes: NativeRoute[] = [
       const isByAdmin = administers(call.who, tenant);
       return {
         change: { kind: 'putGrant', tenant, isByAdmin, grant: wanted },
-        answer: () => showGrant(call.deps, tenant, grantName),
+        answer: () => showGrant(call),
       };
     },
   },
@@ -67,11 +74,9 @@ export const grantRoutes: NativeRoute[] = [
     query: pageQuery,
     answer: answerPage('grants', grant),
     run: async (call) => {
-      const tenant = param(call, 't');
-      const { directory, grants } = call.deps;
-      if (!(await directory.readTenant(tenant))) throw new Refusal('NoSuchTenant');
+      await checkPlace(call);
       const page = pageOf(call);
-      const entries = await grants.list(tenant, page);
+      const entries = await call.deps.grants.list(param(call, 't'), page);
       // A page of the longest is megabytes.
       const pace = new Pace();
       const shown: string[] = [];
@@ -79,7 +84,7 @@ export const grantRoutes: NativeRoute[] = [
         shown.push(JSON.stringify(show(entry)));
         if (pace.isDue) await pace.wait();
       }
-      const next = JSON.stringify(nextOf(page, entries));
+      const next = JSON.stringify(nextOf(page, entries, nameOf));
       return { answer: `{"grants":[${shown.join(',')}],"next":${next}}` };
     },
   },
@@ -89,9 +94,7 @@ export const grantRoutes: NativeRoute[] = [
     action: 'bursar:GetGrant',
     summary: 'Show a grant.',
     answer: grant,
-    run: async (call) => ({
-      answer: await showGrant(call.deps, param(call, 't'), param(call, 'grant')),
-    }),
+    run: async (call) => ({ answer: await showGrant(call) }),
   },
   {
     method: 'DELETE',
@@ -103,17 +106,14 @@ export const grantRoutes: NativeRoute[] = [
       const isByAdmin = administers(call.who, tenant);
       return {
         change: { kind: 'deleteGrant', tenant, isByAdmin, name: grantName },
-        answer: async () => null,
       };
     },
   },
 ];
 
-async function showGrant(deps: NativeDeps, tenant: string, grantName: string): Promise<object> {
-  const entry = await deps.grants.read(tenant, grantName);
-  if (entry) return show(entry);
-  const tenantEntry = await deps.directory.readTenant(tenant);
-  throw new Refusal(tenantEntry ? 'NoSuchGrant' : 'NoSuchTenant');
+async function showGrant(call: Call): Promise<object> {
+  const entry = await call.deps.grants.read(param(call, 't'), param(call, 'grant'));
+  return entry ? show(entry) : refuseMissing(call, 'NoSuchGrant');
 }
 
 function show({ tenant, grant: written, createdMs }: GrantEntry): object {

@@ -6,11 +6,18 @@ import {
   type IssuerMapping,
 } from '../../authz/oidc/issuer.ts';
 import { listIssuers, readIssuer } from '../../authz/oidc/issuer-book.ts';
-import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { issuersPerTenantMax } from '../../core/limits.ts';
 import type { NativeDeps } from './deps.ts';
-import { type NativeRoute, param, refuseDelegated } from './route.ts';
+import {
+  type Call,
+  checkPlace,
+  type NativeRoute,
+  param,
+  refuseDelegated,
+  refuseMissing,
+  showDated,
+} from './route.ts';
 import { answerObject, closedObject, name, text, textOrNull, time } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/issuers';
@@ -104,7 +111,7 @@ export const issuerRoutes: NativeRoute[] = [
           mapping: { ...wanted.mapping, pathPrefix },
           byOperator: call.who.role === 'operator',
         },
-        answer: () => showIssuer(call.deps, tenant, issuerName),
+        answer: () => showIssuer(call),
       };
     },
   },
@@ -115,10 +122,9 @@ export const issuerRoutes: NativeRoute[] = [
     summary: `List the issuers that a tenant trusts, by name: at most ${issuersPerTenantMax}.`,
     answer: answerObject({ issuers: { type: 'array', items: issuer } }),
     run: async (call) => {
+      await checkPlace(call);
       const { deps } = call;
-      const tenant = param(call, 't');
-      if (!(await deps.directory.readTenant(tenant))) throw new Refusal('NoSuchTenant');
-      const entries = await listIssuers(deps.read, tenant);
+      const entries = await listIssuers(deps.read, param(call, 't'));
       return { answer: { issuers: entries.map((entry) => show(deps, entry)) } };
     },
   },
@@ -128,9 +134,7 @@ export const issuerRoutes: NativeRoute[] = [
     action: 'bursar:GetIssuer',
     summary: 'Show an issuer that a tenant trusts.',
     answer: issuer,
-    run: async (call) => ({
-      answer: await showIssuer(call.deps, param(call, 't'), param(call, 'i')),
-    }),
+    run: async (call) => ({ answer: await showIssuer(call) }),
   },
   {
     method: 'DELETE',
@@ -139,7 +143,6 @@ export const issuerRoutes: NativeRoute[] = [
     summary: 'Trust an issuer no longer; its tokens are refused at once.',
     run: async (call) => ({
       change: { kind: 'deleteIssuer', tenant: param(call, 't'), name: param(call, 'i') },
-      answer: async () => null,
     }),
   },
 ];
@@ -152,14 +155,11 @@ function checkName(text: string): string {
   throw new Refusal('InvalidInput', { message, fields: { field: 'params.i' } });
 }
 
-async function showIssuer(deps: NativeDeps, tenant: string, issuerName: string): Promise<object> {
-  const entry = await readIssuer(deps.read, tenant, issuerName);
-  if (entry) return show(deps, entry);
-  const tenantEntry = await deps.directory.readTenant(tenant);
-  throw new Refusal(tenantEntry ? 'NoSuchIssuer' : 'NoSuchTenant');
+async function showIssuer(call: Call): Promise<object> {
+  const entry = await readIssuer(call.deps.read, param(call, 't'), param(call, 'i'));
+  return entry ? show(call.deps, entry) : refuseMissing(call, 'NoSuchIssuer');
 }
 
-function show({ outside }: NativeDeps, { createdMs, ...entry }: IssuerEntry): object {
-  const keys = outside.keysState(entry);
-  return { ...entry, keys, createdAt: isoTime(createdMs) };
+function show({ outside }: NativeDeps, entry: IssuerEntry): object {
+  return { ...showDated(entry), keys: outside.keysState(entry) };
 }

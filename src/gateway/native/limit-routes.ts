@@ -3,10 +3,10 @@
 // hold from the first request on that follows the answer; and limits that were changed by somebody
 // else meanwhile are not merged with.
 import { readToken } from '../../authz/issued-tokens.ts';
+import type { Page } from '../../authz/paced-page.ts';
 import { nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
-import { Pace } from '../../core/pace.ts';
 import { type Limits, readLimits } from '../../core/quota-terms.ts';
 import { listAccounts } from '../../quota/account-list.ts';
 import { accountName } from '../../quota/accounts.ts';
@@ -17,7 +17,7 @@ import { type LimitSet, limitSetOf } from '../../quota/limits/limit-set.ts';
 import { findAccount, findLimitable, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps, limits, limitsPatch } from './limit-schemas.ts';
-import { type Call, type NativeRoute, pageOf, param, refuseDelegated } from './route.ts';
+import { type Call, listPage, type NativeRoute, param, refuseDelegated } from './route.ts';
 import { answerObject, answerPage, pageQuery } from './schemas.ts';
 
 const path = '/_/v1/limits/:account';
@@ -58,18 +58,11 @@ export const limitRoutes: NativeRoute[] = [
     summary: 'List the accounts with limits that the caller may see, but for tokens, by name.',
     query: { ...pageQuery, after: { ...pageQuery.after, maxLength: 256 } },
     answer: answerPage('limits', limit),
-    run: async (call) => {
-      const page = pageOf(call);
-      const wanted = { ...page, isLimited: true };
-      const accounts = await listAccounts(call.deps.read, visibleTo(call), wanted);
-      const shown = [];
-      const pace = new Pace();
-      for (const account of accounts) {
-        shown.push(await showLimit(call.deps, account));
-        await pace.rest();
-      }
-      const next = accounts.length === page.limit ? (accounts.at(-1) ?? null) : null;
-      return { answer: { limits: shown, next } };
+    run: (call) => {
+      const { read } = call.deps;
+      const list = (page: Page) =>
+        listAccounts(read, visibleTo(call), { ...page, isLimited: true });
+      return listPage(call, 'limits', list, (one) => showLimit(call.deps, one), String);
     },
   },
   {
@@ -92,7 +85,6 @@ export const limitRoutes: NativeRoute[] = [
       const account = accountName(await findLimitable(call, param(call, 'account')));
       return {
         change: { kind: 'setLimits', account, limits: null },
-        answer: async () => null,
       };
     },
   },

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Stage } from '../../instruments/stage-clock.ts';
 import { exchangeOf } from '../http/exchange.ts';
 import type { Identity } from './deps.ts';
-import { healthPaths } from './health-routes.ts';
+import { healthPaths } from './metrics-routes.ts';
 
 /** Routes that ask nobody who they are have no action to be named by. */
 const openOperations: ReadonlyMap<string | undefined, string> = new Map([

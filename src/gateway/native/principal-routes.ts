@@ -1,12 +1,18 @@
-// Native API: the principals of a tenant, with their roles and groups.
+// Native API: the principals of a tenant, with their roles, and its groups. Who is in a group is
+// said on the principals.
 
-import { isoTime } from '../../core/clock.ts';
-import { Refusal } from '../../core/errors.ts';
+import type { Page } from '../../authz/paced-page.ts';
 import type { PrincipalKind, Role } from '../../core/principal.ts';
-import type { PrincipalEntry } from '../../state/directory.ts';
-import type { NativeDeps } from './deps.ts';
 import { checkGiven } from './rights.ts';
-import { type NativeRoute, nextOf, pageOf, param } from './route.ts';
+import {
+  type Call,
+  listPage,
+  type NativeRoute,
+  nameOf,
+  param,
+  refuseMissing,
+  showDated,
+} from './route.ts';
 import {
   answerObject,
   answerPage,
@@ -59,7 +65,7 @@ export const principalRoutes: NativeRoute[] = [
       return {
         change: { kind: 'createPrincipal', tenant, name, principalKind, role: given, groups: into },
         target: `tenants/${tenant}/principals/${name}`,
-        answer: () => showPrincipal(call.deps, tenant, name),
+        answer: () => showPrincipal(call, name),
       };
     },
   },
@@ -70,13 +76,9 @@ export const principalRoutes: NativeRoute[] = [
     summary: "List a tenant's principals, by name.",
     query: pageQuery,
     answer: answerPage('principals', principal),
-    run: async (call) => {
-      const { directory } = call.deps;
-      const tenant = param(call, 't');
-      if (!(await directory.readTenant(tenant))) throw new Refusal('NoSuchTenant');
-      const page = pageOf(call);
-      const entries = await directory.listPrincipals(tenant, page);
-      return { answer: { principals: entries.map(show), next: nextOf(page, entries) } };
+    run: (call) => {
+      const list = (page: Page) => call.deps.directory.listPrincipals(param(call, 't'), page);
+      return listPage(call, 'principals', list, showDated, nameOf);
     },
   },
   {
@@ -85,9 +87,7 @@ export const principalRoutes: NativeRoute[] = [
     action: 'bursar:GetPrincipal',
     summary: 'Show a principal.',
     answer: principal,
-    run: async (call) => ({
-      answer: await showPrincipal(call.deps, param(call, 't'), param(call, 'p')),
-    }),
+    run: async (call) => ({ answer: await showPrincipal(call, param(call, 'p')) }),
   },
   {
     method: 'PATCH',
@@ -102,7 +102,7 @@ export const principalRoutes: NativeRoute[] = [
       checkGiven(call.who, tenant, { role: wanted.role, groups: wanted.groups });
       return {
         change: { kind: 'updatePrincipal', tenant, name: principalName, ...wanted },
-        answer: () => showPrincipal(call.deps, tenant, principalName),
+        answer: () => showPrincipal(call, principalName),
       };
     },
   },
@@ -113,26 +113,73 @@ export const principalRoutes: NativeRoute[] = [
     summary: 'Delete a principal that owns no bucket, with its access keys.',
     run: async (call) => ({
       change: { kind: 'deletePrincipal', tenant: param(call, 't'), name: param(call, 'p') },
-      answer: async () => null,
     }),
   },
 ];
 
-/** Throws what is missing: the principal or already its tenant. */
-export async function refusePrincipal(deps: NativeDeps, tenant: string): Promise<never> {
-  const tenantEntry = await deps.directory.readTenant(tenant);
-  throw new Refusal(tenantEntry ? 'NoSuchPrincipal' : 'NoSuchTenant');
+async function showPrincipal(call: Call, principalName: string): Promise<object> {
+  const entry = await call.deps.directory.readPrincipal(param(call, 't'), principalName);
+  return entry ? showDated(entry) : refuseMissing(call, 'NoSuchPrincipal');
 }
 
-async function showPrincipal(
-  deps: NativeDeps,
-  tenant: string,
-  principalName: string,
-): Promise<object> {
-  const entry = await deps.directory.readPrincipal(tenant, principalName);
-  return entry ? show(entry) : refusePrincipal(deps, tenant);
-}
+const groupCollection = '/_/v1/tenants/:t/groups';
+const group = { tenant: name, name, createdAt: time };
+const groupWithMembers = answerObject({ ...group, members: { type: 'array', items: name } });
 
-function show({ createdMs, ...entry }: PrincipalEntry): object {
-  return { ...entry, createdAt: isoTime(createdMs) };
+export const groupRoutes: NativeRoute[] = [
+  {
+    method: 'POST',
+    url: groupCollection,
+    action: 'bursar:CreateGroup',
+    summary: 'Create a group.',
+    status: 201,
+    body: closedObject({ name }, ['name']),
+    answer: groupWithMembers,
+    run: async (call) => {
+      const tenant = param(call, 't');
+      const { name: groupName } = call.body as { name: string };
+      return {
+        change: { kind: 'createGroup', tenant, name: groupName },
+        target: `tenants/${tenant}/groups/${groupName}`,
+        answer: () => showGroup(call, groupName),
+      };
+    },
+  },
+  {
+    method: 'GET',
+    url: groupCollection,
+    action: 'bursar:ListGroups',
+    summary: "List a tenant's groups, by name.",
+    query: pageQuery,
+    answer: answerPage('groups', answerObject(group)),
+    run: (call) => {
+      const list = (page: Page) => call.deps.directory.listGroups(param(call, 't'), page);
+      return listPage(call, 'groups', list, showDated, nameOf);
+    },
+  },
+  {
+    method: 'GET',
+    url: `${groupCollection}/:g`,
+    action: 'bursar:GetGroup',
+    summary: 'Show a group and its members.',
+    answer: groupWithMembers,
+    run: async (call) => ({ answer: await showGroup(call, param(call, 'g')) }),
+  },
+  {
+    method: 'DELETE',
+    url: `${groupCollection}/:g`,
+    action: 'bursar:DeleteGroup',
+    summary: 'Delete a group; its members stay principals.',
+    run: async (call) => ({
+      change: { kind: 'deleteGroup', tenant: param(call, 't'), name: param(call, 'g') },
+    }),
+  },
+];
+
+async function showGroup(call: Call, groupName: string): Promise<object> {
+  const { directory } = call.deps;
+  const tenant = param(call, 't');
+  const entry = await directory.readGroup(tenant, groupName);
+  if (!entry) return refuseMissing(call, 'NoSuchGroup');
+  return { ...showDated(entry), members: await directory.listGroupMembers(tenant, groupName) };
 }

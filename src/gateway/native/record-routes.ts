@@ -1,7 +1,22 @@
 // Native API: the audit records. Invariants: a filter only ever narrows what the caller may see, so
 // another tenant's name in it finds nothing; and records leave verbatim, as they were hashed, or
 // marked as altered.
-import type { Call, NativeRoute } from './route.ts';
+
+import { PackFailure } from '../../audit/archive/pack-failure.ts';
+import { withheldUntilMs } from '../../audit/evidence.ts';
+import type { Checkpoint } from '../../audit/log/checkpoint.ts';
+import { listLogKeys } from '../../audit/log/log-keys.ts';
+import { hashLeaf, proveInclusion, rootFromInclusion } from '../../audit/log/merkle.ts';
+import { parseNote, verifyNote } from '../../audit/log/note.ts';
+import { storedTiles } from '../../audit/log/stored-tiles.ts';
+import { leafOf, type Opening, renderReceipt } from '../../audit/receipt.ts';
+import { AlteredRecord, type KeptRecord, type OpenedRecord } from '../../audit/record-store.ts';
+import type { ShownRecord } from '../../audit/shown-records.ts';
+import { nowMs } from '../../core/clock.ts';
+import { IntegrityError, Refusal } from '../../core/errors.ts';
+import type { Identity, NativeDeps } from './deps.ts';
+import { mayAdminister } from './rights.ts';
+import { type Call, type NativeRoute, param } from './route.ts';
 import { answerPage, text, time } from './schemas.ts';
 
 const limitDefault = 100;
@@ -80,4 +95,140 @@ function visibleScope({ who, reach, query }: Call) {
 
 function timeOf(text: string | undefined): number | undefined {
   return text === undefined ? undefined : Date.parse(text);
+}
+
+// Native API: receipts, each the proof that a record is in the log, to be verified without the
+// gateway. Invariants: who may not see a record is answered as if there were none; and a receipt
+// that does not verify is not handed out, as it could only mean that the database was altered.
+// Specification: C2SP tlog-proof; docs/formats/receipt.md.
+
+const indexForm = /^(?:0|[1-9][0-9]{0,15})$/;
+
+export const receiptRoutes: NativeRoute[] = [
+  {
+    method: 'GET',
+    url: '/_/v1/receipts/:index',
+    action: 'bursar:GetReceipt',
+    summary:
+      'The receipt of a record: a C2SP tlog-proof that verifies without the gateway. For who ' +
+      'made the request, and for who may audit it.',
+    answerType: 'text/plain; charset=utf-8',
+    answer: { type: 'string' },
+    run: async (call) => {
+      const text = param(call, 'index');
+      const index = Number(text);
+      if (!indexForm.test(text) || !Number.isSafeInteger(index)) throw new Refusal('NoSuchRecord');
+      const record = await readRecord(call, index);
+      if (!record || !maySee(call, record)) throw new Refusal('NoSuchRecord');
+      if (record.isAltered) throw damaged(new AlteredRecord(index));
+      const { opened } = record;
+      if (!opened) throw new Refusal('RecordErased');
+      return { answer: await prove(call, record, opened) };
+    },
+  },
+];
+
+/** Those of others are not looked for in the archive, whose store charges for each look. */
+async function readRecord(call: Call, index: number): Promise<ShownRecord | undefined> {
+  try {
+    return await call.deps.records.readRecord(index, (whose) => isInReach(call, whose));
+  } catch (cause) {
+    const isOfRecord = cause instanceof IntegrityError && !(cause instanceof PackFailure);
+    throw isOfRecord ? damaged(cause) : cause;
+  }
+}
+
+interface RecordedUse {
+  principal: string;
+  accessKeyId?: string;
+  tokens?: string[];
+}
+
+function isInReach(
+  { who, reach }: Call,
+  { tenant, bucketTenant }: Pick<KeptRecord, 'tenant' | 'bucketTenant'>,
+): boolean {
+  if (reach === 'all' || tenant === who.tenant) return true;
+  return reach === 'tenant' && bucketTenant === who.tenant;
+}
+
+/** As `reach` says; with a token that is for less than administration, what was done with it. */
+function maySee(call: Call, record: KeptRecord): boolean {
+  const { who, reach, identity } = call;
+  const { opened } = record;
+  if (!isInReach(call, record)) return false;
+  if (reach !== 'self') return true;
+  if (!opened) return false;
+  const { principal, tokens, accessKeyId } = JSON.parse(opened.record) as RecordedUse;
+  if (principal !== who.name) return false;
+  const { delegation } = identity;
+  if (delegation === null || mayAdminister(delegation)) return true;
+  // A session policy leaves temporary keys less than their token, and than other keys of it.
+  if (delegation.policies.length > 0 && accessKeyId !== identity.accessKeyId) return false;
+  const own = delegation.ids.at(-1);
+  return own !== undefined && tokens?.includes(own) === true;
+}
+
+async function prove(
+  { deps, identity }: Call,
+  record: KeptRecord,
+  opened: OpenedRecord,
+): Promise<string> {
+  const { index, pseudonyms } = record;
+  const opening: Opening = {
+    ...pseudonyms,
+    salt: opened.salt,
+    record: opened.record,
+    evidence: await shownEvidence(deps, identity, opened),
+  };
+  await deps.log.waitFor(index + 1);
+  const { note, checkpoint } = await chooseNote(deps, index);
+  const { size, root } = checkpoint;
+  const proof = await proveInclusion(storedTiles(deps.read), index, size);
+  const reached = rootFromInclusion(hashLeaf(leafOf(opening)), { index, size, proof });
+  if (!reached?.equals(root))
+    throw damaged(new IntegrityError(`record ${index} is not in the log`));
+  return renderReceipt({ ...opening, index, proof, checkpoint: note });
+}
+
+/**
+ * One that verifies: what witnesses have cosigned may have been signed with a key since revoked.
+ */
+export async function chooseNote(
+  { log, read }: NativeDeps,
+  index: number,
+): Promise<{ note: string; checkpoint: Checkpoint }> {
+  const rows = (await listLogKeys(read)).filter(({ revokedMs }) => revokedMs === null);
+  const keys = rows.map(({ key }) => key);
+  const { note, checkpoint } = log;
+  const own = note === null || checkpoint === null ? null : { note, checkpoint };
+  for (const head of [log.noteFor(index), own]) {
+    const parsed = head && parseNote(head.note);
+    if (parsed && verifyNote(parsed, keys)?.length) return head;
+  }
+  throw new Refusal('ServiceUnavailable', { message: 'The log is not signed.' });
+}
+
+function damaged(cause: IntegrityError): Refusal {
+  const message = 'The record is not what the log has of it, so there is no receipt for it.';
+  return new Refusal('BursarIntegrityError', { message, cause });
+}
+
+/**
+ * The evidence that is handed out with the receipt of a record; null: it has none, it was erased,
+ * or it is not shown yet. Nobody is given what they could send again in the client's name, unless
+ * they prove the same key, and so could sign it anew.
+ */
+async function shownEvidence(
+  { records }: Pick<NativeDeps, 'records'>,
+  { keyThumbprint }: Pick<Identity, 'keyThumbprint'>,
+  opened: OpenedRecord,
+): Promise<unknown> {
+  const { evidenceAt } = JSON.parse(opened.record) as { evidenceAt?: number };
+  // The first record of the request has it.
+  const has = evidenceAt === undefined ? opened : (await records.readRecord(evidenceAt))?.opened;
+  const text = has?.evidence ?? null;
+  if (text === null || withheldUntilMs(text, { keyThumbprint, nowMs: nowMs() }) !== null)
+    return null;
+  return JSON.parse(text) as unknown;
 }

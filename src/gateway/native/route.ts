@@ -3,8 +3,10 @@
 
 import type { FastifyRequest } from 'fastify';
 import type { Page } from '../../authz/paced-page.ts';
-import { Refusal } from '../../core/errors.ts';
+import { isoTime } from '../../core/clock.ts';
+import { type ErrorCode, Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
+import { Pace } from '../../core/pace.ts';
 import type { Principal } from '../../core/principal.ts';
 import type { Finding } from '../data-verifier.ts';
 import type { Origin } from '../http/trusted-proxies.ts';
@@ -37,7 +39,8 @@ export type Outcome =
       change: NativeChange;
       /** What is being made, for the record; absent: what the path names. */
       target?: string;
-      answer: () => Promise<object | null>;
+      /** Absent: nothing. */
+      answer?: () => Promise<object | null>;
     };
 
 export interface NativeRoute {
@@ -86,11 +89,65 @@ export function refuseDelegated({ identity }: Call): void {
   });
 }
 
+/** Throws that the tenant, or the principal of it, that the path names is not there. */
+export async function checkPlace({ deps: { directory }, params: { t, p } }: Call): Promise<void> {
+  if (t === undefined) return;
+  if (p !== undefined && (await directory.readPrincipal(t, p))) return;
+  if (!(await directory.readTenant(t))) throw new Refusal('NoSuchTenant');
+  if (p !== undefined) throw new Refusal('NoSuchPrincipal');
+}
+
+/** Throws that what the path names is not there, or first that where it would be is not. */
+export async function refuseMissing(call: Call, code: ErrorCode): Promise<never> {
+  await checkPlace(call);
+  throw new Refusal(code);
+}
+
 export function pageOf(call: Call): Page {
   return { after: call.query.after ?? '', limit: Number(call.query.limit ?? nativeListMax) };
 }
 
-/** The name that the next page goes on after, when this one is full. */
-export function nextOf(page: Page, entries: readonly { name: string }[]): string | null {
-  return entries.length === page.limit ? (entries.at(-1)?.name ?? null) : null;
+/** What the next page goes on after, when this one is full. */
+export function nextOf<E>(
+  page: Page,
+  entries: readonly E[],
+  nameOf: (entry: E) => string,
+): string | null {
+  const last = entries.length === page.limit ? entries.at(-1) : undefined;
+  return last === undefined ? null : nameOf(last);
+}
+
+/** One page of a listing. `member`: what the answer calls the entries. */
+export async function listPage<E>(
+  call: Call,
+  member: string,
+  list: (page: Page) => Promise<readonly E[]>,
+  show: (entry: E) => object | Promise<object>,
+  nameOf: (entry: E) => string,
+): Promise<Outcome> {
+  await checkPlace(call);
+  const page = pageOf(call);
+  const entries = await list(page);
+  const shown: object[] = [];
+  const pace = new Pace();
+  for (const entry of entries) {
+    shown.push(await show(entry));
+    await pace.rest();
+  }
+  return { answer: { [member]: shown, next: nextOf(page, entries, nameOf) } };
+}
+
+/** The name of what has one. */
+export function nameOf({ name }: { name: string }): string {
+  return name;
+}
+
+/** Where a token or share link is in listings by principal. */
+export function placeOf(of: { tenant: string; principal: string; id: string }): string {
+  return `${of.tenant}/${of.principal}/${of.id}`;
+}
+
+/** A stored entry as answers have it, with the time when it was made as text. */
+export function showDated<E extends { createdMs: number }>({ createdMs, ...entry }: E): object {
+  return { ...entry, createdAt: isoTime(createdMs) };
 }

@@ -3,6 +3,7 @@
 // administers its tenant.
 
 import type { Identity } from '../../authz/identity.ts';
+import type { Page } from '../../authz/paced-page.ts';
 import {
   identityOf,
   isFolder,
@@ -22,7 +23,7 @@ import { Access } from '../s3/access.ts';
 import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { checkKeyLength, parseRequest } from '../s3/request.ts';
 import { shareUrl } from '../share/share-url.ts';
-import { type Call, type NativeRoute, nextOf, pageOf, param, refuseDelegated } from './route.ts';
+import { type Call, listPage, type NativeRoute, param, placeOf, refuseDelegated } from './route.ts';
 import {
   answerObject,
   answerPage,
@@ -121,13 +122,13 @@ export const shareRoutes: NativeRoute[] = [
     summary: "List share links: one's own; of all of a tenant for who administers it.",
     query: { ...pageQuery, after: { ...pageQuery.after, maxLength: afterLengthMax } },
     answer: answerPage('shares', answerObject(share)),
-    run: async (call) => {
-      const page = pageOf(call);
-      const [tenant = '', principal = '', id = ''] = page.after.split('/');
-      const from = { after: { tenant, principal, id }, limit: page.limit };
-      const entries = await listShares(call.deps.read, reachOf(call), from);
-      const named = entries.map((one) => ({ name: `${one.tenant}/${one.principal}/${one.id}` }));
-      return { answer: { shares: entries.map(show), next: nextOf(page, named) } };
+    run: (call) => {
+      const list = ({ after, limit }: Page) => {
+        const [tenant = '', principal = '', id = ''] = after.split('/');
+        const from = { after: { tenant, principal, id }, limit };
+        return listShares(call.deps.read, reachOf(call), from);
+      };
+      return listPage(call, 'shares', list, show, placeOf);
     },
   },
   {
@@ -144,7 +145,6 @@ export const shareRoutes: NativeRoute[] = [
           kind: 'revokeToken',
           ...{ id, tenant: found.tenant, principal: found.principal, expiresMs },
         },
-        answer: async () => null,
       };
     },
   },

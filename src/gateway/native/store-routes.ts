@@ -1,9 +1,11 @@
 // Native API: the stores, as operators see them, and what they cost (docs/admin/operator-cost.md).
 
+import { isoTime, stepMsMax } from '../../core/clock.ts';
 import { formatUsd } from '../../core/money.ts';
+import { steadyClock } from '../../core/steady-clock.ts';
 import { type BackendCost, listBackendCosts } from '../../quota/backend-cost.ts';
 import type { NativeRoute } from './route.ts';
-import { answerObject, boolean, integer, text, textOrNull } from './schemas.ts';
+import { answerObject, boolean, integer, text, textOrNull, time } from './schemas.ts';
 
 const anything = (description: string) =>
   ({ type: 'object', additionalProperties: true, description }) as const;
@@ -64,4 +66,98 @@ export const storeCostRoutes: NativeRoute[] = [
 function show({ spend, charged, ...counted }: BackendCost): object {
   const usd = (picodollars: string): string => formatUsd(BigInt(picodollars));
   return { ...counted, spend: usd(spend), charged: charged === null ? null : usd(charged) };
+}
+
+// Native API: the root keys, as operators see them and add to them. Invariants: no answer and no
+// record has a key or what it is wrapped as; and nothing is made under a new key before it is
+// durable in its file, every thread can read by it, and the database says that it is in use.
+
+const rootKey = answerObject({
+  epoch: integer('What is stored names the epoch of its keys.'),
+  createdAt: time,
+  isCurrent: boolean('Whether everything new is made under it.'),
+  wrappedBy: textOrNull('ARN of the KMS key that protects it; null: the key file has it as it is.'),
+});
+
+export const rootKeyRoutes: NativeRoute[] = [
+  {
+    method: 'GET',
+    url: '/_/v1/keys',
+    action: 'bursar:ListKeys',
+    summary: 'Show the root keys, by epoch, without the keys themselves.',
+    answer: answerObject({ keys: { type: 'array', items: rootKey } }),
+    run: async ({ deps: { rootKeys, keyring } }) => ({
+      answer: {
+        keys: rootKeys
+          .describe()
+          .map((key) => ({ ...key, isCurrent: key.epoch === keyring.currentEpoch })),
+      },
+    }),
+  },
+  {
+    method: 'POST',
+    url: '/_/v1/keys/rotations',
+    action: 'bursar:RotateKeys',
+    summary:
+      'Begin an epoch with a new root key. What is stored stays readable under the old ones; ' +
+      'everything new is made under this one.',
+    status: 201,
+    answer: rootKey,
+    run: async ({ deps: { rootKeys, keyring } }) => {
+      const key = await rootKeys.rotate();
+      // The ledger seals under it with its next batch, before this thread hears of that.
+      keyring.learn(key);
+      return {
+        change: { kind: 'addRootKey', key },
+        target: `keys/${key.epoch}`,
+        answer: async () => {
+          const added = rootKeys.describe().find(({ epoch }) => epoch === key.epoch);
+          return { ...added, isCurrent: key.epoch === keyring.currentEpoch };
+        },
+      };
+    },
+  },
+];
+
+// Native API: the clock that records and windows of limits go by (docs/admin/clock.md).
+
+const clock = answerObject({
+  time: { ...time, description: 'What records and windows of limits go by.' },
+  systemTime: time,
+  stepMs: integer(
+    'How far the system’s clock has stepped from the first, and is not followed; 0: it is ' +
+      `followed, as up to ${stepMsMax} ms.`,
+  ),
+});
+
+export const clockRoutes: NativeRoute[] = [
+  {
+    method: 'GET',
+    url: '/_/v1/clock',
+    action: 'bursar:GetClock',
+    summary: 'Show the clock, and whether the system’s has stepped from it.',
+    answer: clock,
+    run: async () => ({ answer: showClock() }),
+  },
+  {
+    method: 'POST',
+    url: '/_/v1/clock/confirmations',
+    action: 'bursar:ConfirmClock',
+    summary: 'Say that the system’s clock is right: it is followed from now on.',
+    answer: clock,
+    run: async () => ({
+      change: { kind: 'confirmClock', stepMs: steadyClock.stepMs },
+      target: 'clock',
+      answer: async () => {
+        // This is the main thread's clock; the ledger's thread has its own, which the commit has
+        // set.
+        return showClock();
+      },
+    }),
+  },
+];
+
+function showClock(): object {
+  const [timeMs, { stepMs }] = [steadyClock.nowMs(), steadyClock];
+  return { time: isoTime(timeMs), systemTime: isoTime(Date.now()), stepMs };
 }

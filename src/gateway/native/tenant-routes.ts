@@ -1,11 +1,11 @@
 // Native API: tenants.
 
-import { isoTime } from '../../core/clock.ts';
+import type { Page } from '../../authz/paced-page.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
 import type { TenantEntry } from '../../state/directory.ts';
 import type { NativeDeps } from './deps.ts';
-import { type Call, type NativeRoute, nextOf, pageOf, param } from './route.ts';
+import { type Call, listPage, type NativeRoute, nameOf, param, showDated } from './route.ts';
 import {
   answerObject,
   answerPage,
@@ -61,11 +61,8 @@ export const tenantRoutes: NativeRoute[] = [
     summary: 'List the tenants that the caller may see, by name.',
     query: pageQuery,
     answer: answerPage('tenants', tenant),
-    run: async (call) => {
-      const page = pageOf(call);
-      const tenants = await listVisibleTenants(call);
-      return { answer: { tenants: tenants.map(show), next: nextOf(page, tenants) } };
-    },
+    run: (call) =>
+      listPage(call, 'tenants', (page) => listVisibleTenants(call, page), showDated, nameOf),
   },
   {
     method: 'GET',
@@ -102,7 +99,6 @@ export const tenantRoutes: NativeRoute[] = [
     summary: 'Delete a tenant that owns no bucket, with its principals, groups and access keys.',
     run: async (call) => ({
       change: { kind: 'deleteTenant', name: param(call, 't') },
-      answer: async () => null,
     }),
   },
 ];
@@ -121,8 +117,7 @@ function checkStore({ stores }: NativeDeps, { defaultStore: asked }: Placement):
   });
 }
 
-async function listVisibleTenants(call: Call): Promise<TenantEntry[]> {
-  const page = pageOf(call);
+async function listVisibleTenants(call: Call, page: Page): Promise<TenantEntry[]> {
   if (call.reach === 'all') return call.deps.directory.listTenants(page);
   const own = await call.deps.directory.readTenant(call.who.tenant);
   return own && own.name > page.after ? [own] : [];
@@ -131,9 +126,5 @@ async function listVisibleTenants(call: Call): Promise<TenantEntry[]> {
 async function showTenant(deps: NativeDeps, tenantName: string): Promise<object> {
   const entry = await deps.directory.readTenant(tenantName);
   if (!entry) throw new Refusal('NoSuchTenant');
-  return show(entry);
-}
-
-function show({ createdMs, ...entry }: TenantEntry): object {
-  return { ...entry, createdAt: isoTime(createdMs) };
+  return showDated(entry);
 }

@@ -56,7 +56,8 @@ interface Route {
   operation: AnyOperation;
 }
 
-const rows: readonly Row[] = [
+/** All operations, by what a request names. */
+export const rows: readonly Row[] = [
   { resource: 'service', GET: listBuckets },
 
   { resource: 'bucket', query: ['acl'], GET: getBucketAcl, PUT: putBucketAcl },

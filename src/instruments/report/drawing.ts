@@ -7,8 +7,6 @@ import { GridComponent, TitleComponent } from 'echarts/components';
 import { init, use } from 'echarts/core';
 import { SVGRenderer } from 'echarts/renderers';
 import type { Axis, Figure, Mark, Series } from './figure.ts';
-import { type Layout, layoutOf, type Panel, widthPx } from './layout.ts';
-import { axisSpan, type Span } from './scales.ts';
 import { dashesOf, shapeOf } from './styles.ts';
 
 use([CustomChart, LineChart, ScatterChart, GridComponent, TitleComponent, SVGRenderer]);
@@ -209,4 +207,166 @@ export function escapeXml(text: string): string {
     .replaceAll('>', '&gt;')
     .replaceAll('"', '&quot;')
     .replaceAll("'", '&#39;');
+}
+
+// Where the panels of a drawing are: most figures are one plot, some a small one for each size,
+// since bandwidths of 1 byte and of 100 MB differ by a million and what changes would be invisible.
+
+/** The size of the drawing, which the page scales; it is made for 376 pixels and more. */
+const widthPx = 400;
+
+interface Panel {
+  /** Empty: it is the only one. */
+  name: string;
+  grid: { left: number; top: number; width: number; height: number };
+  series: readonly Series[];
+  /** At most about so many. */
+  ticks: { x: number; y: number };
+  /** Whether ticks along x have texts. */
+  isLabelled: boolean;
+  /** Which axes say what they are of. */
+  titles: { x: boolean; y: boolean };
+}
+
+interface Layout {
+  heightPx: number;
+  panels: readonly Panel[];
+}
+
+const left = 62;
+const right = 18;
+const bottom = 44;
+const plotHeight = 230;
+const panelTop = 26;
+
+function layoutOf({ series, panelColumns = 1 }: Figure): Layout {
+  const names = [...new Set(series.flatMap(({ panel }) => panel ?? []))];
+  if (names.length === 0) {
+    const grid = { left, top: 12, width: widthPx - left - right, height: plotHeight };
+    const axes = { ticks: { x: 6, y: 6 }, isLabelled: true, titles: { x: true, y: true } };
+    return { heightPx: 12 + plotHeight + bottom, panels: [{ name: '', grid, series, ...axes }] };
+  }
+  const isSingle = panelColumns === 1;
+  const gapPx = 52;
+  const width = (widthPx - left - right - (panelColumns - 1) * gapPx) / panelColumns;
+  const height = isSingle && names.length > 2 ? 78 : 110;
+  const rowHeight = panelTop + height + (isSingle ? 4 : 22);
+  const rows = Math.ceil(names.length / panelColumns);
+  const panels = names.map((name, index) => {
+    const [row, column] = [Math.floor(index / panelColumns), index % panelColumns];
+    return {
+      name,
+      grid: {
+        left: left + column * (width + gapPx),
+        top: row * rowHeight + panelTop,
+        width,
+        height,
+      },
+      series: series.filter(({ panel }) => panel === name),
+      ticks: { x: isSingle ? 6 : 2, y: 3 },
+      isLabelled: !isSingle || index === names.length - 1,
+      titles: {
+        x: index + panelColumns >= names.length,
+        y: column === 0 && row === Math.floor((rows - 1) / 2),
+      },
+    };
+  });
+  return { heightPx: rows * rowHeight + bottom - (isSingle ? 4 : 22), panels };
+}
+
+// Where numbers are on an axis, and which ticks it has. Logarithmic axes are drawn as linear ones
+// of logarithms, whose bounds and ticks are round numbers.
+
+interface Tick {
+  /** As `place` gives it. */
+  at: number;
+  text: string;
+}
+
+interface Span {
+  min: number;
+  max: number;
+  ticks: readonly Tick[];
+  place(value: number): number;
+}
+
+/** `values`: what shall be on it; `ticks`: about how many, at most. */
+function axisSpan(
+  axis: Axis,
+  { values, ticks: wanted }: { values: readonly number[]; ticks: number },
+): Span {
+  const isLog = axis.scale === 'log';
+  const place = isLog ? (value: number) => Math.log10(Math.max(value, 1e-12)) : Number;
+  const placed = values.filter((value) => Number.isFinite(value) && !(isLog && value <= 0));
+  let min = Number.POSITIVE_INFINITY;
+  let max = Number.NEGATIVE_INFINITY;
+  for (const value of placed.length > 0 ? placed : [1]) {
+    min = Math.min(min, place(value));
+    max = Math.max(max, place(value));
+  }
+  const { show } = axis;
+  if (isLog) return { ...logTicks({ min, max, wanted }, show), place };
+  min = axis.min ?? min;
+  max = axis.max ?? max;
+  if (axis.ticks) {
+    const pad = axis.min === undefined ? Math.max((max - min) * 0.06, 0.4) : 0;
+    return { min: min - pad, max: max + pad, ticks: axis.ticks, place };
+  }
+  const isOpenAbove = axis.max === undefined;
+  return { ...linearTicks({ min, max, wanted, isOpenAbove }, show), place };
+}
+
+interface Bounds {
+  min: number;
+  max: number;
+  wanted: number;
+}
+
+/** Digits that ticks begin with, from close ones to those a decade apart. */
+const tickDigits = [[1, 2, 5], [1, 3], [1]] as const;
+
+/** Bounds and ticks at round numbers, of logarithms to base 10. */
+function logTicks({ min, max, wanted }: Bounds, show: Axis['show']): Omit<Span, 'place'> {
+  const bounds = roundLogs([1, 2, 5], { min, max });
+  const low = bounds.findLast((at) => at <= min + 1e-9) ?? min;
+  const high = bounds.find((at) => at >= max - 1e-9 && at > low) ?? max;
+  const inside = (digits: readonly number[]) =>
+    roundLogs(digits, { min, max }).filter((at) => at >= low - 1e-9 && at <= high + 1e-9);
+  const few = tickDigits.map(inside).find(({ length }) => length <= wanted + 1);
+  const every = Math.ceil((high - low) / wanted);
+  const found = few ?? inside([1]).filter((at) => Math.round(at) % every === 0);
+  const ticks = found.map((at) => ({ at, text: show(Number((10 ** at).toPrecision(1))) }));
+  return { min: low, max: high, ticks };
+}
+
+/** Logarithms of numbers with one of the digits and zeros, from below `min` to above `max`. */
+function roundLogs(
+  digits: readonly number[],
+  { min, max }: { min: number; max: number },
+): number[] {
+  const logs: number[] = [];
+  for (let decade = Math.floor(min) - 1; decade <= Math.ceil(max); decade++) {
+    for (const digit of digits) logs.push(Math.log10(digit) + decade);
+  }
+  return logs;
+}
+
+function linearTicks(
+  { min, max, wanted, isOpenAbove }: Bounds & { isOpenAbove: boolean },
+  show: Axis['show'],
+): Omit<Span, 'place'> {
+  const spread = max - min || Math.abs(max) || 1;
+  const size = 10 ** Math.floor(Math.log10(spread / wanted));
+  const step = [1, 2, 5, 10].map((digit) => digit * size).find((one) => spread / one <= wanted);
+  const width = step ?? size * 10;
+  const first = Math.floor(min / width + 1e-9);
+  const last = isOpenAbove ? Math.ceil(max / width - 1e-9) : Math.floor(max / width + 1e-9);
+  const count = Math.max(1, last - first) + 1;
+  const ticks = Array.from({ length: count }, (_, index) => {
+    // Multiples of a width such as 0.1 have crumbs of binary fractions.
+    const at = Number(((first + index) * width).toPrecision(12));
+    return { at, text: show(at) };
+  });
+  const highest = ticks.at(-1)?.at ?? max;
+  return { min: ticks[0]?.at ?? min, max: isOpenAbove ? highest : Math.max(max, highest), ticks };
 }

@@ -1,5 +1,5 @@
 // The conclusions of a report as lines for a terminal.
-import { topics } from './conclusion.ts';
+import { topics } from './conclusions.ts';
 import { showCount, showSpan } from './numbers.ts';
 import type { Report } from './report.ts';
 import { nameChapter } from './report.ts';

@@ -1,8 +1,7 @@
 // A report: chapters, each with its conclusions and figures, before it is a page, CSV or JSON.
 // JSON's schema is docs/admin/report.md's.
 import type { Chapter } from './chapter.ts';
-import type { Conclusion } from './conclusion.ts';
-import { concludeFrom } from './conclusions.ts';
+import { type Conclusion, concludeFrom } from './conclusions.ts';
 import type { Cell, Column, Figure } from './figure.ts';
 import { figuresOf } from './figures.ts';
 import type { Measures } from './measures.ts';

@@ -4,8 +4,8 @@
 // long. Invariants: a record leaves the database only when its pack was read back whole; whatever
 // ends the process, the next run goes on from what the tables say, and reads back once more what an
 // earlier one had packed; and the newest record stays.
-
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import {
   countArchivedTiles,
   countPackedTiles,
@@ -25,15 +25,14 @@ import type { ObjectWriter, WrittenObject } from '../../tiering/object-writer.ts
 import type { IntentPool } from '../intent-pool.ts';
 import type { Ledger } from '../ledger.ts';
 import { archiveTenant } from './pack-entry.ts';
-import type { MadePack } from './pack-worker.ts';
-import { Packer } from './packer.ts';
+import type { MadePack, PackAnswer, PackJob, PackWorkerOptions } from './pack-worker.ts';
 
 /** Of a pack: 4096 records, some 600 KB. */
-export const tilesPerPack = 16;
+const tilesPerPack = 16;
 /** Pause after failures in a row: each may leave a pack in the store that is swept a day later. */
 const pauseMsMax = 3_600_000;
 
-export interface ArchiverOptions {
+interface ArchiverOptions {
   /** The database file. */
   path: string;
   read: Reader;
@@ -221,5 +220,58 @@ export class Archiver {
     await sleep(ms, undefined, { signal }).catch((error: unknown) => {
       if (!signal.aborted) throw error;
     });
+  }
+}
+
+// The main thread's end of the thread that makes packs. Invariant: one job at a time; the thread is
+// there only while there is something to pack.
+
+class Packer {
+  readonly #worker: Worker;
+  readonly #exited: Promise<unknown>;
+  #waiting: { resolve(answer: PackAnswer): void; reject(cause: unknown): void } | null = null;
+
+  /** `path`: the database file. */
+  constructor(path: string) {
+    const workerData: PackWorkerOptions = { path };
+    this.#worker = new Worker(new URL('./pack-worker.js', import.meta.url), { workerData });
+    this.#worker.unref();
+    this.#exited = new Promise((resolve) => this.#worker.once('exit', resolve));
+    this.#worker.on('message', (answer: PackAnswer) => this.#take()?.resolve(answer));
+    this.#worker.on('error', (cause) => this.#take()?.reject(cause));
+    this.#worker.on('exit', () => this.#take()?.reject(new Error('the packing thread ended')));
+  }
+
+  /** Packs the records of so many tiles, all of which are in the database. */
+  async make(first: number, tiles: number): Promise<MadePack> {
+    const answer = await this.#ask({ kind: 'make', first, tiles });
+    if ('bytes' in answer) return answer;
+    throw new Error('the packing thread answered something else');
+  }
+
+  /** Whether a tile's part, as it was read back, has all that the database has of the tile. */
+  async check(tile: number, nonce: Uint8Array, part: Uint8Array): Promise<boolean> {
+    const answer = await this.#ask({ kind: 'check', tile, nonce, part });
+    return 'sound' in answer && answer.sound;
+  }
+
+  async close(): Promise<void> {
+    this.#worker.postMessage(null);
+    await this.#exited;
+  }
+
+  async #ask(job: PackJob): Promise<PackAnswer> {
+    const answer = await new Promise<PackAnswer>((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+      this.#worker.postMessage(job);
+    });
+    if ('failed' in answer) throw new Error(answer.failed);
+    return answer;
+  }
+
+  #take() {
+    const waiting = this.#waiting;
+    this.#waiting = null;
+    return waiting;
   }
 }

@@ -1,12 +1,11 @@
 // The commands that change who there is and what they may.
-import * as accessKeys from './access-keys.ts';
 import * as grants from './grants.ts';
 import * as groups from './groups.ts';
 import type { IdentityCommand } from './identity-command.ts';
 import * as issuers from './issuers.ts';
+import * as keys from './keys.ts';
 import * as mounts from './mounts.ts';
 import * as principals from './principals.ts';
-import * as publicKeys from './public-keys.ts';
 import * as tenants from './tenants.ts';
 import * as tokens from './tokens.ts';
 
@@ -14,11 +13,10 @@ export const identityCommands = {
   ...tenants,
   ...principals,
   ...groups,
-  ...accessKeys,
+  ...keys,
   ...grants,
   ...mounts,
   ...issuers,
-  ...publicKeys,
   ...tokens,
 };
 

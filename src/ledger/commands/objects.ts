@@ -3,8 +3,12 @@
 import { restoreVersion } from '../../catalog/restore.ts';
 import { restoreAttributes, restoreEnd } from '../../catalog/roll-forward.ts';
 import { abortUpload, completeUpload, createUpload, putPart } from '../../catalog/uploads.ts';
-import { amendVersion } from '../../catalog/version-amendments.ts';
-import { copyObject, deleteObject, putObject } from '../../catalog/version-changes.ts';
+import {
+  amendVersion,
+  copyObject,
+  deleteObject,
+  putObject,
+} from '../../catalog/version-changes.ts';
 import type { Command } from './command.ts';
 
 /**

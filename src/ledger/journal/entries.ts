@@ -1,8 +1,7 @@
 // Rows of the catalog as entries of the journal. Invariant: a version becomes an entry only after
 // its row was found authentic, so that no edit of the database is carried into the journal, where
 // it would be sealed.
-import { readSettings } from '../../catalog/bucket-settings.ts';
-import { type Bucket, getBucket } from '../../catalog/buckets.ts';
+import { type Bucket, getBucket, readSettings } from '../../catalog/buckets.ts';
 import type { OutboxRow } from '../../catalog/outbox.ts';
 import { findNamed, type Version } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';

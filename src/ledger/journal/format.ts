@@ -7,10 +7,14 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Versioning } from '../../catalog/buckets.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
-import { type Check, isCount, isFlag, isText, isTextOrNull } from './field-checks.ts';
 import {
+  type Check,
   type IdentityEntry,
+  isCount,
+  isFlag,
   isTellsOrNone,
+  isText,
+  isTextOrNull,
   readIdentities,
   type StrangeEntry,
   type Tells,

@@ -4,7 +4,14 @@
 // holds, in whatever journal of the database it is, and two of the same `toldSeq` say the same.
 
 import { isObject, parseJson } from '../../core/json.ts';
-import { type Check, isCount, isFlag, isText, isTextOrNull } from './field-checks.ts';
+
+/** Whether a field of the journal is of its type. */
+export type Check = (value: unknown) => boolean;
+
+export const isText: Check = (value) => typeof value === 'string';
+export const isTextOrNull: Check = (value) => value === null || isText(value);
+export const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+export const isFlag: Check = (value) => typeof value === 'boolean';
 
 /** What is told of one by one. */
 export const thingKinds = [

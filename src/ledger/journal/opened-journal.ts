@@ -2,8 +2,7 @@
 // that counts. Invariant: what the database has listed of the journal is known by that list; of
 // what 0.1.0 has written there is none, so a snapshot is due before anything can be missed.
 import type { JournalObjectRow } from '../../catalog/journal-objects.ts';
-import { hasLeftExtents } from '../../catalog/store-contents.ts';
-import { readInstance } from '../../catalog/stores.ts';
+import { hasLeftExtents, readInstance } from '../../catalog/stores.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Ledger } from '../ledger.ts';
 import { beginName, snapshotOf } from './format.ts';

@@ -7,7 +7,7 @@ import { verifyVersion } from '../../catalog/authentic.ts';
 import { type Bucket, listStoreBuckets } from '../../catalog/buckets.ts';
 import type { JournalObjectRow } from '../../catalog/journal-objects.ts';
 import { listKept } from '../../catalog/kept-versions.ts';
-import { listGarbage } from '../../catalog/store-contents.ts';
+import { listGarbage } from '../../catalog/stores.ts';
 import type { Version } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';

@@ -24,8 +24,7 @@ import { findJournal, replayJournal } from './replay.ts';
 import { isWhole, listedMax, newReport, type RebuildReport } from './report.ts';
 import { checkExtents, restoreAll } from './restore.ts';
 import { Staging } from './staging.ts';
-import { placeTails, readUnnamed, type TailBucket } from './tail.ts';
-import { takeUnlisted } from './unlisted.ts';
+import { placeTails, readUnnamed, type TailBucket, takeUnlisted } from './tail.ts';
 import type { RebuildOptions, RebuiltStore, Work } from './work.ts';
 
 /** A rebuild cannot be made of what there is. Nothing was changed. */

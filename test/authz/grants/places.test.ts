@@ -4,8 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { grantsPerPlaceMax } from '#bursar/authz/grants/bounds.js';
 import { decideAccess } from '#bursar/authz/grants/decide.js';
 import type { Grant } from '#bursar/authz/grants/grant.js';
-import { GrantIndex } from '#bursar/authz/grants/grant-index.js';
-import { PathHash } from '#bursar/authz/grants/path-hash.js';
+import { GrantIndex, PathHash } from '#bursar/authz/grants/grant-index.js';
 import { verdictOf } from '#bursar/authz/grants/rule.js';
 import { ask, askList, grant, indexOf, person } from './fixture.ts';
 

@@ -8,7 +8,7 @@ import { parseEntries } from '#bursar/audit/log/entries.js';
 import { hashLeaf, rootOf } from '#bursar/audit/log/merkle.js';
 import { RecordLog } from '#bursar/audit/record-log.js';
 import { type OpenDatabase, openDatabase, type Reader } from '#bursar/core/database.js';
-import { LogTiles } from '#bursar/gateway/log/log-tiles.js';
+import { LogTiles } from '#bursar/gateway/log/public-log.js';
 import { schema } from '#bursar/ledger/schema.js';
 
 const size = 700;

@@ -7,8 +7,7 @@ import { ed25519, noteKey, rawPublicKey, signNote } from '#bursar/audit/log/note
 import type { Difference, RecordFields } from '#bursar/audit/verify/record-fields.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { ComparedThings, tenantOfName } from '#bursar/ledger/deep/compared-things.js';
-import { DeepErasures } from '#bursar/ledger/deep/deep-erasures.js';
-import { DeepLog } from '#bursar/ledger/deep/deep-log.js';
+import { DeepErasures, DeepLog } from '#bursar/ledger/deep/deep-log.js';
 import { DeepStrays } from '#bursar/ledger/deep/deep-strays.js';
 import { Staging } from '#bursar/ledger/deep/staging.js';
 import { schema } from '#bursar/ledger/schema.js';

@@ -3,7 +3,7 @@
 import { recordedLargeChange } from '../../../audit/recorded-change.ts';
 import type { S3Action } from '../../../authz/grants/actions.ts';
 import type { PutBucketSetting } from '../../../catalog/bucket-changes.ts';
-import { readSetting } from '../../../catalog/bucket-settings.ts';
+import { readSetting } from '../../../catalog/buckets.ts';
 import {
   type LifecycleConfig,
   type TransitionMinimum,

@@ -1,0 +1,273 @@
+// Brings the buckets of S3 stores in a restored database to what their journals say: those that
+// were made after the backup, set up otherwise, or deleted.
+import {
+  type Bucket,
+  findBucket,
+  getBucket,
+  listStoreBuckets,
+  readSettings,
+} from '../../catalog/buckets.ts';
+import { listKept } from '../../catalog/kept-versions.ts';
+import { readNamed, type StoredVersion, type Version } from '../../catalog/versions.ts';
+import { inParallel } from '../../core/in-parallel.ts';
+import { decodeManifest } from '../../core/manifest.ts';
+import { pages } from '../../core/pages.ts';
+import { principalId } from '../../core/principal.ts';
+import type { IdentityChange } from '../../ledger/commands/identities.ts';
+import { bucketEntry } from '../../ledger/journal/entries.ts';
+import type { VersionEntry } from '../../ledger/journal/format.ts';
+import { isWhole } from '../../ledger/rebuild/report.ts';
+import { checkExtents, restoreVersion } from '../../ledger/rebuild/restore.ts';
+import { readMode } from '../../ledger/rebuild/restore-identities.ts';
+import type { StagedBucket } from '../../ledger/rebuild/staging.ts';
+import type { Forward } from './forward.ts';
+
+const bucketsPerPage = 100;
+const versionsPerPage = 500;
+
+/** Gives those that are there now and that a journal tells of, by id. */
+export async function forwardBuckets(forward: Forward): Promise<Map<number, StagedBucket>> {
+  const { work, stores } = forward;
+  const { staging } = work;
+  for (const { store } of stores) {
+    for (const bucket of await listAll(forward, store.number)) {
+      if ((await staging.findBucket(bucket.id)) === 'gone') await removeBucket(forward, bucket);
+    }
+  }
+  const staged = await staging.listBuckets();
+  for (const bucket of staged) {
+    const found = await getBucket(forward.read, bucket.id);
+    if (!found) await addBucket(forward, bucket);
+    else await setUp(forward, bucket, found);
+  }
+  return new Map(staged.map((bucket) => [bucket.id, bucket]));
+}
+
+async function listAll({ read }: Forward, store: number): Promise<Bucket[]> {
+  const buckets: Bucket[] = [];
+  for await (const page of listStoreBuckets(read, store, bucketsPerPage)) buckets.push(...page);
+  return buckets;
+}
+
+/** Deletes the bucket with everything in it. */
+async function removeBucket({ read, commit, report }: Forward, bucket: Bucket): Promise<void> {
+  const { id: bucketId } = bucket;
+  for (;;) {
+    const versions = await listKept(read, { bucketId, after: null, max: versionsPerPage });
+    if (versions.length === 0) break;
+    await Promise.all(
+      versions.map(({ key, versionId }) =>
+        commit(
+          { kind: 'restoreEnd', bucketId, key, versionId },
+          { action: 'bursar:RestoreEnd', bucket, key },
+        ),
+      ),
+    );
+    report.ended += versions.length;
+  }
+  await commit({ kind: 'deleteBucket', bucketId }, { action: 'bursar:RestoreEnd', bucket });
+  report.removed++;
+}
+
+async function addBucket(forward: Forward, staged: StagedBucket): Promise<void> {
+  const { read, commit, report } = forward;
+  const { tenant, name } = staged;
+  // The name was given to somebody else after the backup, so the bucket that had it was deleted.
+  const former = await findBucket(read, tenant, name);
+  if (former) await removeBucket(forward, former);
+  await ensureOwner(forward, staged);
+  const { kind: _, toldSeq: _2, documents, ...bucket } = staged;
+  const { policy = null, ...settings } = documents;
+  const restored = { ...bucket, policy, recordReads: readMode(bucket.recordReads) };
+  const change = { kind: 'restoreBucket', bucket: restored, settings } as const;
+  await commit(change, { action: 'bursar:RestoreBucket', bucket });
+  report.buckets++;
+}
+
+async function setUp(forward: Forward, staged: StagedBucket, found: Bucket): Promise<void> {
+  const { read, commit, report } = forward;
+  const documents = await readSettings(read, found.id);
+  if (found.policy !== null) documents.policy = found.policy;
+  const { kind: _, toldSeq: _2, documents: told, store, ...others } = staged;
+  const { kind: _3, toldSeq: _4, ...is } = bucketEntry(found, 0);
+  // Release 0.1.0 does not tell how reads are recorded.
+  const isUntold = staged.recordReads === undefined;
+  const recordReads = isUntold ? found.recordReads : readMode(staged.recordReads);
+  const bucket = { ...others, recordReads };
+  if (store !== found.store) {
+    throw new Error(`bucket ${staged.tenant}/${staged.name} is in another store in the backup`);
+  }
+  if (isSameBucket(is, bucket) && isSameBucket(documents, told)) return;
+  await ensureOwner(forward, staged);
+  const { policy = null, ...settings } = told;
+  const change = {
+    kind: 'restoreSettings',
+    bucket: { ...bucket, store, policy },
+    settings,
+  } as const;
+  await commit(change, { action: 'bursar:RestoreBucket', bucket: { ...bucket, store } });
+  report.configured++;
+}
+
+/** Compares two flat objects. */
+function isSameBucket(a: object, b: object): boolean {
+  const textOf = (one: object) => JSON.stringify(Object.entries(one).sort());
+  return textOf(a) === textOf(b);
+}
+
+/**
+ * The owner may have been created after the backup; then it becomes a member without access keys.
+ */
+async function ensureOwner(forward: Forward, { tenant, owner: name }: StagedBucket): Promise<void> {
+  const { read, commit, report } = forward;
+  if (!(await read.get('SELECT 1 FROM tenants WHERE name = ?', tenant))) {
+    const change = { kind: 'createTenant', name: tenant, membersCreateBuckets: false } as const;
+    const about = { action: 'bursar:RestoreTenant', tenant, target: `tenants/${tenant}` };
+    await commit(change, about);
+    report.tenants.push(tenant);
+  }
+  const sql = 'SELECT 1 FROM principals WHERE tenant = ? AND name = ?';
+  if (await read.get(sql, tenant, name)) return;
+  const change: IdentityChange = {
+    ...{ kind: 'createPrincipal', tenant, name },
+    ...{ principalKind: 'person', role: 'member', groups: [] },
+  };
+  const target = `tenants/${tenant}/principals/${name}`;
+  await commit(change, { action: 'bursar:RestorePrincipal', tenant, target });
+  report.principals.push(principalId(tenant, name));
+}
+
+// Brings the versions of S3 stores in a restored database to what journals and extents say: ends
+// those that ended after the backup, adds those that were made after it, changes those whose tags
+// or locks changed. Invariants: a version is the same when its bytes, its time and its name are;
+// one of the backup ends only when a journal says so, or is whole and has a later snapshot without
+// it; one is added only when all its bytes are there. Of what came before the backup the database
+// knows more than any journal of its own.
+
+const commitsAtOnce = 200;
+
+/** `buckets`: those that are there, by id. */
+export async function forwardVersions(
+  forward: Forward,
+  buckets: ReadonlyMap<number, StagedBucket>,
+): Promise<void> {
+  for (const bucket of buckets.values()) await endEnded(forward, bucket);
+  const { work, report } = forward;
+  await inParallel(work.staging.listVersions(), commitsAtOnce, async ({ version, isTail }) => {
+    const bucket = buckets.get(version.bucketId);
+    if (bucket) await forwardVersion(forward, { bucket, version, isTail });
+    work.onProgress('comparing versions', ++report.compared);
+  });
+  await abortUploads(forward, buckets);
+}
+
+/** Ends the versions that ended after the backup. */
+async function endEnded(forward: Forward, bucket: StagedBucket): Promise<void> {
+  const { read, work, commit, report } = forward;
+  const { id: bucketId } = bucket;
+  const snapshotSeq =
+    forward.stores.find(({ store }) => store.number === bucket.store)?.snapshotSeq ?? 0;
+  const of = { bucketId, max: versionsPerPage };
+  for await (const page of pages<Version>((last) =>
+    listKept(read, { ...of, after: last ?? null }),
+  )) {
+    await inParallel(page, commitsAtOnce, async ({ key, versionId }) => {
+      const said = await work.staging.findVersion({ bucketId, key, versionId });
+      // As new as the snapshot is all that is in it.
+      const isUntold = said === undefined || said.toldSeq < snapshotSeq - 1;
+      const hasEnded = isUntold ? snapshotSeq > 0 && isWhole(work.report) : !said.isThere;
+      if (!hasEnded) return;
+      const change = { kind: 'restoreEnd', bucketId, key, versionId } as const;
+      await commit(change, { action: 'bursar:RestoreEnd', bucket, key });
+      report.ended++;
+    });
+  }
+}
+
+interface Told {
+  bucket: StagedBucket;
+  version: VersionEntry;
+  /** Whether only its extents tell of it. */
+  isTail: boolean;
+}
+
+async function forwardVersion(forward: Forward, told: Told): Promise<void> {
+  const { read, work, commit, report } = forward;
+  const { bucket, version, isTail } = told;
+  const { bucketId, key, versionId } = version;
+  const found = await readNamed(read, bucketId, { key, versionId: versionId ?? 'null' });
+  if (found && isSame(found, version, isTail)) {
+    if (isTail || found.attributes === version.attributes) return;
+    const { attributes } = version;
+    await commit(
+      { kind: 'restoreAttributes', bucketId, key, versionId, attributes },
+      { action: 'bursar:RestoreVersion', bucket, key },
+    );
+    report.amended++;
+    return;
+  }
+  if (found && isTail && found.createdMs > version.createdMs) return;
+  const { runs, reason } = await checkExtents(work.staging, bucket.store, version);
+  if (!runs) {
+    report.lost.add({ tenant: bucket.tenant, bucket: bucket.name, key, versionId, reason });
+    return;
+  }
+  // Both are handed to the ledger at once, which applies them in this order.
+  const end = { kind: 'restoreEnd', bucketId, key, versionId } as const;
+  const ending = found && commit(end, { action: 'bursar:RestoreEnd', bucket, key });
+  const adding = commit(...restoreVersion(work, bucket, version));
+  await Promise.all([ending, adding]);
+  report.versions++;
+  report.versionBytes += version.sizeBytes;
+  if (found) report.ended++;
+  if (isTail) {
+    report.fromExtents.add({ tenant: bucket.tenant, bucket: bucket.name, key, versionId });
+  }
+}
+
+/** Extents are of one write; a copy of an object onto itself has the same ones and another time. */
+function isSame(found: StoredVersion, version: VersionEntry, isTail: boolean): boolean {
+  const manifest = Buffer.from(version.manifest, 'base64');
+  return (
+    (found.isMarker === 1) === version.isMarker &&
+    found.sizeBytes === version.sizeBytes &&
+    found.etag === version.etag &&
+    (isTail || found.createdMs === version.createdMs) &&
+    manifest.equals(found.manifest)
+  );
+}
+
+interface PartRow {
+  id: string;
+  key: string;
+  manifest: Uint8Array;
+}
+
+/** Aborts uploads of the backup that cannot be completed, since their parts were swept after it. */
+async function abortUploads(
+  { read, work, commit, report }: Forward,
+  buckets: ReadonlyMap<number, StagedBucket>,
+): Promise<void> {
+  for (const bucket of buckets.values()) {
+    const rows = await read.all<PartRow>(
+      `SELECT id, key, manifest FROM uploads JOIN parts ON upload_id = id
+         WHERE bucket_id = ? AND completed IS NULL`,
+      bucket.id,
+    );
+    const broken = new Map<string, string>();
+    for (const { id, key, manifest } of rows) {
+      for (const run of decodeManifest(manifest)) {
+        if (broken.has(id)) break;
+        if (!(await work.staging.findExtent(bucket.store, run.id))) broken.set(id, key);
+      }
+    }
+    for (const [uploadId, key] of broken) {
+      const upload = { tenant: bucket.tenant, bucketId: bucket.id, key, uploadId };
+      await commit(
+        { kind: 'abortUpload', ...upload },
+        { action: 'bursar:RestoreEnd', bucket, key },
+      );
+      report.abortedUploads++;
+    }
+  }
+}
