@@ -1,9 +1,9 @@
 // `bursar alarm`: where it is told that limits are used up to 50, 80 and 100 percent.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
+import type { Answers } from '../gateway/native/routes.ts';
 import { callApi } from './api-client.ts';
 import { calling } from './api-command.ts';
-import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { print, printJson, printPairs } from './output.ts';
 

@@ -3,8 +3,8 @@
 import type { WriteStream } from 'node:tty';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
-import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { print, printJson, streamOutput } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';

@@ -2,8 +2,8 @@
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
+import type { Answers } from '../gateway/native/routes.ts';
 import { type Columns, calling, listing, pathIn } from './api-command.ts';
-import type { Answers } from './api-types.ts';
 import { parseBoolean } from './command-arguments.ts';
 import { print, printTable } from './output.ts';
 

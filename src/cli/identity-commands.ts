@@ -3,8 +3,8 @@ import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { principalKinds, roles } from '../core/principal.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
+import type { Answers } from '../gateway/native/routes.ts';
 import { type Columns, calling, listing, pathIn } from './api-command.ts';
-import type { Answers } from './api-types.ts';
 import { choice, parseBoolean, splitId } from './command-arguments.ts';
 
 interface TenantFlags {

@@ -1,8 +1,8 @@
 // `bursar issuer`: the outside issuers of tokens that a tenant trusts. Issuers are written
 // TENANT/NAME.
 import { type Command, InvalidArgumentError } from 'commander';
+import type { Answers } from '../gateway/native/routes.ts';
 import { type Columns, calling, listing, pathIn } from './api-command.ts';
-import type { Answers } from './api-types.ts';
 import { printPairs } from './output.ts';
 
 type Names = Record<string, string>;

@@ -1,9 +1,9 @@
 // `bursar limit`: what accounts may use, and what of it they have used.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
+import type { Answers } from '../gateway/native/routes.ts';
 import { listAll } from './api-client.ts';
 import { calling } from './api-command.ts';
-import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { addLimitFlags, type LimitFlags, readLimitFlags, readLimitsPatch } from './limit-flags.ts';
 import { print, printJson, printTable } from './output.ts';

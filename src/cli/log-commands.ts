@@ -9,10 +9,10 @@ import { type LogSource, openLogSource, SourceFailure } from '../audit/verify/lo
 import { parseVerifiers } from '../audit/verify/trusted-keys.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
+import type { Answers } from '../gateway/native/routes.ts';
 import { parseDuration } from '../server/settings/quantities.ts';
 import { callApi } from './api-client.ts';
 import { type Columns, calling, printEntries } from './api-command.ts';
-import type { Answers } from './api-types.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
 import { type ClosableTarget, openFolderTarget, openS3Target } from './log-export-targets.ts';
 import { print, printJson } from './output.ts';

@@ -1,10 +1,10 @@
 // `bursar share`: links with which anybody can read an object or a folder, without an account.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
+import type { Answers } from '../gateway/native/routes.ts';
 import { parseCount, parseDuration } from '../server/settings/quantities.ts';
 import { callApi } from './api-client.ts';
 import { type Columns, calling, listing } from './api-command.ts';
-import type { Answers } from './api-types.ts';
 import { connect } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 

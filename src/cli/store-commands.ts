@@ -1,7 +1,7 @@
 // `bursar store`: where the bytes are, and what that costs the operator.
 import type { Command } from 'commander';
+import type { Answers } from '../gateway/native/routes.ts';
 import { type Columns, calling, listing } from './api-command.ts';
-import type { Answers } from './api-types.ts';
 import { print } from './output.ts';
 
 const stores: Columns<Answers['ListStores']['stores'][number]> = {

@@ -3,8 +3,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { windows } from '../core/quota-terms.ts';
+import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
-import type { Answers } from './api-types.ts';
 import { type CommandFlags, choice, connect } from './command-arguments.ts';
 import { showAmount } from './limit-commands.ts';
 import { print, printCsv, printJson, printTable } from './output.ts';

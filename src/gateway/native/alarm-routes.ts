@@ -5,16 +5,23 @@ import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { type AlarmHook, hookContext, readAlarmHook } from '../../quota/limits/alarm-hooks.ts';
 import { checkHookUrl, newSecret, secretText } from '../alarms/webhook.ts';
-import { type Call, type NativeRoute, type Outcome, refuseDelegated } from './route.ts';
-import { answerObject, closedObject, integer, name, text, textOrNull, time } from './schemas.ts';
+import { type Call, type Outcome, refuseDelegated, routeTable } from './route.ts';
+import {
+  answerObject,
+  closedObject,
+  integer,
+  name,
+  text,
+  textOrNull,
+  time,
+  timeOrNull,
+} from './schemas.ts';
 
 const url = {
   type: 'string',
   maxLength: 2048,
   description: 'Where messages are sent by POST: https://….',
 } as const;
-
-const timeOrNull = { ...time, type: ['string', 'null'] };
 
 const members = {
   tenant: { anyOf: [name, { type: 'null' }], description: 'null: the gateway’s.' },
@@ -23,7 +30,7 @@ const members = {
   waiting: integer('Messages that were not taken yet.'),
   problem: textOrNull('That the last attempt failed; why, only where it is the operator’s.'),
   toldAt: { ...timeOrNull, description: 'When a message was last taken, since the start.' },
-};
+} as const;
 
 const hook = answerObject(members);
 const made = answerObject({
@@ -31,18 +38,20 @@ const made = answerObject({
   secret: text('What messages are signed with. It is not shown again.'),
 });
 
-export const alarmRoutes: NativeRoute[] = [
-  ...routesAt('/_/v1/tenants/:t/alarm-hook', 'Tenant', 'a tenant’s accounts'),
-  ...routesAt('/_/v1/alarm-hook', 'Gateway', 'all accounts'),
-];
+export const tenantAlarmRoutes = routesAt(
+  '/_/v1/tenants/:t/alarm-hook',
+  'Tenant',
+  'a tenant’s accounts',
+);
+export const gatewayAlarmRoutes = routesAt('/_/v1/alarm-hook', 'Gateway', 'all accounts');
 
-function routesAt(path: string, whose: string, accounts: string): NativeRoute[] {
-  return [
+function routesAt<const W extends string>(path: string, whose: W, accounts: string) {
+  return routeTable([
     {
       method: 'PUT',
       url: path,
       action: 'bursar:PutAlarmHook',
-      operation: `Put${whose}AlarmHook`,
+      operation: `Put${whose}AlarmHook` as const,
       summary: `Tell the alarms of ${accounts} to this webhook, with a new secret.`,
       body: closedObject({ url }, ['url']),
       answer: made,
@@ -52,7 +61,7 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       method: 'GET',
       url: path,
       action: 'bursar:GetAlarmHook',
-      operation: `Get${whose}AlarmHook`,
+      operation: `Get${whose}AlarmHook` as const,
       summary: `Show the webhook that the alarms of ${accounts} are told to.`,
       answer: hook,
       run: async (call) => ({ answer: await showHook(call, tenantOf(call)) }),
@@ -61,7 +70,7 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       method: 'POST',
       url: `${path}/test`,
       action: 'bursar:PutAlarmHook',
-      operation: `Test${whose}AlarmHook`,
+      operation: `Test${whose}AlarmHook` as const,
       summary: `Send the webhook for ${accounts} a message that is no alarm, once.`,
       answer: answerObject({
         problem: textOrNull(
@@ -77,13 +86,13 @@ function routesAt(path: string, whose: string, accounts: string): NativeRoute[] 
       method: 'DELETE',
       url: path,
       action: 'bursar:DeleteAlarmHook',
-      operation: `Delete${whose}AlarmHook`,
+      operation: `Delete${whose}AlarmHook` as const,
       summary: `Tell no webhook of the alarms of ${accounts}.`,
       run: async (call) => ({
         change: { kind: 'setAlarmHook', tenant: tenantOf(call), hook: null },
       }),
     },
-  ];
+  ]);
 }
 
 /** null: the gateway's webhook. Throws `AccessDenied` to callers who may not use it. */

@@ -22,7 +22,7 @@ import { nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { showLogKeys } from './log-routes.ts';
 import { chooseNote } from './record-routes.ts';
-import { type Call, type NativeRoute, param, refuseDelegated } from './route.ts';
+import { type Call, param, refuseDelegated, routeTable } from './route.ts';
 import { answerObject, closedObject } from './schemas.ts';
 
 /** Leaves in one part, at most. */
@@ -36,9 +36,9 @@ const reasonCharactersMax = 500;
 const indexPattern = '^(0|[1-9][0-9]{0,14})$';
 const placePattern =
   '^([0-9]{1,15}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,12}(Z|[+-][0-9]{2}:[0-9]{2}))$';
-const lines = { type: 'array', items: { type: 'object', additionalProperties: true } };
+const lines = { type: 'array', items: { type: 'object', additionalProperties: true } } as const;
 
-export const auditRoutes: NativeRoute[] = [
+export const auditRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/tenants/:t/bundle',
@@ -100,7 +100,7 @@ export const auditRoutes: NativeRoute[] = [
       };
     },
   },
-];
+]);
 
 async function beginBundle(call: Call): Promise<string> {
   const { deps, query } = call;

@@ -8,10 +8,10 @@ import { checkBucketName } from '../s3/bucket-lookup.ts';
 import {
   type Call,
   listPage,
-  type NativeRoute,
   nameOf,
   param,
   refuseMissing,
+  routeTable,
   showDated,
 } from './route.ts';
 import {
@@ -43,7 +43,7 @@ const bucket = answerObject({
   createdAt: time,
 });
 
-export const bucketRoutes: NativeRoute[] = [
+export const bucketRoutes = routeTable([
   {
     method: 'GET',
     url,
@@ -68,7 +68,7 @@ export const bucketRoutes: NativeRoute[] = [
       };
     },
   },
-];
+]);
 
 async function showBucket(call: Call): Promise<object> {
   const { read, stores } = call.deps;
@@ -88,10 +88,10 @@ const bucketName = text("A bucket's name.");
 const target = {
   bucketTenant: { ...name, description: 'The tenant that has the bucket.' },
   bucket: { ...bucketName, description: "The bucket's name there." },
-};
+} as const;
 const mount = answerObject({ tenant: name, name: bucketName, ...target, createdAt: time });
 
-export const mountRoutes: NativeRoute[] = [
+export const mountRoutes = routeTable([
   {
     method: 'PUT',
     url: `${collection}/:mount`,
@@ -139,7 +139,7 @@ export const mountRoutes: NativeRoute[] = [
       change: { kind: 'deleteMount', tenant: param(call, 't'), name: param(call, 'mount') },
     }),
   },
-];
+]);
 
 async function showMount(call: Call): Promise<object> {
   const entry = await call.deps.mounts.read(param(call, 't'), param(call, 'mount'));

@@ -24,7 +24,7 @@ import { lookUpBucket } from '../s3/bucket-lookup.ts';
 import { isShutOut } from '../s3/buckets/public-access.ts';
 import type { Identity } from './deps.ts';
 import { administers, type Reach, reachOf, requestOf } from './rights.ts';
-import type { Call, NativeRoute } from './route.ts';
+import { type Call, routeTable } from './route.ts';
 import {
   answerObject,
   boolean,
@@ -38,7 +38,11 @@ import {
   time,
 } from './schemas.ts';
 
-const tags = { type: 'object', additionalProperties: { type: 'string' }, maxProperties: 50 };
+const tags = {
+  type: 'object',
+  additionalProperties: { type: 'string' },
+  maxProperties: 50,
+} as const;
 
 interface Question {
   principal?: string;
@@ -59,7 +63,7 @@ interface Explanation {
   considered: readonly object[];
 }
 
-export const explainRoutes: NativeRoute[] = [
+export const explainRoutes = routeTable([
   {
     method: 'POST',
     url: '/_/v1/explain',
@@ -128,7 +132,7 @@ export const explainRoutes: NativeRoute[] = [
       return { answer: await explain(call, question, actor, action) };
     },
   },
-];
+]);
 
 function invalid(field: string, message: string): Refusal {
   return new Refusal('InvalidInput', { message, fields: { field: `body.${field}` } });
@@ -267,7 +271,7 @@ function factsFor(call: Call, question: Question, listPrefix: string | null): Re
 
 // Native API: who one is to the gateway, for every credential, however little else it allows.
 
-export const whoAmIRoutes: NativeRoute[] = [
+export const whoAmIRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/whoami',
@@ -300,7 +304,7 @@ export const whoAmIRoutes: NativeRoute[] = [
     }),
     run: async ({ identity }) => ({ answer: show(identity) }),
   },
-];
+]);
 
 function show({ principal, subjects, delegation, ...proof }: Identity): object {
   const { tenant, name: own, kind: ownKind, role: ownRole } = principal;

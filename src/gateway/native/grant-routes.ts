@@ -9,22 +9,23 @@ import { administers } from './rights.ts';
 import {
   type Call,
   checkPlace,
-  type NativeRoute,
   nameOf,
   nextOf,
   pageOf,
   param,
   refuseMissing,
+  routeTable,
 } from './route.ts';
 import { answerPage, closedObject, name, pageQuery, text, time } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/grants';
 
-const texts = (description: string) => ({
-  type: 'array',
-  items: { type: 'string' },
-  description,
-});
+const texts = (description: string) =>
+  ({
+    type: 'array',
+    items: { type: 'string' },
+    description,
+  }) as const;
 
 const rule = {
   effect: { type: 'string', enum: ['allow', 'deny'], description: 'Deny wins.' },
@@ -40,15 +41,15 @@ const rule = {
     additionalProperties: true,
     description: "IAM's: operator, condition key, values.",
   },
-};
+} as const;
 
 const grant = {
   type: 'object',
   required: ['tenant', 'name', 'effect', 'subjects', 'actions', 'createdAt'],
   properties: { tenant: name, name, ...rule, createdAt: time },
-};
+} as const;
 
-export const grantRoutes: NativeRoute[] = [
+export const grantRoutes = routeTable([
   {
     method: 'PUT',
     url: `${collection}/:grant`,
@@ -109,7 +110,7 @@ export const grantRoutes: NativeRoute[] = [
       };
     },
   },
-];
+]);
 
 async function showGrant(call: Call): Promise<object> {
   const entry = await call.deps.grants.read(param(call, 't'), param(call, 'grant'));

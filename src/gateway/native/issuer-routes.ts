@@ -12,10 +12,10 @@ import type { NativeDeps } from './deps.ts';
 import {
   type Call,
   checkPlace,
-  type NativeRoute,
   param,
   refuseDelegated,
   refuseMissing,
+  routeTable,
   showDated,
 } from './route.ts';
 import { answerObject, closedObject, name, text, textOrNull, time } from './schemas.ts';
@@ -87,7 +87,7 @@ interface WantedIssuer {
   mapping: IssuerMapping;
 }
 
-export const issuerRoutes: NativeRoute[] = [
+export const issuerRoutes = routeTable([
   {
     method: 'PUT',
     url: `${collection}/:i`,
@@ -145,7 +145,7 @@ export const issuerRoutes: NativeRoute[] = [
       change: { kind: 'deleteIssuer', tenant: param(call, 't'), name: param(call, 'i') },
     }),
   },
-];
+]);
 
 const nameForm = new RegExp(name.pattern);
 

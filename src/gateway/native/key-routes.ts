@@ -18,10 +18,10 @@ import type { AccessKeyEntry } from '../../state/directory.ts';
 import {
   type Call,
   listPage,
-  type NativeRoute,
   param,
   refuseDelegated,
   refuseMissing,
+  routeTable,
   showDated,
 } from './route.ts';
 import {
@@ -43,7 +43,7 @@ const thumbprint = textOrNull(
 );
 const accessKey = { accessKeyId, thumbprint, active, createdAt: time };
 
-export const accessKeyRoutes: NativeRoute[] = [
+export const accessKeyRoutes = routeTable([
   {
     method: 'POST',
     url: accessKeyCollection,
@@ -118,7 +118,7 @@ export const accessKeyRoutes: NativeRoute[] = [
       };
     },
   },
-];
+]);
 
 async function findAccessKey(call: Call, id: string): Promise<object> {
   const { tenant, principal } = ownerOf(call);
@@ -136,14 +136,13 @@ function showAccessKey({ id, ...entry }: AccessKeyEntry): object {
 
 const publicKeyCollection = '/_/v1/tenants/:t/principals/:p/public-keys';
 
+const jwkMember = { type: 'string' } as const;
 const jwk = {
   type: 'object',
   description: 'Of Ed25519 or P-256: `kty`, `crv`, `x` and for P-256 `y`.',
   additionalProperties: false,
   required: ['kty', 'crv', 'x'],
-  properties: Object.fromEntries(
-    ['kty', 'crv', 'x', 'y'].map((member) => [member, { type: 'string' }]),
-  ),
+  properties: { kty: jwkMember, crv: jwkMember, x: jwkMember, y: jwkMember },
 } as const;
 
 const purpose = {
@@ -170,7 +169,7 @@ interface Enrolment {
   accessKeyId?: string;
 }
 
-export const publicKeyRoutes: NativeRoute[] = [
+export const publicKeyRoutes = routeTable([
   {
     method: 'POST',
     url: publicKeyCollection,
@@ -258,7 +257,7 @@ export const publicKeyRoutes: NativeRoute[] = [
       change: { kind: 'deletePublicKey', ...ownerOf(call), thumbprint: param(call, 'id') },
     }),
   },
-];
+]);
 
 interface Owner {
   tenant: string;

@@ -17,7 +17,7 @@ import { type LimitSet, limitSetOf } from '../../quota/limits/limit-set.ts';
 import { findAccount, findLimitable, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps, limits, limitsPatch } from './limit-schemas.ts';
-import { type Call, listPage, type NativeRoute, param, refuseDelegated } from './route.ts';
+import { type Call, listPage, param, refuseDelegated, routeTable } from './route.ts';
 import { answerObject, answerPage, pageQuery } from './schemas.ts';
 
 const path = '/_/v1/limits/:account';
@@ -28,7 +28,7 @@ const limit = answerObject({
   caps,
 });
 
-export const limitRoutes: NativeRoute[] = [
+export const limitRoutes = routeTable([
   {
     method: 'PUT',
     url: path,
@@ -103,7 +103,7 @@ export const limitRoutes: NativeRoute[] = [
       };
     },
   },
-];
+]);
 
 /** Limits, where null takes away what is there. */
 type LimitsPatch = {

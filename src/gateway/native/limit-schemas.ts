@@ -1,7 +1,7 @@
 // JSON schemas of limits, as requests give them and answers show them. Invariant: what they let
 // pass `readLimits` reads, and nothing else.
 import { type Meter, meters, moneyForm, windows, windowsOf } from '../../core/quota-terms.ts';
-import { answerObject, boolean, time } from './schemas.ts';
+import { answerObject, boolean, timeOrNull } from './schemas.ts';
 
 const money = {
   type: 'string',
@@ -60,7 +60,7 @@ export const limits = limitsSchema(
 /** RFC 7396: null takes away a meter, or one of its windows. */
 export const limitsPatch = limitsSchema(orNull, (amounts) => orNull(amounts as { type: string }));
 
-const amount = (description: string) => ({ type: 'string', description });
+const amount = (description: string) => ({ type: 'string', description }) as const;
 
 /** The caps of an account, as `reportCaps` gives them. */
 export const caps = {
@@ -74,7 +74,7 @@ export const caps = {
     reserved: amount('By operations under way, and set aside for those to come.'),
     left: amount('What can still be used or reserved.'),
     exceeded: boolean('Is more used already? It was lowered, or storage was charged.'),
-    resetAt: { ...time, type: ['string', 'null'], description: 'null: never.' },
+    resetAt: { ...timeOrNull, description: 'null: never.' },
   }),
   description: 'What of each limit is used and left.',
 } as const;

@@ -6,10 +6,8 @@ import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { signerOf } from '../../ledger/log-signing.ts';
 import type { NativeDeps } from './deps.ts';
-import { type NativeRoute, param, refuseDelegated } from './route.ts';
-import { answerObject, integer, text, textOrNull, time } from './schemas.ts';
-
-const timeOrNull = { ...time, type: ['string', 'null'] };
+import { param, refuseDelegated, routeTable } from './route.ts';
+import { answerObject, integer, text, textOrNull, time, timeOrNull } from './schemas.ts';
 
 const key = answerObject({
   id: text('As signatures have it, hex.'),
@@ -38,9 +36,9 @@ const witness = answerObject({
   problem: textOrNull('Why it did not cosign when it was last asked; null: it did.'),
 });
 
-const keys = { type: 'array', items: key };
+const keys = { type: 'array', items: key } as const;
 
-export const logRoutes: NativeRoute[] = [
+export const logRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/log',
@@ -65,7 +63,7 @@ export const logRoutes: NativeRoute[] = [
     answer: answerObject({ keys }),
     run: async ({ deps }) => ({ answer: { keys: await showLogKeys(deps) } }),
   },
-];
+]);
 
 async function showLog(deps: NativeDeps): Promise<object> {
   const { checkpoint } = deps.log;
@@ -104,7 +102,7 @@ function stateOf(row: LogKeyRow, now: number): string {
 
 const overlapSecondsMax = 366 * 24 * 3600;
 
-export const logKeyRoutes: NativeRoute[] = [
+export const logKeyRoutes = routeTable([
   {
     method: 'POST',
     url: '/_/v1/log/keys/rotations',
@@ -166,4 +164,4 @@ export const logKeyRoutes: NativeRoute[] = [
       };
     },
   },
-];
+]);

@@ -11,14 +11,14 @@ import type { FastifyInstance } from 'fastify';
 import { Refusal } from '../../core/errors.ts';
 import { readVersion } from '../../core/version.ts';
 import type { NativeDeps } from './deps.ts';
-import type { NativeRoute } from './route.ts';
+import { routeTable } from './route.ts';
 
 /** What the registry writes. */
 const textType = 'text/plain; version=0.0.4; charset=utf-8';
 
 const strangersMax = 16;
 
-export const metricsRoutes: NativeRoute[] = [
+export const metricsRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/metrics',
@@ -28,7 +28,7 @@ export const metricsRoutes: NativeRoute[] = [
     answer: { type: 'string' },
     run: async ({ deps: { metrics } }) => ({ answer: String(await metrics.read('operator')) }),
   },
-];
+]);
 
 /** Throws `Refusal` SlowDown where too many strangers read, InvalidBearerToken where none may. */
 export function addMetrics(native: FastifyInstance, deps: NativeDeps): void {
@@ -85,7 +85,7 @@ function digest(text: string): Buffer {
 
 const version = readVersion();
 
-export const healthRoutes: NativeRoute[] = [
+export const healthRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/health',
@@ -106,7 +106,7 @@ export const healthRoutes: NativeRoute[] = [
       return { answer: { ready: health.writes, ...health, ...detail, version } };
     },
   },
-];
+]);
 
 /** The paths at which the gateway tells how it is, without asking who wants to know. */
 export const healthPaths = ['/_/health', '/_/health/read', '/_/health/live'] as const;

@@ -1,10 +1,9 @@
 // The native API's description, OpenAPI 3.1, made from the routes' own schemas.
 import swagger from '@fastify/swagger';
-import Fastify, { type FastifyInstance, type FastifySchema } from 'fastify';
+import type { FastifyInstance, FastifySchema } from 'fastify';
 import { problemSchema } from './problem.ts';
 import { type NativeRoute, statusOf } from './route.ts';
 import { closedObject } from './schemas.ts';
-import { nativeServerOptions } from './server-options.ts';
 
 const parameters: Record<string, string> = {
   t: 'Tenant name.',
@@ -70,15 +69,3 @@ const problemContent = {
   description: 'A problem document.',
   content: { 'application/problem+json': { schema: problemSchema } },
 };
-
-/** The description of `routes`, without a gateway that answers them. */
-export async function describeRoutes(routes: readonly NativeRoute[]): Promise<object> {
-  const app = Fastify(nativeServerOptions);
-  await describeApi(app);
-  for (const route of routes) {
-    const { method, url } = route;
-    app.route({ method, url, schema: schemaOf(route), handler: async () => null });
-  }
-  await app.ready();
-  return app.swagger();
-}

@@ -7,10 +7,10 @@ import { checkGiven } from './rights.ts';
 import {
   type Call,
   listPage,
-  type NativeRoute,
   nameOf,
   param,
   refuseMissing,
+  routeTable,
   showDated,
 } from './route.ts';
 import {
@@ -37,7 +37,7 @@ interface NewPrincipal {
   groups: string[];
 }
 
-export const principalRoutes: NativeRoute[] = [
+export const principalRoutes = routeTable([
   {
     method: 'POST',
     url: collection,
@@ -115,7 +115,7 @@ export const principalRoutes: NativeRoute[] = [
       change: { kind: 'deletePrincipal', tenant: param(call, 't'), name: param(call, 'p') },
     }),
   },
-];
+]);
 
 async function showPrincipal(call: Call, principalName: string): Promise<object> {
   const entry = await call.deps.directory.readPrincipal(param(call, 't'), principalName);
@@ -126,7 +126,7 @@ const groupCollection = '/_/v1/tenants/:t/groups';
 const group = { tenant: name, name, createdAt: time };
 const groupWithMembers = answerObject({ ...group, members: { type: 'array', items: name } });
 
-export const groupRoutes: NativeRoute[] = [
+export const groupRoutes = routeTable([
   {
     method: 'POST',
     url: groupCollection,
@@ -174,7 +174,7 @@ export const groupRoutes: NativeRoute[] = [
       change: { kind: 'deleteGroup', tenant: param(call, 't'), name: param(call, 'g') },
     }),
   },
-];
+]);
 
 async function showGroup(call: Call, groupName: string): Promise<object> {
   const { directory } = call.deps;

@@ -16,12 +16,12 @@ import { nowMs } from '../../core/clock.ts';
 import { IntegrityError, Refusal } from '../../core/errors.ts';
 import type { Identity, NativeDeps } from './deps.ts';
 import { mayAdminister } from './rights.ts';
-import { type Call, type NativeRoute, param } from './route.ts';
+import { type Call, param, routeTable } from './route.ts';
 import { answerPage, text, time } from './schemas.ts';
 
 const limitDefault = 100;
 
-export const recordRoutes: NativeRoute[] = [
+export const recordRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/records',
@@ -75,7 +75,7 @@ export const recordRoutes: NativeRoute[] = [
       return { answer: `{"records":[${texts.join(',')}],"next":${next}}` };
     },
   },
-];
+]);
 
 /** Whose records are asked for, within what the caller may see; undefined: nobody's. */
 function visibleScope({ who, reach, query }: Call) {
@@ -104,7 +104,7 @@ function timeOf(text: string | undefined): number | undefined {
 
 const indexForm = /^(?:0|[1-9][0-9]{0,15})$/;
 
-export const receiptRoutes: NativeRoute[] = [
+export const receiptRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/receipts/:index',
@@ -126,7 +126,7 @@ export const receiptRoutes: NativeRoute[] = [
       return { answer: await prove(call, record, opened) };
     },
   },
-];
+]);
 
 /** Those of others are not looked for in the archive, whose store charges for each look. */
 async function readRecord(call: Call, index: number): Promise<ShownRecord | undefined> {

@@ -12,6 +12,7 @@ import type { Finding } from '../data-verifier.ts';
 import type { Origin } from '../http/trusted-proxies.ts';
 import type { Identity, NativeChange, NativeDeps } from './deps.ts';
 import type { NativeAction, Reach } from './rights.ts';
+import type { Json } from './schemas.ts';
 
 /** An authenticated, authorized and validated call. */
 export interface Call {
@@ -65,6 +66,24 @@ export interface NativeRoute {
   isReading?: true;
   /** Prepares the call: reads, or says what to change. Throws `Refusal`. Writes no row itself. */
   run(call: Call): Promise<Outcome>;
+}
+
+/** What a route is called in the description. */
+type NameOf<R> = R extends { operation: infer Name extends string }
+  ? Name
+  : R extends { action: `bursar:${infer Name}` }
+    ? Name
+    : never;
+
+/** Routes, of which the compiler knows what they answer. There is no member `answers`. */
+export type RouteTable<A> = readonly NativeRoute[] & { readonly answers?: A };
+
+export function routeTable<const R extends readonly NativeRoute[]>(
+  routes: R,
+): RouteTable<{
+  [One in R[number] as NameOf<One>]: One extends { answer: infer S } ? Json<S> : null;
+}> {
+  return routes;
 }
 
 /** Status of success. */

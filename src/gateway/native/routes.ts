@@ -1,6 +1,6 @@
 // The routes of the native API, in the order of its description.
 
-import { alarmRoutes } from './alarm-routes.ts';
+import { gatewayAlarmRoutes, tenantAlarmRoutes } from './alarm-routes.ts';
 import { auditRoutes } from './audit-routes.ts';
 import { bucketRoutes, mountRoutes } from './bucket-routes.ts';
 import { explainRoutes, whoAmIRoutes } from './explain-routes.ts';
@@ -20,34 +20,46 @@ import { tokenRoutes } from './token-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 import { deepRoutes, verifyRoutes } from './verify-routes.ts';
 
-export const routes: readonly NativeRoute[] = [
-  ...tenantRoutes,
-  ...principalRoutes,
-  ...groupRoutes,
-  ...accessKeyRoutes,
-  ...publicKeyRoutes,
-  ...tokenRoutes,
-  ...shareRoutes,
-  ...grantRoutes,
-  ...mountRoutes,
-  ...bucketRoutes,
-  ...explainRoutes,
-  ...recordRoutes,
-  ...auditRoutes,
-  ...receiptRoutes,
-  ...logRoutes,
-  ...logKeyRoutes,
-  ...usageRoutes,
-  ...limitRoutes,
-  ...verifyRoutes,
-  ...deepRoutes,
-  ...whoAmIRoutes,
-  ...rootKeyRoutes,
-  ...clockRoutes,
-  ...healthRoutes,
-  ...issuerRoutes,
-  ...storeRoutes,
-  ...alarmRoutes,
-  ...storeCostRoutes,
-  ...metricsRoutes,
-];
+const tables = [
+  tenantRoutes,
+  principalRoutes,
+  groupRoutes,
+  accessKeyRoutes,
+  publicKeyRoutes,
+  tokenRoutes,
+  shareRoutes,
+  grantRoutes,
+  mountRoutes,
+  bucketRoutes,
+  explainRoutes,
+  recordRoutes,
+  auditRoutes,
+  receiptRoutes,
+  logRoutes,
+  logKeyRoutes,
+  usageRoutes,
+  limitRoutes,
+  verifyRoutes,
+  deepRoutes,
+  whoAmIRoutes,
+  rootKeyRoutes,
+  clockRoutes,
+  healthRoutes,
+  issuerRoutes,
+  storeRoutes,
+  tenantAlarmRoutes,
+  gatewayAlarmRoutes,
+  storeCostRoutes,
+  metricsRoutes,
+] as const;
+
+export const routes: readonly NativeRoute[] = tables.flat();
+
+type Intersection<U> = (U extends unknown ? (each: U) => void : never) extends (
+  all: infer I,
+) => void
+  ? I
+  : never;
+
+/** What each operation answers, as the schemas say that are checked and described. */
+export type Answers = Intersection<NonNullable<(typeof tables)[number]['answers']>>;

@@ -19,6 +19,7 @@ export const integer = (description: string) => ({ type: 'integer', description 
 export const boolean = (description: string) => ({ type: 'boolean', description }) as const;
 
 export const time = { type: 'string', format: 'date-time' } as const;
+export const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const;
 
 export const kind = {
   type: 'string',
@@ -68,19 +69,61 @@ export const next = {
 } as const;
 
 /** An object of which every member is known. */
-export function closedObject<P extends object>(
+export function closedObject<const P extends object, R extends keyof P & string = never>(
   properties: P,
-  required: readonly (keyof P & string)[] = [],
+  required: readonly R[] = [],
 ) {
-  return { type: 'object', additionalProperties: false, required: [...required], properties };
+  return { type: 'object', additionalProperties: false, required, properties } as const;
 }
 
 /** An object that we answer with: all members are always there. */
-export function answerObject<P extends object>(properties: P) {
-  return { type: 'object', required: Object.keys(properties), properties };
+export function answerObject<const P extends object>(properties: P) {
+  const required = Object.keys(properties) as (keyof P)[];
+  return { type: 'object', required, properties } as const;
 }
 
 /** A page of a listing. */
-export function answerPage(member: string, items: object) {
-  return answerObject({ [member]: { type: 'array', items }, next });
+export function answerPage<const M extends string, const I extends object>(member: M, items: I) {
+  const entries = { [member]: { type: 'array', items } } as {
+    [member in M]: { type: 'array'; items: I };
+  };
+  return answerObject({ ...entries, next });
 }
+
+/** A schema that was composed at run time, of what has the type `T`. */
+export type Composed<T> = object & { readonly composed?: T };
+
+/** The type of the JSON that a schema describes. */
+export type Json<S> = S extends { composed?: infer T }
+  ? T
+  : S extends { anyOf: readonly (infer One)[] }
+    ? Json<One>
+    : S extends { enum: readonly (infer Value)[] }
+      ? Value
+      : S extends { type: readonly (infer T)[] }
+        ? JsonOf<T, S>
+        : S extends { type: infer T }
+          ? JsonOf<T, S>
+          : unknown;
+
+interface Simple {
+  string: string;
+  integer: number;
+  number: number;
+  boolean: boolean;
+  null: null;
+}
+
+type JsonOf<T, S> = T extends keyof Simple
+  ? Simple[T]
+  : T extends 'array'
+    ? Json<S extends { items: infer One } ? One : unknown>[]
+    : T extends 'object'
+      ? ObjectOf<S>
+      : unknown;
+
+type ObjectOf<S> = S extends { properties: infer P; required: readonly (infer R)[] }
+  ? { [M in keyof P as M extends R ? M : never]: Json<P[M]> } & {
+      [M in keyof P as M extends R ? never : M]?: Json<P[M]>;
+    }
+  : Record<string, S extends { additionalProperties: infer One } ? Json<One> : unknown>;

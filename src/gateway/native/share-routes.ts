@@ -23,7 +23,7 @@ import { Access } from '../s3/access.ts';
 import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { checkKeyLength, parseRequest } from '../s3/request.ts';
 import { shareUrl } from '../share/share-url.ts';
-import { type Call, listPage, type NativeRoute, param, placeOf, refuseDelegated } from './route.ts';
+import { type Call, listPage, param, placeOf, refuseDelegated, routeTable } from './route.ts';
 import {
   answerObject,
   answerPage,
@@ -32,6 +32,7 @@ import {
   pageQuery,
   text,
   time,
+  timeOrNull,
 } from './schemas.ts';
 
 const collection = '/_/v1/shares';
@@ -49,9 +50,9 @@ const share = {
   expiresAt: time,
   downloads: integer('Each begun GET of an object, ranges too.'),
   downloadsMax: { type: ['integer', 'null'], description: 'null: no bound but the time.' },
-  lastUsedAt: { ...time, type: ['string', 'null'] },
+  lastUsedAt: timeOrNull,
   state: { type: 'string', enum: ['valid', 'used up', 'expired', 'revoked'] },
-};
+} as const;
 
 interface Wish {
   bucket: string;
@@ -60,7 +61,7 @@ interface Wish {
   downloads: number | null;
 }
 
-export const shareRoutes: NativeRoute[] = [
+export const shareRoutes = routeTable([
   {
     method: 'POST',
     url: collection,
@@ -148,7 +149,7 @@ export const shareRoutes: NativeRoute[] = [
       };
     },
   },
-];
+]);
 
 /** Whose links a call may be about. */
 function reachOf({ who, reach }: Call) {

@@ -4,7 +4,7 @@ import { isoTime, stepMsMax } from '../../core/clock.ts';
 import { formatUsd } from '../../core/money.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import { type BackendCost, listBackendCosts } from '../../quota/backend-cost.ts';
-import type { NativeRoute } from './route.ts';
+import { routeTable } from './route.ts';
 import { answerObject, boolean, integer, text, textOrNull, time } from './schemas.ts';
 
 const anything = (description: string) =>
@@ -23,7 +23,7 @@ const store = answerObject({
   detail: anything('Counters since the start, and what the probe found.'),
 });
 
-export const storeRoutes: NativeRoute[] = [
+export const storeRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/stores',
@@ -38,7 +38,7 @@ export const storeRoutes: NativeRoute[] = [
       },
     }),
   },
-];
+]);
 
 const cost = answerObject({
   account: text('`store:NAME`, or `backend:TENANT`: what of it was for the data of a tenant.'),
@@ -49,7 +49,7 @@ const cost = answerObject({
   egressBytes: integer('Bytes received from it.'),
 });
 
-export const storeCostRoutes: NativeRoute[] = [
+export const storeCostRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/store-costs',
@@ -61,7 +61,7 @@ export const storeCostRoutes: NativeRoute[] = [
       return { answer: { costs: costs.map(show) } };
     },
   },
-];
+]);
 
 function show({ spend, charged, ...counted }: BackendCost): object {
   const usd = (picodollars: string): string => formatUsd(BigInt(picodollars));
@@ -79,7 +79,7 @@ const rootKey = answerObject({
   wrappedBy: textOrNull('ARN of the KMS key that protects it; null: the key file has it as it is.'),
 });
 
-export const rootKeyRoutes: NativeRoute[] = [
+export const rootKeyRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/keys',
@@ -117,7 +117,7 @@ export const rootKeyRoutes: NativeRoute[] = [
       };
     },
   },
-];
+]);
 
 // Native API: the clock that records and windows of limits go by (docs/admin/clock.md).
 
@@ -130,7 +130,7 @@ const clock = answerObject({
   ),
 });
 
-export const clockRoutes: NativeRoute[] = [
+export const clockRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/clock',
@@ -155,7 +155,7 @@ export const clockRoutes: NativeRoute[] = [
       },
     }),
   },
-];
+]);
 
 function showClock(): object {
   const [timeMs, { stepMs }] = [steadyClock.nowMs(), steadyClock];

@@ -5,7 +5,7 @@ import { Refusal } from '../../core/errors.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
 import type { TenantEntry } from '../../state/directory.ts';
 import type { NativeDeps } from './deps.ts';
-import { type Call, listPage, type NativeRoute, nameOf, param, showDated } from './route.ts';
+import { type Call, listPage, nameOf, param, routeTable, showDated } from './route.ts';
 import {
   answerObject,
   answerPage,
@@ -29,7 +29,7 @@ const tenant = answerObject({
   ...{ name, membersCreateBuckets, defaultStore, recordReads, createdAt: time },
 });
 
-export const tenantRoutes: NativeRoute[] = [
+export const tenantRoutes = routeTable([
   {
     method: 'POST',
     url: '/_/v1/tenants',
@@ -101,7 +101,7 @@ export const tenantRoutes: NativeRoute[] = [
       change: { kind: 'deleteTenant', name: param(call, 't') },
     }),
   },
-];
+]);
 
 interface Placement {
   defaultStore?: string | null;

@@ -25,7 +25,7 @@ import { isoTime, nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
 import { tokenSecondsMax } from '../../core/limits.ts';
-import { type Limits, meters } from '../../core/quota-terms.ts';
+import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
 import { amountText, reportCaps } from '../../quota/cap-report.ts';
 import { newAccountState } from '../../quota/leases/account-state.ts';
 import { readAccountState } from '../../quota/leases/account-tables.ts';
@@ -33,17 +33,19 @@ import { limitSetOf } from '../../quota/limits/limit-set.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps, limits } from './limit-schemas.ts';
 import { administers, mayAdminister, protectOthers } from './rights.ts';
-import { type Call, listPage, type NativeRoute, param, placeOf, refuseDelegated } from './route.ts';
+import { type Call, listPage, param, placeOf, refuseDelegated, routeTable } from './route.ts';
 import {
   answerObject,
   answerPage,
   boolean,
+  type Composed,
   closedObject,
   integer,
   pageQuery,
   text,
   textOrNull,
   time,
+  timeOrNull,
 } from './schemas.ts';
 
 const expiresInDefault = 3600;
@@ -59,11 +61,12 @@ interface Wanted {
   label?: string;
 }
 
-const anything = (description: string) => ({
-  type: ['object', 'null'],
-  additionalProperties: true,
-  description,
-});
+const anything = (description: string) =>
+  ({
+    type: ['object', 'null'],
+    additionalProperties: true,
+    description,
+  }) as const;
 const states = ['valid', 'expired', 'revoked', 'inactive'] as const;
 
 const token = answerObject({
@@ -89,13 +92,15 @@ const token = answerObject({
   createdAt: { ...time, description: 'When it was issued, or first seen.' },
   notBefore: time,
   expiresAt: time,
-  lastUsedAt: { type: ['string', 'null'], format: 'date-time' },
+  lastUsedAt: timeOrNull,
   uses: integer('Requests with it, and with what is below it.'),
-  used: answerObject(Object.fromEntries(meters.map((meter) => [meter, { type: 'string' }]))),
+  used: answerObject(
+    Object.fromEntries(meters.map((meter) => [meter, { type: 'string' }])),
+  ) as Composed<Record<Meter, string>>,
   caps,
 });
 
-export const tokenRoutes: NativeRoute[] = [
+export const tokenRoutes = routeTable([
   {
     method: 'POST',
     url: '/_/v1/tokens',
@@ -198,7 +203,7 @@ export const tokenRoutes: NativeRoute[] = [
       return { change: { kind: 'revokeToken', id, ...revoked } };
     },
   },
-];
+]);
 
 /** Throws InvalidInput. */
 function issue(call: Call): { token: string; link: Link } {

@@ -20,8 +20,8 @@ import { type CapUsage, readAccountUsage } from '../../quota/usage.ts';
 import { findAccount, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps } from './limit-schemas.ts';
-import { type Call, type NativeRoute, type Outcome, param } from './route.ts';
-import { answerObject, answerPage, integer, next, pageQuery, text, time } from './schemas.ts';
+import { type Call, type Outcome, param, routeTable } from './route.ts';
+import { answerObject, answerPage, integer, next, pageQuery, text, timeOrNull } from './schemas.ts';
 
 const money = text('USD in decimal, to the picodollar.');
 
@@ -30,7 +30,7 @@ const flows = {
   requests: integer('Operations that have a price, and were not refused for want of budget.'),
   ingressBytes: integer('Bytes received.'),
   egressBytes: integer('Bytes sent.'),
-};
+} as const;
 
 const forecast = answerObject({
   basis: text(
@@ -38,7 +38,7 @@ const forecast = answerObject({
       'or `day` so far; `week`, today and the six days before.',
   ),
   perDay: text('At this rate, in 24 hours.'),
-  reachedAt: { ...time, type: ['string', 'null'], description: 'null: not before the reset.' },
+  reachedAt: { ...timeOrNull, description: 'null: not before the reset.' },
 });
 
 const usage = answerObject({
@@ -82,7 +82,7 @@ const day = {
   description: 'A day of UTC, `2026-11-21`: the first, or that behind the last.',
 } as const;
 
-export const usageRoutes: NativeRoute[] = [
+export const usageRoutes = routeTable([
   {
     method: 'GET',
     url: '/_/v1/usage',
@@ -139,7 +139,7 @@ export const usageRoutes: NativeRoute[] = [
     }),
     run: breakDown,
   },
-];
+]);
 
 async function breakDown(call: Call): Promise<Outcome> {
   const { deps, query } = call;

@@ -6,7 +6,7 @@ import { Refusal } from '../../core/errors.ts';
 import { parseJson } from '../../core/json.ts';
 import { readUsage, sumStored } from '../../quota/usage.ts';
 import type { Finding, VerifyPosition } from '../data-verifier.ts';
-import type { Call, NativeRoute } from './route.ts';
+import { type Call, routeTable } from './route.ts';
 import { answerObject, closedObject, integer, name, text, textOrNull } from './schemas.ts';
 
 const MiB = 1024 * 1024;
@@ -32,7 +32,7 @@ const finding = answerObject({
   message: { type: 'string' },
 });
 
-export const verifyRoutes: NativeRoute[] = [
+export const verifyRoutes = routeTable([
   {
     method: 'POST',
     url: '/_/v1/verifications',
@@ -92,7 +92,7 @@ export const verifyRoutes: NativeRoute[] = [
       };
     },
   },
-];
+]);
 
 /** What is asked for, within what the caller may see. Refusal NoSuchTenant, NoSuchBucket. */
 async function findScope({ who, reach, body, deps }: Call): Promise<ScrubScope> {
@@ -215,7 +215,7 @@ const answer = answerObject({
 
 const differencesMax = 100;
 
-export const deepRoutes: NativeRoute[] = [
+export const deepRoutes = routeTable([
   {
     method: 'POST',
     url,
@@ -266,7 +266,7 @@ export const deepRoutes: NativeRoute[] = [
       return { answer: showRun(call, 0) };
     },
   },
-];
+]);
 
 /** The comparison is about all tenants. */
 function checkOperator({ reach }: Call): void {
