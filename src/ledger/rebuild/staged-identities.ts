@@ -28,7 +28,7 @@ CREATE TABLE retired (             -- names that are not given again
 ) WITHOUT ROWID;
 `;
 
-type Write = (work: (tx: Tx) => Promise<void>) => Promise<void>;
+type Write = <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
 
 /** In the database of a staging, whose transactions `write` makes. */
 export class StagedIdentities {
@@ -41,15 +41,15 @@ export class StagedIdentities {
   }
 
   /** Takes what an object says of them; gives how many entries are of a later version. */
-  async take(
+  take(
     entries: readonly (IdentityEntry | StrangeEntry)[],
     how: { revocationsAlone: boolean },
   ): Promise<number> {
-    let strange = 0;
-    await this.#write(async (tx) => {
+    return this.#write(async (tx) => {
+      let strange = 0;
       for (const entry of entries) if (!(await takeIdentity(tx, entry, how))) strange++;
+      return strange;
     });
-    return strange;
   }
 
   /**
@@ -57,44 +57,95 @@ export class StagedIdentities {
    * that tells all that was there before it; 0: there is none.
    */
   settle(floorSeq: number): Promise<void> {
-    return this.#write((tx) => settleIdentities(tx, floorSeq));
+    return this.#write(async (tx) => {
+      // Each thing that was there then has an entry in the snapshot, which is as new as that.
+      const sql = "DELETE FROM identities WHERE kind <> 'revocation' AND told_seq < ?";
+      await tx.run(sql, floorSeq - 1);
+      await tx.run('DELETE FROM identities WHERE entry IS NULL');
+      await tx.run(
+        `DELETE FROM identities WHERE kind IN ('tenant', 'group', 'principal')
+           AND (kind, tenant, name) IN (SELECT kind, tenant, name FROM retired)`,
+      );
+      // What was in a tenant went with it.
+      await tx.run(
+        `DELETE FROM identities WHERE kind <> 'revocation'
+           AND tenant IN (SELECT tenant FROM retired WHERE kind = 'tenant')`,
+      );
+      await tx.run(
+        `DELETE FROM identities WHERE kind = 'token' AND (tenant, json_extract(entry, '$.principal'))
+           NOT IN (SELECT tenant, name FROM identities WHERE kind = 'principal')`,
+      );
+    });
   }
 
   /** What is there of a kind, in order of tenant and name. */
-  list<K extends PresentEntry['kind']>(
+  async *list<K extends PresentEntry['kind']>(
     kind: K,
   ): AsyncGenerator<Extract<PresentEntry, { kind: K }>> {
-    return listIdentities(this.#tx, kind);
+    for (let after = { tenant: '', name: '' }, isFirst = true; ; isFirst = false) {
+      const rows = await this.#tx.all<typeof after & { entry: string }>(
+        `SELECT tenant, name, entry FROM identities
+           WHERE kind = ? AND (tenant, name) ${isFirst ? '>=' : '>'} (?, ?)
+           ORDER BY tenant, name LIMIT ?`,
+        ...[kind, after.tenant, after.name, rowsPerQuery],
+      );
+      for (const { entry } of rows) yield JSON.parse(entry) as Extract<PresentEntry, { kind: K }>;
+      const last = rows.at(-1);
+      if (!last) return;
+      after = last;
+    }
   }
 
-  has(kind: ThingKind, tenant: string, name: string): Promise<boolean> {
-    return isStaged(this.#tx, kind, tenant, name);
+  async has(kind: ThingKind, tenant: string, name: string): Promise<boolean> {
+    const sql = 'SELECT 1 FROM identities WHERE kind = ? AND tenant = ? AND name = ?';
+    return (await this.#tx.get(sql, kind, tenant, name)) !== undefined;
   }
 
   /** Names that are not given again, those of tenants first. */
-  listRetired(): AsyncGenerator<StagedRetired> {
-    return listRetired(this.#tx);
+  async *listRetired(): AsyncGenerator<StagedRetired> {
+    for (const kind of ['tenant', 'group', 'principal', 'publicKey']) {
+      const sql = `SELECT kind, tenant, name FROM retired WHERE kind = ? AND (tenant, name) > (?, ?)
+        ORDER BY tenant, name LIMIT ?`;
+      const readPage = (last?: StagedRetired) =>
+        this.#tx.all<StagedRetired>(sql, kind, last?.tenant ?? '', last?.name ?? '', rowsPerQuery);
+      for await (const rows of pages(readPage)) yield* rows;
+    }
   }
 
-  isRetiredTenant(tenant: string): Promise<boolean> {
-    return isRetiredTenant(this.#tx, tenant);
+  async isRetiredTenant(tenant: string): Promise<boolean> {
+    const sql = "SELECT 1 FROM retired WHERE kind = 'tenant' AND tenant = ?";
+    return (await this.#tx.get(sql, tenant)) !== undefined;
   }
 
   /** Tenants of whose things something is told, and of themselves nothing: that part is missing. */
-  listUntoldTenants(): Promise<string[]> {
-    return listUntoldTenants(this.#tx);
+  async listUntoldTenants(): Promise<string[]> {
+    const rows = await this.#tx.all<{ tenant: string }>(
+      `SELECT DISTINCT tenant FROM identities WHERE tenant <> '' AND kind <> 'revocation'
+         AND tenant NOT IN (SELECT tenant FROM identities WHERE kind = 'tenant')`,
+    );
+    return rows.map(({ tenant }) => tenant);
   }
 
   /**
    * Marks buckets as gone whose tenant or owner is: neither goes as long as it has a bucket. Gives
    * their names, `tenant/name`, the first `max`.
    */
-  async dropBucketsOfRetired(max: number): Promise<string[]> {
-    let names: string[] = [];
-    await this.#write(async (tx) => {
-      names = await dropBucketsOfRetired(tx, max);
+  dropBucketsOfRetired(max: number): Promise<string[]> {
+    return this.#write(async (tx) => {
+      const tenant = "json_extract(entry, '$.tenant')";
+      const owner = "json_extract(entry, '$.owner')";
+      const where = `entry IS NOT NULL AND (
+        EXISTS (SELECT 1 FROM retired WHERE kind = 'tenant' AND retired.tenant = ${tenant})
+        OR EXISTS (SELECT 1 FROM retired WHERE kind = 'principal' AND retired.tenant = ${tenant}
+          AND retired.name = ${owner}))`;
+      const rows = await tx.all<{ name: string }>(
+        `SELECT ${tenant} || '/' || json_extract(entry, '$.name') AS name FROM buckets
+           WHERE ${where} ORDER BY id LIMIT ?`,
+        max,
+      );
+      if (rows.length > 0) await tx.run(`UPDATE buckets SET entry = NULL WHERE ${where}`);
+      return rows.map(({ name }) => name);
     });
-    return names;
   }
 }
 
@@ -125,92 +176,10 @@ async function takeIdentity(
   return true;
 }
 
-async function settleIdentities(tx: Tx, floorSeq: number): Promise<void> {
-  // Each thing that was there then has an entry in the snapshot, which is as new as that.
-  const sql = "DELETE FROM identities WHERE kind <> 'revocation' AND told_seq < ?";
-  await tx.run(sql, floorSeq - 1);
-  await tx.run('DELETE FROM identities WHERE entry IS NULL');
-  await tx.run(
-    `DELETE FROM identities WHERE kind IN ('tenant', 'group', 'principal')
-       AND (kind, tenant, name) IN (SELECT kind, tenant, name FROM retired)`,
-  );
-  // What was in a tenant went with it.
-  await tx.run(
-    `DELETE FROM identities WHERE kind <> 'revocation'
-       AND tenant IN (SELECT tenant FROM retired WHERE kind = 'tenant')`,
-  );
-  await tx.run(
-    `DELETE FROM identities WHERE kind = 'token' AND (tenant, json_extract(entry, '$.principal'))
-       NOT IN (SELECT tenant, name FROM identities WHERE kind = 'principal')`,
-  );
-}
-
-async function listUntoldTenants(tx: Tx): Promise<string[]> {
-  const rows = await tx.all<{ tenant: string }>(
-    `SELECT DISTINCT tenant FROM identities WHERE tenant <> '' AND kind <> 'revocation'
-       AND tenant NOT IN (SELECT tenant FROM identities WHERE kind = 'tenant')`,
-  );
-  return rows.map(({ tenant }) => tenant);
-}
-
-async function isRetiredTenant(tx: Tx, tenant: string): Promise<boolean> {
-  const sql = "SELECT 1 FROM retired WHERE kind = 'tenant' AND tenant = ?";
-  return (await tx.get(sql, tenant)) !== undefined;
-}
-
-async function dropBucketsOfRetired(tx: Tx, max: number): Promise<string[]> {
-  const tenant = "json_extract(entry, '$.tenant')";
-  const owner = "json_extract(entry, '$.owner')";
-  const where = `entry IS NOT NULL AND (
-    EXISTS (SELECT 1 FROM retired WHERE kind = 'tenant' AND retired.tenant = ${tenant})
-    OR EXISTS (SELECT 1 FROM retired WHERE kind = 'principal' AND retired.tenant = ${tenant}
-      AND retired.name = ${owner}))`;
-  const rows = await tx.all<{ name: string }>(
-    `SELECT ${tenant} || '/' || json_extract(entry, '$.name') AS name FROM buckets
-       WHERE ${where} ORDER BY id LIMIT ?`,
-    max,
-  );
-  if (rows.length > 0) await tx.run(`UPDATE buckets SET entry = NULL WHERE ${where}`);
-  return rows.map(({ name }) => name);
-}
-
 const rowsPerQuery = 500;
-
-async function* listIdentities<K extends PresentEntry['kind']>(
-  tx: Tx,
-  kind: K,
-): AsyncGenerator<Extract<PresentEntry, { kind: K }>> {
-  for (let after = { tenant: '', name: '' }, isFirst = true; ; isFirst = false) {
-    const rows = await tx.all<typeof after & { entry: string }>(
-      `SELECT tenant, name, entry FROM identities
-         WHERE kind = ? AND (tenant, name) ${isFirst ? '>=' : '>'} (?, ?)
-         ORDER BY tenant, name LIMIT ?`,
-      ...[kind, after.tenant, after.name, rowsPerQuery],
-    );
-    for (const { entry } of rows) yield JSON.parse(entry) as Extract<PresentEntry, { kind: K }>;
-    const last = rows.at(-1);
-    if (!last) return;
-    after = last;
-  }
-}
-
-async function isStaged(tx: Tx, kind: ThingKind, tenant: string, name: string): Promise<boolean> {
-  const sql = 'SELECT 1 FROM identities WHERE kind = ? AND tenant = ? AND name = ?';
-  return (await tx.get(sql, kind, tenant, name)) !== undefined;
-}
 
 export interface StagedRetired {
   kind: 'tenant' | 'principal' | 'group' | 'publicKey';
   tenant: string;
   name: string;
-}
-
-async function* listRetired(tx: Tx): AsyncGenerator<StagedRetired> {
-  for (const kind of ['tenant', 'group', 'principal', 'publicKey']) {
-    const sql = `SELECT kind, tenant, name FROM retired WHERE kind = ? AND (tenant, name) > (?, ?)
-      ORDER BY tenant, name LIMIT ?`;
-    const readPage = (last?: StagedRetired) =>
-      tx.all<StagedRetired>(sql, kind, last?.tenant ?? '', last?.name ?? '', rowsPerQuery);
-    for await (const rows of pages(readPage)) yield* rows;
-  }
 }

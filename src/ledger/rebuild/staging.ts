@@ -440,7 +440,7 @@ export class Staging {
   }
 
   /** Who writes may go by what he read before: who stages from several sides takes turns. */
-  #write(work: (tx: Tx) => Promise<void>): Promise<void> {
+  #write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     const done = this.#turn.then(() => work(this.#db.tx));
     this.#turn = done.catch(() => {});
     return done;
