@@ -56,8 +56,7 @@ interface Route {
   operation: AnyOperation;
 }
 
-/** All operations, by what a request names. */
-export const rows: readonly Row[] = [
+const rows: readonly Row[] = [
   { resource: 'service', GET: listBuckets },
 
   { resource: 'bucket', query: ['acl'], GET: getBucketAcl, PUT: putBucketAcl },
@@ -122,6 +121,11 @@ for (const { resource, ...row } of rows) {
     if (operation) routesTo.set(name, [...(routesTo.get(name) ?? []), { ...row, operation }]);
   }
 }
+
+/** All that there are. */
+export const operations: readonly AnyOperation[] = [...routesTo.values()].flatMap((routes) =>
+  routes.map(({ operation }) => operation),
+);
 
 /**
  * Query parameters that select an S3 operation: where the route does not name them the answer is
