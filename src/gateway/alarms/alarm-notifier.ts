@@ -1,7 +1,9 @@
-// Tells alarms to webhooks, each at least once, until it is taken or was tried too often.
-// Invariants: what is waiting is bounded for each webhook, so one that is down takes neither memory
-// nor turns from others; there is one request at a time to each; and an alarm is forgotten by the
-// ledger only when nobody is to be told of it any more, so it outlives the process.
+// Sends alarms to webhooks. An alarm is sent at least once, and again until the webhook has
+// accepted it or the attempts are used up.
+// Invariants: the number of alarms that wait for one webhook is bounded, so a webhook that is down
+// takes neither memory nor turns from the others; no webhook gets two requests at a time; and the
+// ledger forgets an alarm only when no webhook is still to be told of it, so that alarms outlive
+// the process.
 import { type AddressPolicy, everywhere } from '../../authz/oidc/address-policy.ts';
 import { failLate } from '../../authz/oidc/guarded-request.ts';
 import { isoTime, monotonicMs, nowMs } from '../../core/clock.ts';
@@ -23,14 +25,14 @@ export interface AlarmNotifierOptions {
   ledger: {
     maintain(work: { kind: 'noteToldAlarms'; ids: number[] }): Promise<number>;
   };
-  /** Where tenants' webhooks may be; the operator's own may be in private networks too. */
+  /** To which addresses tenants' webhooks may lead. The operator's own may lead anywhere. */
   policy: AddressPolicy;
-  /** Told, for the operator, why a webhook did not get a message. */
+  /** Is told why a webhook did not get a message, for the operator to read. */
   onProblem?: (reason: string) => void;
   onError: (error: unknown) => void;
-  /** Pauses after the first failure, the second and so on, milliseconds. */
+  /** The pauses after the first failure, the second and so on, in milliseconds. */
   pausesMs?: readonly number[];
-  /** What one attempt may take, milliseconds. */
+  /** How long one attempt may take, in milliseconds. */
   attemptMs?: number;
 }
 
@@ -38,17 +40,17 @@ const secondMs = 1000;
 const minuteMs = 60 * secondMs;
 const hourMs = 60 * minuteMs;
 
-/** After as many failures an alarm is given up: after about 16 hours. */
+/** An alarm is given up when it fails once more after the last pause, about 16 hours in. */
 const pausesMsDefault: readonly number[] = [
   ...[5 * secondMs, 30 * secondMs, 2 * minuteMs, 10 * minuteMs, 30 * minuteMs],
   ...[hourMs, 2 * hourMs, 4 * hourMs, 8 * hourMs],
 ];
 const attemptMsDefault = 10 * secondMs;
-/** Why a webhook is told nothing whose row somebody else has written. */
+/** The problem of a webhook whose row is not what the gateway wrote: it is sent nothing. */
 const edited = 'it is not what was stored';
-/** Waiting for one webhook. */
+/** At most so many alarms wait for one webhook. */
 const waitingMax = 100;
-/** Read at the start; what is behind them, at a later one. */
+/** At most so many alarms of earlier runs are read at a start; a later start reads the others. */
 const loadedMax = 10_000;
 
 interface Delivery {
@@ -56,12 +58,12 @@ interface Delivery {
   failures: number;
 }
 
-/** What waits for one webhook, and how it goes. */
+/** The alarms that wait for one webhook, and the state of its deliveries. */
 interface Line {
   tenant: string | null;
   waiting: Delivery[];
   isSending: boolean;
-  /** Runs while it pauses after a failure. */
+  /** It runs during the pause after a failure. */
   timer: NodeJS.Timeout | null;
   /** When the pause ends. */
   resumeMs: number;
@@ -69,7 +71,7 @@ interface Line {
   toldMs: number | null;
 }
 
-/** What its owner sees of a webhook. */
+/** What the owner of a webhook is shown of its deliveries. */
 export interface HookState {
   waiting: number;
   /** Why the last attempt failed; null: it did not. */
@@ -82,7 +84,7 @@ export class AlarmNotifier {
   readonly #instance: string;
   readonly #pausesMs: readonly number[];
   readonly #lines = new Map<string, Line>();
-  /** By id: how many webhooks are yet to be told. */
+  /** By the id of an alarm: how many webhooks are still to be told of it. */
   readonly #open = new Map<number, number>();
   #told: number[] = [];
   #noting: Promise<void> = Promise.resolve();
@@ -94,7 +96,7 @@ export class AlarmNotifier {
     this.#pausesMs = options.pausesMs ?? pausesMsDefault;
   }
 
-  /** Goes on with what an earlier run was not done with. */
+  /** Goes on with the alarms that an earlier run did not finish. */
   static async open(options: AlarmNotifierOptions): Promise<AlarmNotifier> {
     const { read } = options;
     const row = await read.get<{ instance: string }>('SELECT instance FROM gateway');
@@ -103,14 +105,14 @@ export class AlarmNotifier {
     return notifier;
   }
 
-  /** Of alarms that have become durable. */
+  /** Takes alarms once they are durable. */
   tell(alarms: readonly Alarm[]): void {
     this.#take(alarms).catch(this.#options.onError);
   }
 
   async #take(alarms: readonly Alarm[]): Promise<void> {
     for (const alarm of alarms) {
-      // It became durable while the others were read.
+      // An alarm can become durable while those of earlier runs are read, and then comes twice.
       if (this.#open.has(alarm.id)) continue;
       const told: (string | null)[] = [];
       for (const tenant of [alarm.tenant, null])
@@ -121,7 +123,7 @@ export class AlarmNotifier {
     }
   }
 
-  /** `'edited'`: it is not the one that was set; undefined: there is none. */
+  /** Gives `'edited'` where the row is not what the gateway wrote, undefined where none is set. */
   async #findHook(tenant: string | null): Promise<AlarmHook | 'edited' | undefined> {
     try {
       return await readAlarmHook(this.#options.read, tenant);
@@ -131,7 +133,7 @@ export class AlarmNotifier {
     }
   }
 
-  /** Sends a webhook a message that is no alarm, once; says why it was not taken, null: it was. */
+  /** Sends a webhook one message that is no alarm. Gives why it was not accepted, or null. */
   async test(hook: AlarmHook): Promise<string | null> {
     try {
       await this.#send(hook, testMessage(nowMs(), this.#instance));
@@ -141,7 +143,7 @@ export class AlarmNotifier {
     }
   }
 
-  /** How it goes with a webhook, since the start. */
+  /** The state of a webhook's deliveries since the start. */
   stateOf(tenant: string | null): HookState {
     const line = this.#lines.get(scopeOf(tenant));
     if (!line) return { waiting: 0, problem: null, toldAt: null };
@@ -149,7 +151,7 @@ export class AlarmNotifier {
     return { waiting: waiting.length, problem, toldAt: toldMs === null ? null : isoTime(toldMs) };
   }
 
-  /** Ends what is under way; what was not taken is told after the next start. */
+  /** Ends the requests under way. Alarms that were not accepted are sent after the next start. */
   async close(): Promise<void> {
     this.#stopping.abort();
     for (const { timer } of this.#lines.values()) if (timer) clearTimeout(timer);
@@ -168,12 +170,15 @@ export class AlarmNotifier {
     }
     if (line.waiting.length >= waitingMax) this.#giveWay(line);
     line.waiting.push({ alarm, failures: 0 });
-    // It does not wait for as long as one that failed again and again.
+    // A new alarm does not wait out the long pause of one that failed again and again.
     if (line.timer) this.#pause(line);
     else this.#advance(line);
   }
 
-  /** The oldest goes; one of a token before others, since anybody can make any number of those. */
+  /**
+   * Drops the oldest alarm, to make room. An alarm of a token goes before all others, because
+   * anybody can make any number of tokens.
+   */
   #giveWay({ waiting }: Line): void {
     const place = waiting.findIndex(({ alarm }) => alarm.account.startsWith('token:'));
     const [dropped] = waiting.splice(Math.max(place, 0), 1);
@@ -196,7 +201,7 @@ export class AlarmNotifier {
 
   async #attempt(line: Line, delivery: Delivery): Promise<void> {
     const hook = await this.#findHook(line.tenant);
-    // Removed meanwhile: there is nobody to tell.
+    // The webhook was removed meanwhile, so there is nobody to tell.
     if (!hook) return this.#settle(delivery.alarm);
     if (hook === 'edited') return this.#hold(line, delivery);
     try {
@@ -221,8 +226,8 @@ export class AlarmNotifier {
   }
 
   /**
-   * Of a tenant's webhook its admin is told no more: it would show what is in the gateway's
-   * network.
+   * Gives the reason to show to the owner of a webhook. A tenant's admin is not told the details,
+   * which would show what is in the gateway's network; the operator is.
    */
   #explain(tenant: string | null, error: unknown): string {
     const reason = reasonOf(error);
@@ -231,7 +236,10 @@ export class AlarmNotifier {
     return 'it was not taken';
   }
 
-  /** Until somebody has put the webhook right, however long that takes: nobody was asked. */
+  /**
+   * Keeps an alarm until somebody has set the webhook anew, however long that takes. It does not
+   * count as a failure, since no request was sent.
+   */
   #hold(line: Line, delivery: Delivery): void {
     if (line.problem !== edited) {
       const whose = line.tenant === null ? 'the gateway' : `tenant ${line.tenant}`;
@@ -242,7 +250,7 @@ export class AlarmNotifier {
     this.#pause(line);
   }
 
-  /** Those that failed less go first, so one that is always refused stops none. */
+  /** Alarms that failed less often go first, so one that is always refused stops no other. */
   #fail(line: Line, delivery: Delivery, error: unknown): void {
     line.problem = this.#explain(line.tenant, error);
     delivery.failures += 1;
@@ -251,10 +259,10 @@ export class AlarmNotifier {
     this.#pause(line);
   }
 
-  /** Until the next attempt; a pause that ends sooner stays. */
+  /** Pauses until the next attempt. A pause under way that ends sooner is kept. */
   #pause(line: Line): void {
     const failures = Math.max(1, nextOf(line)?.failures ?? 1);
-    // Between half of it and all, so that gateways do not come together.
+    // A random part of the pause is left out, so that many gateways do not retry at the same time.
     const pauseMs = (this.#pausesMs[failures - 1] ?? 0) * (0.5 + Math.random() / 2);
     const resumeMs = monotonicMs() + pauseMs;
     if (line.timer && line.resumeMs <= resumeMs) return;
@@ -267,7 +275,7 @@ export class AlarmNotifier {
     line.timer.unref();
   }
 
-  /** One webhook less is to be told. */
+  /** Notes that one webhook less is to be told of this alarm. */
   #settle({ id }: Alarm): void {
     const left = (this.#open.get(id) ?? 0) - 1;
     if (left > 0) {
@@ -285,19 +293,19 @@ export class AlarmNotifier {
     try {
       await this.#options.ledger.maintain({ kind: 'noteToldAlarms', ids });
     } catch (error) {
-      // They are told again after the next start.
+      // The ledger still has these alarms, so they are sent again after the next start.
       this.#options.onError(error);
     }
   }
 }
 
-/** The oldest of those that failed least. */
+/** The oldest of the alarms that failed least often. */
 function nextOf({ waiting }: Line): Delivery | undefined {
   const [first, ...others] = waiting;
   return others.reduce((next, one) => (next && one.failures < next.failures ? one : next), first);
 }
 
-/** Where several addresses were tried there is a code, and no message. */
+/** An error of several addresses that were tried has a code and no message. */
 function reasonOf(error: unknown): string {
   const { name, message, code } = error as NodeJS.ErrnoException;
   if (name === 'TimeoutError' || name === 'AbortError') return 'it did not answer in time';

@@ -1,5 +1,5 @@
-// One message to a webhook, signed so that its receiver knows whose it is and that it is not an old
-// one. Invariant: the same alarm has the same id however often it is sent.
+// A message to a webhook. It is signed with a time, so that the receiver knows who sent it and that
+// it is not an old one. Invariant: the same alarm has the same id however often it is sent.
 // Specification: Standard Webhooks 1.0.0 (symmetric signatures, `v1`).
 import { createHmac, randomBytes } from 'node:crypto';
 import type { AddressPolicy } from '../../authz/oidc/address-policy.ts';
@@ -14,7 +14,7 @@ import { windowEndMs } from '../../quota/limits/windows.ts';
 const secretBytes = 32;
 const urlLengthMax = 2048;
 
-/** What receivers verify with, as their libraries take it. */
+/** The secret in the form in which receivers' libraries take it to verify messages. */
 export function secretText(secret: Uint8Array): string {
   return `whsec_${Buffer.from(secret).toString('base64')}`;
 }
@@ -23,7 +23,7 @@ export function newSecret(): Buffer {
   return randomBytes(secretBytes);
 }
 
-/** Throws Refusal InvalidInput unless messages can be sent there: by TLS, or on this machine. */
+/** Throws `Refusal` InvalidInput unless the URL is reached by TLS or leads to this machine. */
 export function checkHookUrl(text: string): void {
   const url = text.length <= urlLengthMax && URL.canParse(text) ? new URL(text) : undefined;
   const host = url?.hostname.replace(/^\[(.*)\]$/, '$1') ?? '';
@@ -41,7 +41,10 @@ export interface Message {
   body: string;
 }
 
-/** `instance` tells this gateway's alarms from those of others, and of one before a rebuild. */
+/**
+ * The message of an alarm. `instance` is in its id: alarms of other gateways, or of this one before
+ * its database was rebuilt, may have the same number.
+ */
 export function messageOf(alarm: Alarm, instance: string): Message {
   const { id, account, tenant, principal, meter, window, percent, limit, used, beginMs } = alarm;
   const endMs = window === 'total' ? Infinity : windowEndMs(window, beginMs);
@@ -58,7 +61,7 @@ export function messageOf(alarm: Alarm, instance: string): Message {
   return { id: `msg_${instance}_${id}`, body: JSON.stringify(body) };
 }
 
-/** What tells nothing but that it comes. */
+/** A message with which an owner tries whether the webhook works. */
 export function testMessage(timeMs: number, instance: string): Message {
   const body = { type: 'budget.test', timestamp: isoTime(timeMs), data: {} };
   const id = `msg_${instance}_test_${randomBytes(8).toString('hex')}`;
@@ -66,8 +69,8 @@ export function testMessage(timeMs: number, instance: string): Message {
 }
 
 /**
- * Sends a message once; resolves when it was taken (2xx). Rejects with an Error that says, for the
- * webhook's owner, what is wrong.
+ * Sends a message once. Resolves when the answer's status is 2xx. Rejects with an Error whose
+ * message tells the webhook's owner what is wrong.
  */
 export async function sendMessage(
   hook: { url: string; secret: Uint8Array },

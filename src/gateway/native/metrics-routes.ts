@@ -1,8 +1,8 @@
-// The metrics for Prometheus: `/_/metrics` with the metrics token, and `/_/v1/metrics` for
-// operators, which name tenants and accounts; and, where the administration has an address of its
-// own, there `/_/metrics` for anybody, who is told of nobody. Invariants: who sends credentials is
-// never answered as if there were none; and of texts for strangers so many are on their way at
-// most, however many ask and however slowly they read.
+// The metrics for Prometheus, and the health of the gateway. `/_/metrics` with the metrics token,
+// and `/_/v1/metrics` for operators, name tenants and accounts. Where the administration has an
+// address of its own, anybody may read `/_/metrics` there, and is told no names. Invariants: who
+// sends credentials is never answered as if there were none; and the number of texts that are being
+// sent to strangers is bounded, however many ask and however slowly they read.
 // Specification: Prometheus's text format 0.0.4; RFC 6750 for the token.
 
 import { createHash, timingSafeEqual } from 'node:crypto';
@@ -13,7 +13,7 @@ import { readVersion } from '../../core/version.ts';
 import type { NativeDeps } from './deps.ts';
 import { routeTable } from './route.ts';
 
-/** What the registry writes. */
+/** The media type of what the registry writes. */
 const textType = 'text/plain; version=0.0.4; charset=utf-8';
 
 const strangersMax = 16;
@@ -30,7 +30,10 @@ export const metricsRoutes = routeTable([
   },
 ]);
 
-/** Throws `Refusal` SlowDown where too many strangers read, InvalidBearerToken where none may. */
+/**
+ * Throws `Refusal` SlowDown where too many strangers read already, and InvalidBearerToken where
+ * strangers may not read at all.
+ */
 export function addMetrics(native: FastifyInstance, deps: NativeDeps): void {
   const { metrics, metricsToken } = deps;
   const hidden = { schema: { hide: true } };
@@ -56,13 +59,11 @@ function unknown(): Refusal {
   return new Refusal('InvalidBearerToken', { message });
 }
 
-// The token with which machines that watch the gateway are told numbers and names.
-// Specification: RFC 6750.
-
 /**
- * `authorization`: the header, if there was one; `token`: what the gateway was given, if it was.
- * False: there are no credentials. Throws `Refusal` InvalidBearerToken for credentials that are not
- * the token.
+ * Whether a request brings the metrics token, with which machines that watch the gateway are told
+ * numbers and names. `authorization` is the header of the request, and `token` that of the
+ * settings. False: the request brings no credentials. Throws `Refusal` InvalidBearerToken for other
+ * ones.
  */
 function isMetricsToken(authorization: string | undefined, token: string | undefined): boolean {
   if (authorization === undefined) return false;
@@ -73,15 +74,15 @@ function isMetricsToken(authorization: string | undefined, token: string | undef
   return true;
 }
 
-/** Equal lengths, for texts that need not have them. */
+/** A digest, so that texts of different lengths can be compared in constant time. */
 function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-// Health: `/_/health` for load balancers, 200 where reads and writes are possible; `/_/health/read`
-// for reads alone, `/_/health/live` for whoever restarts what has died. Strangers are told what is
-// wrong in words; numbers are for the metrics token, and for operators at `/_/v1/health`.
-// Invariant: who sends credentials is never answered as if there were none.
+// Health. `/_/health` answers load balancers 200 where reads and writes are possible,
+// `/_/health/read` where reads are, and `/_/health/live` always, for what restarts a process that
+// has died. Strangers are told in words what is wrong; numbers are for the metrics token, and for
+// operators at `/_/v1/health`.
 
 const version = readVersion();
 
@@ -108,7 +109,7 @@ export const healthRoutes = routeTable([
   },
 ]);
 
-/** The paths at which the gateway tells how it is, without asking who wants to know. */
+/** The paths at which the gateway tells its health to anybody. */
 export const healthPaths = ['/_/health', '/_/health/read', '/_/health/live'] as const;
 
 export function addHealth(native: FastifyInstance, deps: NativeDeps): void {
@@ -127,7 +128,7 @@ export function addHealth(native: FastifyInstance, deps: NativeDeps): void {
       return reply.send({ ready, ...health, ...numbers });
     });
   }
-  // A ledger that has died takes the process with it, so to answer is to live.
+  // The process ends with its ledger's thread, so one that answers is alive.
   native.get(live, hidden, async (_request, reply) =>
     reply.header('cache-control', 'no-store').send({ live: true }),
   );

@@ -77,7 +77,7 @@ export const recordRoutes = routeTable([
   },
 ]);
 
-/** Whose records are asked for, within what the caller may see; undefined: nobody's. */
+/** Whose records are searched, as far as the caller may see them; undefined: nobody's. */
 function visibleScope({ who, reach, query }: Call) {
   const parts = query.principal?.split('/') ?? [];
   const name = parts.at(-1);
@@ -128,7 +128,9 @@ export const receiptRoutes = routeTable([
   },
 ]);
 
-/** Those of others are not looked for in the archive, whose store charges for each look. */
+/**
+ * Records that the caller may not see are not read from the archive, whose store charges for it.
+ */
 async function readRecord(call: Call, index: number): Promise<ShownRecord | undefined> {
   try {
     return await call.deps.records.readRecord(index, (whose) => isInReach(call, whose));
@@ -152,7 +154,10 @@ function isInReach(
   return reach === 'tenant' && bucketTenant === who.tenant;
 }
 
-/** As `reach` says; with a token that is for less than administration, what was done with it. */
+/**
+ * What the caller may see: what `reach` says, or with a token that does not cover administration
+ * what was done with it.
+ */
 function maySee(call: Call, record: KeptRecord): boolean {
   const { who, reach, identity } = call;
   const { opened } = record;
@@ -191,9 +196,7 @@ async function prove(
   return renderReceipt({ ...opening, index, proof, checkpoint: note });
 }
 
-/**
- * One that verifies: what witnesses have cosigned may have been signed with a key since revoked.
- */
+/** A note that verifies: one that witnesses have cosigned may be of a key that is revoked since. */
 export async function chooseNote(
   { log, read }: NativeDeps,
   index: number,
@@ -225,7 +228,7 @@ async function shownEvidence(
   opened: OpenedRecord,
 ): Promise<unknown> {
   const { evidenceAt } = JSON.parse(opened.record) as { evidenceAt?: number };
-  // The first record of the request has it.
+  // The evidence of a request is kept with its first record.
   const has = evidenceAt === undefined ? opened : (await records.readRecord(evidenceAt))?.opened;
   const text = has?.evidence ?? null;
   if (text === null || withheldUntilMs(text, { keyThumbprint, nowMs: nowMs() }) !== null)

@@ -76,7 +76,7 @@ export function closedObject<const P extends object, R extends keyof P & string 
   return { type: 'object', additionalProperties: false, required, properties } as const;
 }
 
-/** An object that we answer with: all members are always there. */
+/** An object of an answer: all members are always there. */
 export function answerObject<const P extends object>(properties: P) {
   const required = Object.keys(properties) as (keyof P)[];
   return { type: 'object', required, properties } as const;
@@ -90,7 +90,7 @@ export function answerPage<const M extends string, const I extends object>(membe
   return answerObject({ ...entries, next });
 }
 
-/** A schema that was composed at run time, of what has the type `T`. */
+/** A schema that is put together at run time, and describes values of the type `T`. */
 export type Composed<T> = object & { readonly composed?: T };
 
 /** The type of the JSON that a schema describes. */

@@ -1,6 +1,6 @@
-// Native API: share links. Invariants: who makes one may itself read what it opens; the secret
-// leaves once, in the URL of the answer that makes it; and nobody sees or revokes another's but who
-// administers its tenant.
+// Native API: share links. Invariants: only who may read an object makes a link that opens it; the
+// secret leaves the gateway once, in the URL of the answer that makes the link; and nobody but its
+// maker and the administrators of its tenant sees or revokes a link.
 
 import type { Identity } from '../../authz/identity.ts';
 import type { Page } from '../../authz/paced-page.ts';
@@ -37,7 +37,7 @@ import {
 
 const collection = '/_/v1/shares';
 const downloadsMaxMax = 1_000_000_000;
-/** A tenant, a principal and an id. */
+/** The longest place in the listing: a tenant, a principal and an id, with slashes. */
 const afterLengthMax = 200;
 const secondsDefault = 7 * 24 * 3600;
 
@@ -151,7 +151,7 @@ export const shareRoutes = routeTable([
   },
 ]);
 
-/** Whose links a call may be about. */
+/** Whose links the caller may see and revoke. */
 function reachOf({ who, reach }: Call) {
   return {
     tenant: reach === 'all' ? undefined : who.tenant,
@@ -160,8 +160,8 @@ function reachOf({ who, reach }: Call) {
 }
 
 /**
- * The link that is asked for. Throws `Refusal` AccessDenied unless it would work now and from where
- * it is asked for, NoSuchBucket or NoSuchKey.
+ * The link that a call asks for. Throws `Refusal` AccessDenied unless it would work now and from
+ * the caller's address, and NoSuchBucket or NoSuchKey where there is nothing to open.
  */
 async function planShare(call: Call, id: string): Promise<Share> {
   const { deps, who } = call;
@@ -171,7 +171,7 @@ async function planShare(call: Call, id: string): Promise<Share> {
   if (!actor) throw new Refusal('AccessDenied');
   const found = await lookUpBucket(deps, who.tenant, asked);
   const createdMs = nowMs();
-  // A folder may be named without its slash, where no object has that name.
+  // A folder may be named without its last slash, unless an object has that name.
   const keys = isFolder({ key }) ? [key] : [key, `${key}/`];
   const shares = keys.map((one) => ({
     ...{ id, tenant: who.tenant, principal: who.name },

@@ -1,4 +1,5 @@
-// Native API: the stores, as operators see them, and what they cost (docs/admin/operator-cost.md).
+// Native API: what operators see of the gateway itself: its stores and what they cost
+// (docs/admin/operator-cost.md), its root keys and its clock.
 
 import { isoTime, stepMsMax } from '../../core/clock.ts';
 import { formatUsd } from '../../core/money.ts';
@@ -68,9 +69,9 @@ function show({ spend, charged, ...counted }: BackendCost): object {
   return { ...counted, spend: usd(spend), charged: charged === null ? null : usd(charged) };
 }
 
-// Native API: the root keys, as operators see them and add to them. Invariants: no answer and no
-// record has a key or what it is wrapped as; and nothing is made under a new key before it is
-// durable in its file, every thread can read by it, and the database says that it is in use.
+// The root keys. Invariants: no answer and no record contains a root key, not even a wrapped one;
+// and nothing is sealed under a new key before it is durable in its file, every thread can read
+// what is sealed under it, and the database says that it is in use.
 
 const rootKey = answerObject({
   epoch: integer('What is stored names the epoch of its keys.'),
@@ -105,7 +106,8 @@ export const rootKeyRoutes = routeTable([
     answer: rootKey,
     run: async ({ deps: { rootKeys, keyring } }) => {
       const key = await rootKeys.rotate();
-      // The ledger seals under it with its next batch, before this thread hears of that.
+      // The ledger's thread seals under the key from its next batch on, which this thread has to be
+      // able to read before it is told of that batch.
       keyring.learn(key);
       return {
         change: { kind: 'addRootKey', key },
@@ -119,7 +121,7 @@ export const rootKeyRoutes = routeTable([
   },
 ]);
 
-// Native API: the clock that records and windows of limits go by (docs/admin/clock.md).
+// The clock that records and windows of limits go by (docs/admin/clock.md).
 
 const clock = answerObject({
   time: { ...time, description: 'What records and windows of limits go by.' },
@@ -149,8 +151,7 @@ export const clockRoutes = routeTable([
       change: { kind: 'confirmClock', stepMs: steadyClock.stepMs },
       target: 'clock',
       answer: async () => {
-        // This is the main thread's clock; the ledger's thread has its own, which the commit has
-        // set.
+        // The commit has set the clock of the ledger's thread, and this is that of the main thread.
         return showClock();
       },
     }),

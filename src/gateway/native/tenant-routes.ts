@@ -108,7 +108,7 @@ interface Placement {
   recordReads?: RecordReads;
 }
 
-/** Throws `InvalidInput` for a store that new buckets could not be put in. */
+/** Throws `InvalidInput` where the gateway has no store of the name that is asked for. */
 function checkStore({ stores }: NativeDeps, { defaultStore: asked }: Placement): void {
   if (asked === undefined || asked === null || stores.numberOf(asked) !== undefined) return;
   throw new Refusal('InvalidInput', {

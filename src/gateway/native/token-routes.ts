@@ -1,7 +1,7 @@
-// Native API: tokens that the gateway issues, all that it knows of, and their end. Invariants: a
-// token leaves once, in the answer that makes it, and is in no listing and no record; nobody is
-// issued a token for another, or with a token; and whose token it is that somebody would revoke is
-// told to nobody else.
+// Native API: issuing tokens, listing those that the gateway knows of, and revoking them.
+// Invariants: a token leaves the gateway once, in the answer that makes it, and is in no listing
+// and no record; nobody gets a token that acts for another principal, and no token is issued to who
+// uses a token; and who may not revoke a token is not told whose it is.
 
 import {
   lineOf,
@@ -205,7 +205,7 @@ export const tokenRoutes = routeTable([
   },
 ]);
 
-/** Throws InvalidInput. */
+/** Throws `Refusal` InvalidInput. */
 function issue(call: Call): { token: string; link: Link } {
   const wanted = call.body as Wanted;
   const timeMs = nowMs();
@@ -268,10 +268,10 @@ function misfit(member: string, why: string, cause?: unknown): Refusal {
   return new Refusal('InvalidInput', { message: `${field} ${why}`, fields: { field }, cause });
 }
 
-/** In whose name it is revoked. */
+/** A token that is revoked, and the principal that it acts for. */
 type Revoked = TokenOwner & { principal: string };
 
-/** What the caller's own token can end: itself and what is below it. */
+/** A token can revoke itself, and those that were delegated from it. */
 function ownOrBelow({ who, identity: { delegation } }: Call, id: string): Revoked | undefined {
   const own = delegation?.ids.at(-1);
   if (!delegation || own === undefined) return undefined;
@@ -279,7 +279,7 @@ function ownOrBelow({ who, identity: { delegation } }: Call, id: string): Revoke
   return { tenant: who.tenant, principal: who.name, expiresMs: delegation.expiresAtMs };
 }
 
-/** Throws NoSuchToken for what the caller may not know of, whether it exists or not. */
+/** Throws NoSuchToken where the caller may not know whether there is such a token. */
 async function findVisible(call: Call, id: string): Promise<Revoked> {
   const { who, reach, identity, deps } = call;
   const isNarrowed = identity.delegation !== null && !mayAdminister(identity.delegation);
@@ -290,7 +290,7 @@ async function findVisible(call: Call, id: string): Promise<Revoked> {
   if (!isOwn && !isReached) throw new Refusal('NoSuchToken');
   const { tenant, principal, expiresMs } = owner;
   if (principal === null) {
-    // Whose it is nobody knows yet, so it may be anybody's.
+    // The token was not used yet, so it is not known whose it is: it could be anybody's.
     if (!administers(who, tenant)) throw new Refusal('NoSuchToken');
     return { tenant, principal: who.name, expiresMs };
   }
@@ -298,7 +298,7 @@ async function findVisible(call: Call, id: string): Promise<Revoked> {
   return { tenant, principal, expiresMs };
 }
 
-/** Whose tokens are asked for, within what the caller may see; undefined: nobody's. */
+/** Whose tokens are listed, as far as the caller may see them; undefined: nobody's. */
 function visibleOwner({ who, reach, query }: Call): TokenFilter | undefined {
   const [name, tenant] = (query.principal?.split('/') ?? []).reverse();
   const owner = {
@@ -357,7 +357,7 @@ function stateOf(entry: TokenEntry, isRevoked: boolean): (typeof states)[number]
   return nowMs() >= entry.expiresMs ? 'expired' : 'valid';
 }
 
-/** Also of one that was never used, which has no account yet. */
+/** A token that was never used has no account yet: then nothing of its limits is used. */
 async function readUse(read: Reader, { id, details }: TokenEntry): Promise<object> {
   const state = (await readAccountState(read, `token:${id}`)) ?? newAccountState();
   if (details.limits) state.limits ??= limitSetOf(details.limits);

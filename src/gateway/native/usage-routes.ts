@@ -1,5 +1,5 @@
-// Native API: what accounts used (`tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`), how near
-// their limits are, and when these will be reached.
+// Native API: what accounts (`tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`) have used, how
+// much of their limits is left, and when these will be reached.
 import { countAltered } from '../../audit/altered-records.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
@@ -64,7 +64,10 @@ const oneUsage = answerObject({
   },
 });
 
-/** Each has limits to be read and forecast: a page is a few milliseconds of everybody's thread. */
+/**
+ * The limits of each account are read and forecast, on the thread that serves all requests; a page
+ * of so many takes a few milliseconds of it.
+ */
 const accountsMax = 200;
 
 const accountsQuery = {
@@ -159,7 +162,7 @@ async function breakDown(call: Call): Promise<Outcome> {
   return { answer: { by, rows: rows.map(showRow), next: last, alteredRecords, recordsBefore } };
 }
 
-/** Of tokens nothing is added up. */
+/** Nothing is added up of tokens by day, so no record can be missing from such sums. */
 async function countUnsummed({ read }: NativeDeps, account: Account): Promise<number> {
   if (account.kind === 'token') return 0;
   return countAltered(read, account.tenant, await nextUnsummed(read));
@@ -183,7 +186,7 @@ async function showAccount({ read }: NativeDeps, account: string): Promise<objec
   };
 }
 
-/** What an account's buckets have accrued, picodollars. */
+/** What an account's buckets cost since they were last charged, in picodollars. */
 async function sumAccrued({ read, priceBooks }: NativeDeps, account: Account): Promise<bigint> {
   if (account.kind === 'token') return 0n;
   const { tenant, kind } = account;

@@ -1,5 +1,6 @@
-// Native API: verifying stored data, slice by slice. Invariant: the gateway keeps nothing between
-// two slices; the cursor names a place only, and whose data may be read is decided anew each time.
+// Native API: verifying stored data, one slice after the other. Invariant: the gateway keeps no
+// state between two slices. The cursor that clients send back says only where the next one begins;
+// whose data may be verified is decided anew for each.
 import { findBucket } from '../../catalog/buckets.ts';
 import type { ScrubScope } from '../../catalog/scrub.ts';
 import { Refusal } from '../../core/errors.ts';
@@ -94,7 +95,10 @@ export const verifyRoutes = routeTable([
   },
 ]);
 
-/** What is asked for, within what the caller may see. Refusal NoSuchTenant, NoSuchBucket. */
+/**
+ * What is to be verified, as far as the caller may see it. Throws `Refusal` NoSuchTenant or
+ * NoSuchBucket.
+ */
 async function findScope({ who, reach, body, deps }: Call): Promise<ScrubScope> {
   const { prefix, bucket = null, ...asked } = body as VerifyBody;
   const isWhole = reach === 'all' && bucket === null;
@@ -130,14 +134,17 @@ function show({ bucket, place, error }: Finding): object {
   };
 }
 
-/** Base64url of a JSON array: bucket id, key, `seq` or upload id and part number, offset. */
+/**
+ * A cursor: in base64url, a JSON array of a bucket's id, a key, then the `seq` of a version or the
+ * upload id and number of a part, and an offset.
+ */
 function encodeCursor({ place, offsetBytes }: VerifyPosition): string {
   const { bucketId, key } = place;
   const row = 'uploadId' in place ? [place.uploadId, place.number] : [place.seq];
   return Buffer.from(JSON.stringify([bucketId, key, ...row, offsetBytes])).toString('base64url');
 }
 
-/** Throws `InvalidInput`. */
+/** Throws `Refusal` InvalidInput for what is no cursor. */
 function decodeCursor(cursor: string): VerifyPosition {
   const members = parseArray(Buffer.from(cursor, 'base64url').toString());
   const [bucketId, key, row, number] = members;
@@ -167,21 +174,21 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-// Native API: comparing the gateway's whole database with its records, for operators. Invariant: it
-// is done by one run at a time, in a thread of its own, which goes on whoever asks for it; so who
+// Comparing the whole database with the audit records, for operators. Invariant: there is one run
+// at a time, in a thread of its own. It goes on when the one who began it has gone, and whoever
 // asks again is told of the same run.
 
-/** How far a run is. */
+/** The progress and the outcome of a run. */
 export interface DeepRunState {
   isRunning: boolean;
-  /** Records that were compared. */
+  /** How many records were compared so far. */
   records: number;
-  /** How many were found, and the first of them. */
+  /** How many differences were found, and the first of them. */
   found: number;
   differences: { where: string; what: string }[];
-  /** What was compared, when it is done; null: it is not. */
+  /** Once the run is done, what was compared; null until then. */
   summary: object | null;
-  /** Why it ended early; null: it did not. */
+  /** Why the run ended early; null where it did not. */
   failure: string | null;
 }
 
@@ -268,7 +275,7 @@ export const deepRoutes = routeTable([
   },
 ]);
 
-/** The comparison is about all tenants. */
+/** Throws `Refusal` AccessDenied to others than operators: the comparison is about all tenants. */
 function checkOperator({ reach }: Call): void {
   if (reach !== 'all') throw new Refusal('AccessDenied');
 }

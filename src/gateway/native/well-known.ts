@@ -1,14 +1,14 @@
-// What the gateway tells of itself as an issuer of tokens, so that others can verify them, and the
-// keys of its audit log. Invariant: the latter have no `alg`, so that nobody takes them for keys of
-// tokens, and `log`, whose log they sign.
-// Specification: RFC 7517 section 5; OpenID Connect Discovery 1.0 section 3, of which what only
-// concerns logging in is empty.
+// What the gateway publishes as an issuer of tokens, so that others can verify them, together with
+// the keys of its audit log. Invariant: a key of the log has no `alg`, so that nobody takes it for
+// a key that signs tokens, but a member `log`, which names the log that it signs.
+// Specification: RFC 7517 section 5; OpenID Connect Discovery 1.0 section 3. The members that only
+// concern logging in are empty lists.
 import type { FastifyInstance } from 'fastify';
 import { listLogKeys } from '../../audit/log/log-keys.ts';
 import { readPublicKey } from '../../authz/tokens/keys.ts';
 import type { NativeDeps } from './deps.ts';
 
-/** A key stays when another is added, so nobody is misled by an answer that is this old. */
+/** Keys stay valid when another one is added, so an answer of this age misleads nobody. */
 const cacheControl = 'public, max-age=300';
 const keysPath = '/.well-known/jwks.json';
 
@@ -32,7 +32,7 @@ export function addWellKnown(native: FastifyInstance, deps: NativeDeps): void {
   });
 }
 
-/** Those that are not revoked, newest first. */
+/** The keys of the log that are not revoked, newest first. */
 async function logJwks({ read }: NativeDeps): Promise<object[]> {
   const rows = (await listLogKeys(read)).filter(({ revokedMs }) => revokedMs === null);
   return rows.map(({ key: { name, publicKey } }) => {
