@@ -37,8 +37,7 @@ export async function createBucket(
   // Both were there when the request was decided; either may have been deleted since.
   const owner = await tx.get(
     'SELECT 1 FROM principals WHERE tenant = ? AND name = ?',
-    change.tenant,
-    change.owner,
+    ...[change.tenant, change.owner],
   );
   if (!owner) return refused('AccessDenied');
   const existing = await findBucket(tx, change.tenant, change.name);
@@ -90,8 +89,7 @@ export async function deleteBucket(
   const version = await tx.get(
     `SELECT 1 WHERE EXISTS (SELECT 1 FROM versions WHERE bucket_id = ?)
        OR EXISTS (SELECT 1 FROM noncurrent_versions WHERE bucket_id = ?)`,
-    change.bucketId,
-    change.bucketId,
+    ...[change.bucketId, change.bucketId],
   );
   if (version) return refused('BucketNotEmpty');
   const storage = await discardUploads(tx, bucket, moment);

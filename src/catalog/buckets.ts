@@ -111,11 +111,7 @@ export async function listBuckets(
     `SELECT ${shortColumns}, policy IS NOT NULL AS hasPolicy FROM buckets
        WHERE tenant = ? AND name > ? AND substr(name, 1, length(?)) = ?
        ORDER BY name LIMIT ?`,
-    tenant,
-    after,
-    prefix,
-    prefix,
-    max,
+    ...[tenant, after, prefix, prefix, max],
   );
   return rows.map(readRow);
 }
@@ -134,8 +130,7 @@ export async function readSetting(
 ): Promise<string | null> {
   const row = await read.get<{ document: string }>(
     'SELECT document FROM bucket_settings WHERE bucket_id = ? AND name = ?',
-    bucketId,
-    name,
+    ...[bucketId, name],
   );
   return row?.document ?? null;
 }
@@ -164,9 +159,7 @@ export async function storeSetting(
     await tx.run(
       `INSERT INTO bucket_settings VALUES (?, ?, ?)
          ON CONFLICT (bucket_id, name) DO UPDATE SET document = excluded.document`,
-      bucketId,
-      name,
-      document,
+      ...[bucketId, name, document],
     );
   }
 }

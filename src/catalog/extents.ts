@@ -32,10 +32,7 @@ export async function declareExtents(
   for (const id of intents.ids) {
     await tx.run(
       'INSERT INTO extents VALUES (?, ?, NULL, 0, 0, ?, ?, NULL)',
-      id,
-      intents.store,
-      intents.timeMs,
-      intents.process,
+      ...[id, intents.store, intents.timeMs, intents.process],
     );
   }
 }
@@ -63,19 +60,13 @@ export async function adoptExtents(
     await tx.run(
       `UPDATE extents SET tenant = ?, state = 1, refs = 1, changed_ms = ?, process = NULL
          WHERE id = ?`,
-      adopted.tenant,
-      adopted.timeMs,
-      id,
+      ...[adopted.tenant, adopted.timeMs, id],
     );
   }
   if (adopted.inline) {
     await tx.run(
       'INSERT INTO extents VALUES (?, ?, ?, 1, 1, ?, NULL, ?)',
-      adopted.inline.id,
-      inlineStore,
-      adopted.tenant,
-      adopted.timeMs,
-      adopted.inline.body,
+      ...[adopted.inline.id, inlineStore, adopted.tenant, adopted.timeMs, adopted.inline.body],
     );
   }
 }
@@ -93,10 +84,7 @@ export async function dropReferences(tx: Tx, manifest: Uint8Array, timeMs: numbe
     await tx.run(
       `UPDATE extents SET refs = refs - ?, changed_ms = ?,
          state = CASE WHEN refs <= ? THEN 2 ELSE state END WHERE id = ?`,
-      count,
-      timeMs,
-      count,
-      id,
+      ...[count, timeMs, count, id],
     );
   }
 }
@@ -125,10 +113,7 @@ export async function condemnIntents(
     `UPDATE extents SET state = 2, changed_ms = ? WHERE id IN (
        SELECT id FROM extents
        WHERE ${notLive} AND state = 0 AND (process <> ? OR changed_ms < ?) LIMIT ?)`,
-    sweep.timeMs,
-    sweep.process,
-    sweep.expiredBeforeMs,
-    sweep.max,
+    ...[sweep.timeMs, sweep.process, sweep.expiredBeforeMs, sweep.max],
   );
   return changes;
 }
@@ -166,9 +151,7 @@ export async function listCondemned(
   const rows = await read.all<{ id: Buffer }>(
     `SELECT id FROM extents WHERE ${notLive} AND state = 2 AND store = ? AND changed_ms <= ?
        ORDER BY changed_ms LIMIT ?`,
-    wanted.store,
-    wanted.beforeMs,
-    wanted.max,
+    ...[wanted.store, wanted.beforeMs, wanted.max],
   );
   return rows.map(({ id }) => id);
 }
@@ -188,8 +171,7 @@ export async function forgetSwept(tx: Tx, beforeMs: number, max: number): Promis
   const { changes } = await tx.run(
     `DELETE FROM extents WHERE id IN (
        SELECT id FROM extents WHERE ${notLive} AND state = 4 AND changed_ms < ? LIMIT ?)`,
-    beforeMs,
-    max,
+    ...[beforeMs, max],
   );
   return changes;
 }

@@ -60,8 +60,7 @@ export async function noteSnapshot(tx: Tx, snapshot: NotedSnapshot): Promise<num
   const { store, beginSeq, objects } = snapshot;
   const { changes } = await tx.run(
     'DELETE FROM journal_objects WHERE store = ? AND (last_seq IS NULL OR last_seq < ?)',
-    store,
-    beginSeq,
+    ...[store, beginSeq],
   );
   for (const object of objects) await noteJournalObject(tx, store, object);
   return changes;

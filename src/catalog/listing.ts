@@ -76,10 +76,7 @@ export async function listObjects<E>(
       `SELECT ${currentColumns} FROM versions AS v
          WHERE bucket_id = ? AND key ${exclusive ? '>' : '>='} ?
          ${below === null ? 'AND ? IS NULL' : 'AND key < ?'} ORDER BY key LIMIT ?`,
-      bucketId,
-      from,
-      below,
-      max,
+      ...[bucketId, from, below, max],
     );
   return foldKeys(query, fetch, take);
 }

@@ -35,8 +35,7 @@ export async function listOutbox(read: Reader, store: number, max: number): Prom
     `SELECT seq, time_ms AS timeMs, bucket_id AS bucketId, key, version_id AS versionId
        FROM outbox
        WHERE store = ? ORDER BY seq LIMIT ?`,
-    store,
-    max,
+    ...[store, max],
   );
 }
 
@@ -58,8 +57,7 @@ export async function forgetJournaled(
   await noteJournalObject(tx, store, segment);
   const { changes } = await tx.run(
     'DELETE FROM outbox WHERE store = ? AND seq <= ?',
-    store,
-    lastSeq,
+    ...[store, lastSeq],
   );
   await noteJournaled(tx, store, lastSeq);
   return changes;

@@ -108,11 +108,7 @@ async function adoptFromStore(
       `INSERT INTO extents (id, store, tenant, state, refs, changed_ms) VALUES (?, ?, ?, 1, ?, ?)
          ON CONFLICT (id) DO UPDATE SET refs = refs + excluded.refs, state = 1, process = NULL,
            tenant = excluded.tenant`,
-      id,
-      store,
-      tenant,
-      count,
-      timeMs,
+      ...[id, store, tenant, count, timeMs],
     );
   }
 }

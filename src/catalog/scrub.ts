@@ -91,11 +91,7 @@ export async function findScrubBucket(
   return sparing.get<ScrubBucket>(
     `SELECT id, tenant, name, owner FROM buckets
        WHERE id = ? AND (? IS NULL OR tenant = ?) AND (? IS NULL OR name = ?)`,
-    bucketId,
-    scope.tenant,
-    scope.tenant,
-    scope.bucket,
-    scope.bucket,
+    ...[bucketId, scope.tenant, scope.tenant, scope.bucket, scope.bucket],
   );
 }
 

@@ -68,10 +68,7 @@ export async function registerStore(tx: Tx, name: string, location: string): Pro
   const added = await tx.run(
     `INSERT INTO stores (number, name, location)
        SELECT n, ?, ? FROM (SELECT coalesce(max(number), ?) + 1 AS n FROM stores) WHERE n <= ?`,
-    name,
-    location,
-    localStore,
-    numberMax,
+    ...[name, location, localStore, numberMax],
   );
   return added.changes;
 }

@@ -47,8 +47,7 @@ export async function readBeginning(
 ): Promise<Beginning> {
   const current = await tx.get<{ seq: number }>(
     'SELECT seq FROM versions WHERE bucket_id = ? AND key = ?',
-    bucketId,
-    key,
+    ...[bucketId, key],
   );
   return { begunSeq, currentSeq: current?.seq ?? null };
 }

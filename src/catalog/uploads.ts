@@ -158,8 +158,7 @@ export async function sumOtherParts(
 ): Promise<number> {
   const row = await read.get<{ bytes: number }>(
     'SELECT total(size) AS bytes FROM parts WHERE upload_id = ? AND number <> ?',
-    uploadId,
-    number,
+    ...[uploadId, number],
   );
   return row?.bytes ?? 0;
 }
@@ -172,9 +171,7 @@ async function readParts(
 ): Promise<Part[]> {
   return read.all<Part>(
     `SELECT ${partColumns} FROM parts WHERE upload_id = ? AND number > ? ORDER BY number LIMIT ?`,
-    uploadId,
-    afterNumber,
-    max,
+    ...[uploadId, afterNumber, max],
   );
 }
 
@@ -249,8 +246,7 @@ export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<
   }
   const [replaced] = await tx.all<Part>(
     `SELECT ${partColumns} FROM parts WHERE upload_id = ? AND number = ?`,
-    change.uploadId,
-    part.number,
+    ...[change.uploadId, part.number],
   );
   if (replaced) await dropPart(tx, change, replaced, moment);
   await tx.run(
@@ -392,8 +388,7 @@ export async function forgetCompleted(tx: Tx, beforeMs: number, max: number): Pr
     `DELETE FROM uploads WHERE id IN (
        SELECT id FROM uploads WHERE completed IS NOT NULL AND created_ms < ? LIMIT ?)
        RETURNING bucket_id AS bucketId, key`,
-    beforeMs,
-    max,
+    ...[beforeMs, max],
   );
   for (const upload of forgotten) await forgetDeletion(tx, upload);
   return forgotten.length;

@@ -22,9 +22,7 @@ export const createGroup = identityCommand<CreateGroup>({
   write: async (tx, { tenant, name }, timeMs) => {
     await tx.run(
       'INSERT INTO groups (tenant, name, created_ms) VALUES (?, ?, ?)',
-      tenant,
-      name,
-      timeMs,
+      ...[tenant, name, timeMs],
     );
   },
   takesFrom: null,

@@ -72,8 +72,7 @@ async function refuseAudience(
 ): Promise<ErrorCode | undefined> {
   const holder = await tx.get<{ tenant: string; name: string }>(
     'SELECT tenant, name FROM issuers WHERE url = ? AND audience = ?',
-    url,
-    audience,
+    ...[url, audience],
   );
   if (holder?.tenant === tenant) return holder.name === name ? undefined : 'AlreadyExists';
   const isOwn = namesTenant(audience, tenant);

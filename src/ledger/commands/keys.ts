@@ -27,7 +27,7 @@ import type { ErrorCode } from '../../core/errors.ts';
 import { publicKeysPerPrincipalMax } from '../../core/limits.ts';
 import { defaultTenant, rootPrincipal } from '../../core/principal.ts';
 import { revokedWith, revokedWithFormerKeys, revokedWithPublicKey } from '../events.ts';
-import { principalScope } from '../scopes.ts';
+import { principalScope, type Scope } from '../scopes.ts';
 import {
   identityCommand,
   type Owned,
@@ -61,6 +61,17 @@ export const createAccessKey = identityCommand<CreateAccessKey>({
   causes: ({ id }) => [{ kind: 'accessKey', id }],
 });
 
+function scopeOf({ tenant, principal }: Owned): Scope {
+  return principalScope(tenant, principal);
+}
+
+/** What all commands have in common that switch a key on or off. */
+const switchesKey = {
+  takesFrom: scopeOf,
+  told: { ...tellsOfOwner, revokedWith: ownerOf },
+  account: ({ active }: { active: boolean }) => ({ active }),
+};
+
 export interface UpdateAccessKey extends KeyPlace {
   kind: 'updateAccessKey';
   active: boolean;
@@ -79,9 +90,7 @@ export const updateAccessKey = identityCommand<UpdateAccessKey>({
     const sql = `UPDATE public_keys SET active = ? WHERE thumbprint = (${thumbprintOfKey})`;
     await tx.run(sql, Number(active), id);
   },
-  takesFrom: ({ tenant, principal }) => principalScope(tenant, principal),
-  told: { ...tellsOfOwner, revokedWith: ownerOf },
-  account: ({ active }) => ({ active }),
+  ...switchesKey,
   causes: async ({ id, active }, tx) => [
     { kind: 'accessKey', id },
     ...(active ? [] : await revokedWith(tx, id)),
@@ -104,7 +113,7 @@ export const deleteAccessKey = identityCommand<DeleteAccessKey>({
     await revokeAskedWith(tx, id, timeMs);
     if (key?.thumbprint) await removePublicKey(tx, tenant, key.thumbprint);
   },
-  takesFrom: ({ tenant, principal }) => principalScope(tenant, principal),
+  takesFrom: scopeOf,
   told: {
     things: async (change, tx) => {
       const key = await tx.get<{ thumbprint: string | null }>(thumbprintOfKey, change.id);
@@ -216,8 +225,7 @@ export const createPublicKey = identityCommand<CreatePublicKey>({
     const held = await countRows(
       tx,
       'public_keys WHERE tenant = ? AND principal = ?',
-      tenant,
-      principal,
+      ...[tenant, principal],
     );
     if (held >= publicKeysPerPrincipalMax) return 'TooManyPublicKeys';
     return accessKeyId === null ? undefined : refuseAccessKey(tx, tenant, principal, accessKeyId);
@@ -269,9 +277,7 @@ export const updatePublicKey = identityCommand<UpdatePublicKey>({
       await tx.run(sql, Number(active), thumbprint);
     }
   },
-  takesFrom: ({ tenant, principal }) => principalScope(tenant, principal),
-  told: { ...tellsOfOwner, revokedWith: ownerOf },
-  account: ({ active }) => ({ active }),
+  ...switchesKey,
   causes: async ({ thumbprint, active }, tx) => [
     { kind: 'publicKey', thumbprint },
     ...(active ? [] : await revokedWithPublicKey(tx, thumbprint)),
@@ -291,7 +297,7 @@ export const deletePublicKey = identityCommand<DeletePublicKey>({
     await tx.run('DELETE FROM access_keys WHERE thumbprint = ?', thumbprint);
     await removePublicKey(tx, tenant, thumbprint);
   },
-  takesFrom: ({ tenant, principal }) => principalScope(tenant, principal),
+  takesFrom: scopeOf,
   told: {
     things: (change) => principalAndKey(change, change.thumbprint),
     isAwaited: true,

@@ -30,11 +30,7 @@ export const putMount = identityCommand<PutMount>({
        VALUES (?, ?, ?, ?, ?) ON CONFLICT (tenant, name) DO UPDATE SET
          bucket_tenant = excluded.bucket_tenant, bucket = excluded.bucket,
          created_ms = excluded.created_ms`,
-      tenant,
-      name,
-      bucketTenant,
-      bucket,
-      timeMs,
+      ...[tenant, name, bucketTenant, bucket, timeMs],
     );
   },
   takesFrom: ({ tenant }) => tenantScope(tenant),

@@ -92,8 +92,7 @@ export const deletePrincipal = identityCommand<DeletePrincipal>({
     if (!(await roleOf(tx, tenant, name))) return missing(tx, tenant, 'NoSuchPrincipal');
     const bucket = await tx.get(
       'SELECT 1 FROM buckets WHERE tenant = ? AND owner = ? LIMIT 1',
-      tenant,
-      name,
+      ...[tenant, name],
     );
     if (bucket) return 'InUse';
     return (await isLastOperatorKey(tx, { tenant, principal: name })) ? 'InUse' : undefined;

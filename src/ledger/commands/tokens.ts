@@ -159,8 +159,7 @@ async function refuseRevocation(tx: Tx, change: RevokeToken): Promise<ErrorCode 
   const held = await countRows(
     tx,
     'revocations WHERE tenant = ? AND principal = ?',
-    tenant,
-    principal,
+    ...[tenant, principal],
   );
   return held >= revocationsPerPrincipalMax ? 'TooManyTokens' : undefined;
 }

@@ -103,9 +103,7 @@ export class Staging {
       const rows = await this.#db.tx.all<StoredThing & { kind: string }>(
         'SELECT kind, id, value, mac FROM things WHERE (kind, id) > (?, ?) ORDER BY kind, id ' +
           'LIMIT ?',
-        kind,
-        id,
-        rowsPerPage,
+        ...[kind, id, rowsPerPage],
       );
       for (const row of rows) {
         const mac = this.#macOf(row.kind, row.id, row.value);
@@ -207,8 +205,7 @@ export class StagedMap<V> {
     }
     const row = await this.#db.tx.get<StoredThing>(
       'SELECT value, mac FROM things WHERE kind = ? AND id = ?',
-      this.#store.kind,
-      id,
+      ...[this.#store.kind, id],
     );
     const value: unknown = row && JSON.parse(row.value);
     const kept = { value, isChanged: false, mac: row?.mac ?? null };

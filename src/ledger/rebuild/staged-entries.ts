@@ -24,8 +24,7 @@ export async function takeEntry(tx: Tx, store: number, entry: Entry): Promise<vo
     case 'bucketGone':
       await tx.run(
         'INSERT INTO buckets VALUES (?, ?, 0, NULL) ON CONFLICT DO UPDATE SET entry = NULL',
-        entry.id,
-        store,
+        ...[entry.id, store],
       );
       return;
     case 'version':
@@ -73,9 +72,7 @@ async function takeVersion(tx: Tx, said: Said): Promise<void> {
   const known = await tx.get<{ toldSeq: number; text: string | null; seq: number | null }>(
     `SELECT told_seq AS toldSeq, entry AS text, seq FROM versions
        WHERE bucket_id = ? AND key = ? AND version_id = ?`,
-    bucketId,
-    key,
-    versionId ?? '',
+    ...[bucketId, key, versionId ?? ''],
   );
   const isNewer = !known || toldSeq > known.toldSeq || (toldSeq === known.toldSeq && text === null);
   // The same version again, of another object of the journal, replaces nothing.
@@ -83,13 +80,7 @@ async function takeVersion(tx: Tx, said: Said): Promise<void> {
   if (!isNewer) return;
   await tx.run(
     'INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, 0)',
-    bucketId,
-    key,
-    versionId ?? '',
-    toldSeq,
-    timeMs,
-    text,
-    seq,
+    ...[bucketId, key, versionId ?? '', toldSeq, timeMs, text, seq],
   );
 }
 
@@ -125,8 +116,7 @@ export async function takeMetadata(tx: Tx, extent: StagedExtent): Promise<void> 
          ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes`,
       upload.id,
       `${tenant}/${bucket}`,
-      key,
-      extentBytes,
+      ...[key, extentBytes],
     );
     return;
   }

@@ -194,13 +194,11 @@ export class Staging {
     const at = 'WHERE bucket_id = ? AND key = ?';
     const row = await this.#db.tx.get<{ timeMs: number; entry: string | null }>(
       `SELECT time_ms AS timeMs, entry FROM versions ${at} AND version_id = ''`,
-      bucketId,
-      key,
+      ...[bucketId, key],
     );
     const others = await this.#db.tx.get<{ timeMs: number | null }>(
       `SELECT max(time_ms) AS timeMs FROM versions ${at} AND version_id > ''`,
-      bucketId,
-      key,
+      ...[bucketId, key],
     );
     const version = row?.entry ? (JSON.parse(row.entry) as VersionEntry) : null;
     const ofNull = row && { timeMs: row.timeMs, version };
@@ -253,11 +251,7 @@ export class Staging {
                ELSE entry END AS entry
            FROM versions WHERE seq IS NOT NULL AND (is_tail, seq, bucket_id, key) > (?, ?, ?, ?)
            ORDER BY is_tail, seq, bucket_id, key LIMIT ?`,
-        after.isTail,
-        after.seq,
-        after.bucketId,
-        after.key,
-        rowsPerQuery,
+        ...[after.isTail, after.seq, after.bucketId, after.key, rowsPerQuery],
       );
       for (const { entry, isTail } of rows) {
         if (entry !== null) yield { version: JSON.parse(entry), isTail: isTail === 1 };
@@ -304,10 +298,7 @@ export class Staging {
       const rows = await this.#db.tx.all<WriteRow & { endMs: number; write: string }>(
         `${selectWrites} WHERE end_ms IS NOT NULL AND (end_ms, write_id, store) > (?, ?, ?)
            ORDER BY end_ms, write_id, store LIMIT ?`,
-        after.endMs,
-        after.write,
-        after.store,
-        rowsPerQuery,
+        ...[after.endMs, after.write, after.store, rowsPerQuery],
       );
       for (const row of rows) yield readWriteRow(row);
       const last = rows.at(-1);
@@ -320,8 +311,7 @@ export class Staging {
   async listWrite(store: number, write: string): Promise<StagedExtent[]> {
     const rows = await this.#db.tx.all<WriteRow>(
       `${selectWrites} WHERE store = ? AND write_id = ? ORDER BY position`,
-      store,
-      write,
+      ...[store, write],
     );
     return rows.map(readWriteRow);
   }
@@ -333,9 +323,7 @@ export class Staging {
   async listUntold(store: number, afterMs: number, max: number): Promise<string[]> {
     const rows = await this.#db.tx.all<{ bucket: string }>(
       'SELECT bucket FROM untold WHERE store = ? AND time_ms > ? ORDER BY bucket LIMIT ?',
-      store,
-      afterMs,
-      max,
+      ...[store, afterMs, max],
     );
     return rows.map(({ bucket }) => bucket);
   }
