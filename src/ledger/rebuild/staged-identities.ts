@@ -72,8 +72,9 @@ export class StagedIdentities {
            AND tenant IN (SELECT tenant FROM retired WHERE kind = 'tenant')`,
       );
       await tx.run(
-        `DELETE FROM identities WHERE kind = 'token' AND (tenant, json_extract(entry, '$.principal'))
-           NOT IN (SELECT tenant, name FROM identities WHERE kind = 'principal')`,
+        `DELETE FROM identities WHERE kind = 'token'
+           AND (tenant, json_extract(entry, '$.principal'))
+             NOT IN (SELECT tenant, name FROM identities WHERE kind = 'principal')`,
       );
     });
   }

@@ -1,6 +1,6 @@
 // What commands take the gateway's answers for is what the schemas of the routes say of them. The
-// compiler decides that, with the rest of the tests (`npm run check`): each line below that must not
-// compile is expected not to.
+// compiler decides that, with the rest of the tests (`npm run check`): each line below that must
+// not compile is expected not to.
 import { describe, expectTypeOf, it } from 'vitest';
 import type { Answers } from '#bursar/gateway/native/routes.js';
 

@@ -1,4 +1,5 @@
-// Multipart uploads, but for their parts (upload-part.ts) and their end (complete-multipart-upload.ts).
+// Multipart uploads, but for their parts (upload-part.ts) and their end
+// (complete-multipart-upload.ts).
 
 import { listUploads } from '../../../catalog/listing.ts';
 import { listParts as readParts } from '../../../catalog/uploads.ts';

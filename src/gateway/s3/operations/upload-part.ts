@@ -103,8 +103,8 @@ function checkAlgorithm(context: Reserved<'object'>, attributes: UploadAttribute
 }
 
 /**
- * Within a store, the part shares the source's extents. Its ETag is the MD5 of its bytes, as for any
- * part, so they are read and verified once, but not stored again. Into another store, or from
+ * Within a store, the part shares the source's extents. Its ETag is the MD5 of its bytes, as for
+ * any part, so they are read and verified once, but not stored again. Into another store, or from
  * another tenant, they are copied.
  */
 export const uploadPartCopy: Operation<'copy'> = {
