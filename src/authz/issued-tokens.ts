@@ -1,7 +1,14 @@
 // Reads of the links of tokens that the gateway knows: those it issued, and those it saw in use.
 // Share links are in the same table and not in these answers.
-import type { Reader } from '../core/database.ts';
-import type { TokenDetails } from './token-details.ts';
+import type { Reader, Tx } from '../core/database.ts';
+import { expiredTokenKeptMs, seenTokensPerPrincipalMax } from '../core/limits.ts';
+import type { Limits } from '../core/quota-terms.ts';
+import { issuerOfId } from './oidc/outside-id.ts';
+import type { SeenLink, TokenUses } from './token-use.ts';
+import type { Conditions } from './tokens/conditions.ts';
+import { thumbprintOf } from './tokens/keys.ts';
+import type { Link } from './tokens/link.ts';
+import { renderScope } from './tokens/scope.ts';
 
 export interface TokenEntry {
   id: string;
@@ -95,4 +102,132 @@ function entriesOf(rows: Row[]): TokenEntry[] {
 export function lineOf(id: string): string[] {
   const parts = id.split('.');
   return parts.map((_, i) => parts.slice(0, i + 1).join('.'));
+}
+
+// What lists show of a token's link besides its id: its claims, less what is the same in all of a
+// chain. It is shown, and decides nothing.
+
+export interface TokenDetails {
+  /** null: wherever its principal may. */
+  scope: string | null;
+  /** Thumbprint of the key that signed it; null: the gateway, or an outside issuer. */
+  signer: string | null;
+  /** Thumbprint of the key that it is bound to; null: whoever bears it may use it. */
+  holder: string | null;
+  depth: number;
+  depthMax: number;
+  issuedMs: number;
+  notBeforeMs: number;
+  limits?: Limits;
+  conditions?: Conditions;
+  /** What who asked for it called it. */
+  label?: string;
+}
+
+export function detailsOf(link: Link): TokenDetails {
+  const { scope, issuer, holder, depth, depthMax, limits, conditions } = link;
+  return {
+    scope: renderScope(scope),
+    signer: thumbprintOf(issuer) ?? null,
+    holder: holder?.thumbprint ?? null,
+    ...{ depth, depthMax, issuedMs: link.issuedAtMs, notBeforeMs: link.notBeforeMs },
+    ...(limits && { limits }),
+    ...(conditions && { conditions }),
+  };
+}
+
+// Whose a token is, from its id alone.
+
+export interface TokenOwner {
+  tenant: string;
+  /**
+   * null: an outside issuer's token that was not seen yet, so its tenant's admins have to decide.
+   */
+  principal: string | null;
+  /** When it expires at the latest; null: unknown. */
+  expiresMs: number | null;
+}
+
+/**
+ * Whose a `jti` is, though it may never have been seen: its own or the nearest above it that is
+ * known, down to the enrolled key that its chain begins with, or the outside issuer that signs it.
+ * Who asks may have to be told that there is none, so all are looked for, whichever is found.
+ */
+export async function findTokenOwner(read: Reader, id: string): Promise<TokenOwner | undefined> {
+  let found: TokenOwner | undefined;
+  for (let end = id.length; end > 0; end = id.lastIndexOf('.', end - 1)) {
+    const above = id.slice(0, end);
+    const owner = await read.get<TokenOwner | { tenant: null }>(
+      `SELECT tenant, principal, expires_ms AS expiresMs FROM tokens WHERE id = ?
+         UNION ALL SELECT tenant, principal, NULL FROM public_keys
+           WHERE thumbprint = ? AND purpose = 'token'
+         UNION ALL SELECT NULL, NULL, NULL LIMIT 1`,
+      ...[above, above],
+    );
+    if (owner && owner.tenant !== null) found ??= owner;
+  }
+  const { tenant, name } = issuerOfId(id) ?? {};
+  if (found || tenant === undefined || name === undefined) return found;
+  const sql = 'SELECT 1 FROM issuers WHERE tenant = ? AND name = ?';
+  const isTrusted = (await read.get(sql, tenant, name)) !== undefined;
+  return isTrusted ? { tenant, principal: null, expiresMs: null } : undefined;
+}
+
+// What the ledger keeps of tokens by itself: when they were used, and that what has expired goes.
+// Invariant: a row of use decides nothing, so losing one takes no right from anybody and gives
+// none; a revocation goes only once all that it refuses has expired.
+
+/** Gives how many links were seen for the first time. */
+export async function noteTokenUse(
+  tx: Tx,
+  { seen, used }: TokenUses,
+  timeMs: number,
+): Promise<number> {
+  const grown = new Map<string, SeenLink>();
+  let added = 0;
+  for (const link of seen) {
+    const { id, parent, tenant, principal, details, expiresMs } = link;
+    const { changes } = await tx.run(
+      `INSERT INTO tokens (id, kind, parent, tenant, principal, details, created_ms, expires_ms)
+         VALUES (?, 'seen', ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+      ...[id, parent, tenant, principal, JSON.stringify(details), timeMs, expiresMs],
+    );
+    added += changes;
+    if (changes > 0) grown.set(`${tenant}/${principal}`, link);
+  }
+  for (const { tenant, principal } of grown.values()) await forgetOldest(tx, tenant, principal);
+  for (const { id, uses, lastUsedMs } of used) {
+    const sql = 'UPDATE tokens SET uses = uses + ?, last_used_ms = ? WHERE id = ?';
+    await tx.run(sql, uses, lastUsedMs, id);
+  }
+  return added;
+}
+
+/** Links cost their holders nothing to make: only so many of a principal's are remembered. */
+async function forgetOldest(tx: Tx, tenant: string, principal: string): Promise<void> {
+  const held = await tx.get<{ count: number }>(
+    `SELECT count(*) AS count FROM tokens
+     WHERE tenant = ? AND principal = ? AND kind = 'seen'`,
+    ...[tenant, principal],
+  );
+  const surplus = Number(held?.count) - seenTokensPerPrincipalMax;
+  if (surplus <= 0) return;
+  await tx.run(
+    `DELETE FROM tokens WHERE id IN (SELECT id FROM tokens
+       WHERE tenant = ? AND principal = ? AND kind = 'seen' ORDER BY created_ms LIMIT ?)`,
+    ...[tenant, principal, surplus],
+  );
+}
+
+/** Forgets what has expired: at most `max` tokens, and revocations; gives how many. */
+export async function purgeTokens(tx: Tx, max: number, timeMs: number): Promise<number> {
+  const tokens = await tx.run(
+    'DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE expires_ms < ? LIMIT ?)',
+    ...[timeMs - expiredTokenKeptMs, max],
+  );
+  const revocations = await tx.run(
+    'DELETE FROM revocations WHERE id IN (SELECT id FROM revocations WHERE expires_ms < ? LIMIT ?)',
+    ...[timeMs - expiredTokenKeptMs, max],
+  );
+  return tokens.changes + revocations.changes;
 }

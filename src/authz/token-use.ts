@@ -2,7 +2,7 @@
 // second, so that a request costs one look-up for it. A crash loses what was not told yet; nothing
 // was promised for that.
 import type { Delegation } from './identity.ts';
-import { detailsOf, type TokenDetails } from './token-details.ts';
+import { detailsOf, type TokenDetails } from './issued-tokens.ts';
 import type { Chain } from './tokens/chain.ts';
 import { renderScope } from './tokens/scope.ts';
 

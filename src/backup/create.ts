@@ -30,8 +30,7 @@ import {
   type Shipped,
   sealManifest,
 } from './manifest.ts';
-import { PieceStore, type WrittenPieces } from './piece-store.ts';
-import { PieceSealer, pieceBytesMax } from './pieces.ts';
+import { PieceSealer, PieceStore, pieceBytesMax, type WrittenPieces } from './pieces.ts';
 import { BackupFailure, type BackupPlace, type PlaceLock } from './place.ts';
 import type { SealedKeys } from './sealed-keys.ts';
 import { readKeptStream } from './shipping/stream-file.ts';

@@ -10,8 +10,7 @@ import { extentIdBytes } from '../core/ids.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import { localStore } from '../core/manifest.ts';
 import { extentFile } from '../tiering/stores/local-store.ts';
-import type { PieceStore } from './piece-store.ts';
-import { pieceBytesMax } from './pieces.ts';
+import { type PieceStore, pieceBytesMax } from './pieces.ts';
 import type { BackupPlace } from './place.ts';
 
 export const extentFolder = 'extent-files/';

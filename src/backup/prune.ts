@@ -12,8 +12,7 @@ import {
   readManifest,
   timeOfBackup,
 } from './manifest.ts';
-import { PieceStore, pieceFolder, placedPiece } from './piece-store.ts';
-import type { PieceSealer } from './pieces.ts';
+import { type PieceSealer, PieceStore, pieceFolder, placedPiece } from './pieces.ts';
 import { BackupFailure, type BackupPlace } from './place.ts';
 import { segmentOf, streamFolder } from './shipping/segment.ts';
 

@@ -11,8 +11,7 @@ import { inParallel } from '../core/in-parallel.ts';
 import { extentFile, temporaryFolder } from '../tiering/stores/local-store.ts';
 import { placedExtent, readExtentLists } from './extents.ts';
 import type { Manifest, PiecedFile } from './manifest.ts';
-import { PieceStore } from './piece-store.ts';
-import type { PieceSealer } from './pieces.ts';
+import { type PieceSealer, PieceStore } from './pieces.ts';
 import { BackupFailure, type BackupPlace } from './place.ts';
 
 export const unfinishedMark = 'restore-unfinished';

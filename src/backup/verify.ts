@@ -5,8 +5,7 @@ import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import { placedExtent, readExtentLists } from './extents.ts';
 import type { Manifest, PiecedFile } from './manifest.ts';
-import { PieceStore, placedPiece } from './piece-store.ts';
-import { type PieceSealer, sealedBytesOf } from './pieces.ts';
+import { type PieceSealer, PieceStore, placedPiece, sealedBytesOf } from './pieces.ts';
 import type { BackupPlace } from './place.ts';
 
 export interface Fault {

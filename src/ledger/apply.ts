@@ -7,8 +7,8 @@ import { keepEvidence } from '../audit/evidence.ts';
 import { noteCosigned } from '../audit/log/cosignatures.ts';
 import type { RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
+import { noteTokenUse, purgeTokens } from '../authz/issued-tokens.ts';
 import { countDownload } from '../authz/shares.ts';
-import { noteTokenUse, purgeTokens } from '../authz/token-rows.ts';
 import {
   condemnIntents,
   declareExtents,

@@ -12,9 +12,8 @@ import { hashSettings } from '../catalog/buckets.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { Bits } from './deep/bits.ts';
-import type { LastErasedOf } from './deep/compared-things.ts';
+import { type LastErasedOf, walkTable } from './deep/compared-things.ts';
 import type { StagedMap, Staging } from './deep/staging.ts';
-import { walkTable } from './deep/table-walk.ts';
 
 export interface DeepCatalogOptions {
   /** One state of the database throughout. */

@@ -14,8 +14,7 @@ import {
   parseManifest,
   sealManifest,
 } from '#bursar/backup/manifest.js';
-import { PieceStore } from '#bursar/backup/piece-store.js';
-import { PieceSealer } from '#bursar/backup/pieces.js';
+import { PieceSealer, PieceStore } from '#bursar/backup/pieces.js';
 import { openKeys, type SealedKeys, sealKeys } from '#bursar/backup/sealed-keys.js';
 import { IntegrityError } from '#bursar/core/errors.js';
 import { keyring } from '../ledger/fixture.ts';

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { verdictOf } from '#bursar/authz/grants/rule.js';
 import { parseSessionPolicy } from '#bursar/authz/grants/session-policy.js';
 import { Refusal } from '#bursar/core/errors.js';
-import { openForm } from '#bursar/gateway/sts/sts-form.js';
+import { openForm } from '#bursar/gateway/sts/sts.js';
 import { ask } from '../authz/grants/fixture.ts';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomBytesOf, randomOf } from './seeded-random.ts';
 

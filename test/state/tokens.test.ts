@@ -1,6 +1,6 @@
 // What the tables know of tokens: who may revoke what, and what is forgotten when.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { noteTokenUse, purgeTokens } from '#bursar/authz/token-rows.js';
+import { noteTokenUse, purgeTokens } from '#bursar/authz/issued-tokens.js';
 import { type SeenLink, TokenUse, type TokenUses } from '#bursar/authz/token-use.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { seenTokensPerPrincipalMax } from '#bursar/core/limits.js';

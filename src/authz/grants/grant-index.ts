@@ -13,10 +13,16 @@ import { keyBytesMax } from '../../core/limits.ts';
 import type { AccessRequest } from './access-request.ts';
 import { grantsPerPlaceMax } from './bounds.ts';
 import { compileGrant, type Grant } from './grant.ts';
-import { RecordTable, type UseRecord } from './record-table.ts';
 import { isSameGrant, type Rule, verdictOf } from './rule.ts';
-import { SharedParts } from './shared-parts.ts';
-import { holdParts, releaseParts, StoredGrant, writeGrant } from './stored-grant.ts';
+import {
+  holdParts,
+  RecordTable,
+  releaseParts,
+  SharedParts,
+  StoredGrant,
+  type UseRecord,
+  writeGrant,
+} from './stored-grant.ts';
 
 /** Grants of a place that are looked at one by one; with more, the place is divided by subject. */
 const undividedMax = 8;

@@ -14,7 +14,7 @@ import {
 import { type Condition, parseConditions } from './conditions.ts';
 import type { Effect, PlaceResource, Rule, Subjects } from './rule.ts';
 import { RuleFault, show } from './rule-fault.ts';
-import type { Part } from './shared-parts.ts';
+import type { Part } from './stored-grant.ts';
 import { checkSubject } from './subjects.ts';
 
 /** A grant as the API has it and the database keeps it. */

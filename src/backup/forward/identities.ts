@@ -21,7 +21,6 @@ import { identitiesBucket, listThings, readTells } from '../../ledger/journal/id
 import { IdentityRows } from '../../ledger/journal/identity-rows.ts';
 import { readNewestSeq } from '../../ledger/journal/upkeep.ts';
 import type { TryCommit } from '../../ledger/rebuild/committer.ts';
-import type { ToldIdentities } from '../../ledger/rebuild/identity-sources.ts';
 import {
   type Restoring,
   readMode,
@@ -30,7 +29,7 @@ import {
   restorePublicKeys,
   restoreRights,
 } from '../../ledger/rebuild/restore-identities.ts';
-import type { StagedRetired } from '../../ledger/rebuild/staged-identities.ts';
+import type { StagedRetired, ToldIdentities } from '../../ledger/rebuild/staged-identities.ts';
 import type { Work } from '../../ledger/rebuild/work.ts';
 import { tightest } from '../../quota/limits/limit-set.ts';
 import { databaseSeq } from './database.ts';

@@ -3,7 +3,7 @@
 // sets a tenant's limits; and who is no admin sets none of those who are more than members.
 
 import { anonymousName } from '../../authz/identity.ts';
-import { findTokenOwner } from '../../authz/token-owner.ts';
+import { findTokenOwner } from '../../authz/issued-tokens.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { AccountFilter } from '../../quota/account-list.ts';
 import { type Account, type Holder, maySeeAccount, parseAccount } from '../../quota/accounts.ts';

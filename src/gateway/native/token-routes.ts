@@ -4,16 +4,17 @@
 // uses a token; and who may not revoke a token is not told whose it is.
 
 import {
+  detailsOf,
+  findTokenOwner,
   lineOf,
   listTokens,
   readToken,
   type TokenEntry,
   type TokenFilter,
+  type TokenOwner,
   type TokenPosition,
 } from '../../authz/issued-tokens.ts';
 import type { Page } from '../../authz/paced-page.ts';
-import { detailsOf } from '../../authz/token-details.ts';
-import { findTokenOwner, type TokenOwner } from '../../authz/token-owner.ts';
 import { linkBytesMax, linksMax } from '../../authz/tokens/bounds.ts';
 import { type ReadLink, readLinks } from '../../authz/tokens/chain.ts';
 import { type Conditions, readConditions } from '../../authz/tokens/conditions.ts';

@@ -129,52 +129,22 @@ export const operations: readonly AnyOperation[] = [...routesTo.values()].flatMa
 
 /**
  * Query parameters that select an S3 operation: where the route does not name them the answer is
- * 501, so that no DELETE of a part of a bucket ever deletes the bucket.
+ * 501, so that no DELETE of a part of a bucket ever deletes the bucket. Those that routes name, and
+ * those of operations that are not here.
  */
 const subresources = new Set([
-  'abac',
-  'accelerate',
-  'acl',
-  'analytics',
-  'annotation',
-  'attributes',
-  'cors',
-  'delete',
-  'encryption',
-  'intelligent-tiering',
-  'inventory',
-  'legal-hold',
-  'lifecycle',
-  'location',
-  'logging',
-  'metadataAnnotationTable',
-  'metadataConfiguration',
-  'metadataInventoryTable',
-  'metadataJournalTable',
-  'metadataTable',
-  'metrics',
-  'notification',
-  'object-lock',
-  'ownershipControls',
-  'partNumber',
-  'policy',
-  'policyStatus',
-  'publicAccessBlock',
-  'replication',
-  'requestPayment',
-  'restore',
-  'retention',
-  'select',
-  'session',
-  'tagging',
-  'torrent',
-  'uploadId',
-  'uploads',
-  'versioning',
-  'versions',
-  'website',
-  'renameObject',
+  ...rows.flatMap(({ query = [], also = [] }) => [...query, ...also]).filter(isBareName),
+  ...['abac', 'accelerate', 'analytics', 'annotation', 'encryption', 'intelligent-tiering'],
+  ...['inventory', 'logging', 'metadataAnnotationTable', 'metadataConfiguration'],
+  ...['metadataInventoryTable', 'metadataJournalTable', 'metadataTable', 'metrics', 'notification'],
+  ...['renameObject', 'replication', 'requestPayment', 'restore', 'select', 'session', 'torrent'],
+  ...['website'],
 ]);
+
+/** A value that a route demands, as of `list-type=2`, makes no subresource of its parameter. */
+function isBareName(name: string): boolean {
+  return !name.includes('=');
+}
 
 /** Query parameters besides these that operations read. */
 const otherParameters = new Set([

@@ -4,18 +4,13 @@
 import { recordedChange } from '../../audit/recorded-change.ts';
 import type { Tx } from '../../core/database.ts';
 import type { Caused } from '../events.ts';
-import { addRootKey } from './add-root-key.ts';
 import * as buckets from './buckets.ts';
 import type { Command } from './command.ts';
-import { confirmClock } from './confirm-clock.ts';
-import { eraseRecords } from './erase-records.ts';
+import * as gateway from './gateway.ts';
 import { identityCommands } from './identities.ts';
 import * as limits from './limits.ts';
-import * as logKeys from './log-keys.ts';
-import { none } from './none.ts';
 import { objectCommands } from './objects.ts';
 import { restoreIdentity } from './restore-identity.ts';
-import { setAlarmHook } from './set-alarm-hook.ts';
 import { useUpShare } from './use-up-share.ts';
 
 const all = {
@@ -23,14 +18,9 @@ const all = {
   ...buckets,
   ...objectCommands,
   ...limits,
-  ...logKeys,
-  setAlarmHook,
+  ...gateway,
   useUpShare,
-  addRootKey,
-  confirmClock,
-  eraseRecords,
   restoreIdentity,
-  none,
 };
 
 export type Change = {

@@ -1,11 +1,10 @@
 // Commands of tokens and share links. None is made with an access key that is taken away in the
 // same moment.
 import { countRows, missing, roleOf } from '../../authz/identity-rows.ts';
+import { findTokenOwner, type TokenDetails } from '../../authz/issued-tokens.ts';
 import { isActiveKey } from '../../authz/key-rows.ts';
 import { issuerOfId } from '../../authz/oidc/outside-id.ts';
 import type { Shared } from '../../authz/shares.ts';
-import type { TokenDetails } from '../../authz/token-details.ts';
-import { findTokenOwner } from '../../authz/token-owner.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { Tx } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';

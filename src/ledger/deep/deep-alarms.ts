@@ -5,9 +5,8 @@ import type { Reader } from '../../core/database.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import { type Meter, meters } from '../../core/quota-terms.ts';
 import { amountText } from '../../quota/cap-report.ts';
-import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
+import { ComparedThings, type Comparison, type Row, walkTable } from './compared-things.ts';
 import type { Staging } from './staging.ts';
-import { walkTable } from './table-walk.ts';
 
 const gatewayScope = 'gateway';
 

@@ -8,9 +8,14 @@ import type { Reader } from '../../core/database.ts';
 import { parseJson } from '../../core/json.ts';
 import { localStore } from '../../core/manifest.ts';
 import { accountScope } from '../../core/seals/sealed-tables.ts';
-import { ComparedThings, type Comparison, type Row, tenantOfName } from './compared-things.ts';
+import {
+  ComparedThings,
+  type Comparison,
+  type Row,
+  tenantOfName,
+  walkTable,
+} from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
-import { walkTable } from './table-walk.ts';
 
 const localStoreName = 'local';
 

@@ -13,10 +13,15 @@ import {
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
 import { defaultTenant } from '../../core/principal.ts';
-import { ComparedThings, type Comparison, type Members, type Row } from './compared-things.ts';
+import {
+  ComparedThings,
+  type Comparison,
+  type Members,
+  type Row,
+  walkTable,
+} from './compared-things.ts';
 import type { Silent } from './deep-usage.ts';
 import type { StagedMap, Staging } from './staging.ts';
-import { walkTable } from './table-walk.ts';
 
 export class DeepLog {
   readonly #erasures: ComparedThings;

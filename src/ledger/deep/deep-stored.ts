@@ -10,9 +10,8 @@ import { extentState } from '../../catalog/extents.ts';
 import type { Reader } from '../../core/database.ts';
 import { decodeManifest, type ExtentRun } from '../../core/manifest.ts';
 import { archiveTenant } from '../archive/pack-entry.ts';
-import { type Comparison, show } from './compared-things.ts';
+import { type Comparison, show, type Walked, walkTable } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
-import { type Walked, walkTable } from './table-walk.ts';
 
 /** What names extents. */
 interface Naming {

@@ -9,9 +9,9 @@ import {
   type Row,
   show,
   tenantOfName,
+  walkTable,
 } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
-import { walkTable } from './table-walk.ts';
 
 interface Kind {
   what: string;

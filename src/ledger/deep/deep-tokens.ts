@@ -6,9 +6,8 @@ import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
 import type { IdentityChange } from '../commands/identities.ts';
 import { membersOf } from '../commands/index.ts';
-import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
+import { ComparedThings, type Comparison, type Row, walkTable } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
-import { walkTable } from './table-walk.ts';
 
 /** Why something is to be refused until it expires. */
 interface Revoked {

@@ -3,9 +3,8 @@
 // deleted takes its uploads with it.
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
-import { ComparedThings, type Comparison, type Row } from './compared-things.ts';
+import { ComparedThings, type Comparison, type Row, walkTable } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
-import { walkTable } from './table-walk.ts';
 
 const endings = new Set(['s3:AbortMultipartUpload', 's3:DeleteUpload']);
 

@@ -18,9 +18,8 @@ import {
   partsOfRecord,
 } from '../../quota/roll-up/charged-record.ts';
 import { textOfFold } from '../record-folds.ts';
-import type { Comparison } from './compared-things.ts';
+import { type Comparison, walkTable } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
-import { walkTable } from './table-walk.ts';
 
 /** In the order of `meters`; decimal, since money is more than JSON's numbers hold. */
 type Amounts = readonly string[];

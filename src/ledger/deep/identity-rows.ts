@@ -4,8 +4,7 @@
 import { recordedChange } from '../../audit/recorded-change.ts';
 import type { Reader } from '../../core/database.ts';
 import { isObject, parseJson } from '../../core/json.ts';
-import type { Row } from './compared-things.ts';
-import { type Walked, walkTable } from './table-walk.ts';
+import { type Row, type Walked, walkTable } from './compared-things.ts';
 
 type Columns = Record<string, unknown>;
 type ListRows = (read: Reader) => AsyncGenerator<Row>;

@@ -26,8 +26,8 @@ import {
   type SnapshotFiles,
 } from '../journal/generation.ts';
 import type { IdentityEntry, StrangeEntry } from '../journal/identity-format.ts';
-import type { Hole, ToldIdentities } from './identity-sources.ts';
 import { type JournalReport, newJournalReport } from './report.ts';
+import type { Hole, ToldIdentities } from './staged-identities.ts';
 import type { Staging } from './staging.ts';
 
 /** Objects of a generation that are tried before it is taken for made up. */

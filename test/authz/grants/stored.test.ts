@@ -3,9 +3,12 @@
 import { describe, expect, it } from 'vitest';
 import { compileGrant, type Grant } from '#bursar/authz/grants/grant.js';
 import { GrantIndex } from '#bursar/authz/grants/grant-index.js';
-import { RecordTable } from '#bursar/authz/grants/record-table.js';
-import { SharedParts } from '#bursar/authz/grants/shared-parts.js';
-import { StoredGrant, writeGrant } from '#bursar/authz/grants/stored-grant.js';
+import {
+  RecordTable,
+  SharedParts,
+  StoredGrant,
+  writeGrant,
+} from '#bursar/authz/grants/stored-grant.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomBytesOf } from '../../fuzz/seeded-random.ts';
 import { grant } from './fixture.ts';
 

@@ -1,6 +1,6 @@
 // The form that asks for temporary keys: what is taken, and what is refused.
 import { describe, expect, it } from 'vitest';
-import { openForm } from '#bursar/gateway/sts/sts-form.js';
+import { openForm } from '#bursar/gateway/sts/sts.js';
 
 const readForm = (body: Buffer) => openForm(body).read();
 

@@ -9,7 +9,7 @@ import {
   chooseInstance,
   isDoubtful,
   type ToldIdentities,
-} from '#bursar/ledger/rebuild/identity-sources.js';
+} from '#bursar/ledger/rebuild/staged-identities.js';
 import { Staging } from '#bursar/ledger/rebuild/staging.js';
 
 let folder: string;
