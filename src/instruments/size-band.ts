@@ -4,7 +4,6 @@ import { probeSizes } from './sample.ts';
 
 /** What metrics call them, smallest first. */
 export const sizeBands = ['1B', '1KB', '1MB', '16MB', '100MB'] as const;
-export type SizeBand = (typeof sizeBands)[number];
 
 const borders: readonly number[] = probeSizes
   .slice(1)

@@ -1,6 +1,7 @@
-// Which host names the gateway answers for. Invariant: what a request proves of its sender, by a
-// signature or by the proof of a key, it proves for a host that is the gateway's own. A name of
-// somebody else's, which leads people to a server that hands their requests on, is none.
+// Which host names the gateway answers for, and which of them is for share links alone. Invariant:
+// what a request proves of its sender, by a signature or by the proof of a key, it proves for a
+// host that is the gateway's own. A name of somebody else's, which leads people to a server that
+// hands their requests on, is none.
 // Specification: RFC 9110 sections 4.2.2 and 15.5.20 (421 Misdirected Request), RFC 9112 section
 // 3.2; docs/decisions/0043-accepted-hosts.md.
 import { plainAddress } from '../../authz/grants/networks.ts';

@@ -158,6 +158,16 @@ describe('a served gateway', () => {
     expect((await exchange(target, 'GET', '/_/health', { host: '10.1.2.3' })).status).toBe(200);
   });
 
+  it('asks each request of a connection for its host', async () => {
+    const { host } = new URL(target.endpoint);
+    const hosts = [host, host, evil, host, 'more.test', evil];
+    const wire = await Wire.open(target);
+    for (const one of hosts) wire.write(`GET /raw/k HTTP/1.1\r\nHost: ${one}\r\n\r\n`);
+    wire.write(`GET /raw/k HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    const statuses = (await wire.closed()).match(/(?<=HTTP\/1\.1 )\d+/g);
+    expect(statuses).toEqual(['403', '403', '421', '403', '403', '421', '403']);
+  });
+
   it('takes no request with two hosts or two Authorization headers', async () => {
     const { host } = new URL(target.endpoint);
     const head = (path: string) => `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n`;
