@@ -8,7 +8,8 @@ import type { Versioning } from '../../catalog/buckets.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import {
-  type Check,
+  type Checking,
+  type Fields,
   type IdentityEntry,
   isCount,
   isFlag,
@@ -17,33 +18,51 @@ import {
   isTextOrNull,
   readIdentities,
   type StrangeEntry,
-  type Tells,
 } from './identity-format.ts';
 
+const isCountOrNone = (value: unknown): value is number | null | undefined =>
+  value === undefined || value === null || isCount(value);
+const isTextOrNone = (value: unknown): value is string | null | undefined =>
+  value === undefined || isTextOrNull(value);
+const isVersioning = (value: unknown): value is Versioning =>
+  value === 'Unversioned' || value === 'Enabled' || value === 'Suspended';
+/** Null: S3's `null` version. */
+const isVersionId = (value: unknown): value is string | null => value === null || isId(value);
+const isId = (value: unknown): value is string => isText(value) && /^[0-9a-f]{32}$/.test(value);
+const isIds = (value: unknown): value is string[] => Array.isArray(value) && value.every(isId);
+const isTexts = (value: unknown): value is Record<string, string> =>
+  typeof value === 'object' && value !== null && Object.values(value).every(isText);
+
+/**
+ * BEGIN of the newest snapshot that was complete when this was written; null: there was none.
+ * Absent from what 0.1.0 wrote.
+ */
+const since = { snapshot: isCountOrNone };
+
 /** What an object of the journal is, its first line. Times are milliseconds since the epoch. */
-export type Head =
+const heads = {
   /**
    * The generation counts: it is the journal of the store of this number. `losses`: objects that
    * the rebuild which began it could not restore, and whose extents may still be there. `instance`:
    * the database that writes it, of which others may be in other stores; 0.1.0 does not say it.
    */
-  | ({
-      kind: 'begin';
-      store: number;
-      name: string;
-      losses: number;
-      timeMs: number;
-      instance?: string;
-    } & Since)
+  begin: {
+    store: isCount,
+    name: isText,
+    losses: isCount,
+    timeMs: isCount,
+    ...since,
+    instance: isTextOrNone,
+  },
   /** Changes up to `lastSeq`; `previous` is the segment that was written before it. */
-  | ({ kind: 'segment'; previous: string | null; lastSeq: number; timeMs: number } & Since &
-      Identities)
+  segment: { previous: isTextOrNull, lastSeq: isCount, timeMs: isCount, ...since },
   /** A page of a snapshot that tells of all changes before `beginSeq`, begun at `timeMs`. */
-  | ({ kind: 'page'; beginSeq: number; timeMs: number } & Identities)
+  page: { beginSeq: isCount, timeMs: isCount },
   /** The snapshot has so many pages. `tells`: what of identities; absent: nothing. */
-  | { kind: 'complete'; beginSeq: number; pages: number; timeMs: number; tells?: Tells }
+  complete: { beginSeq: isCount, pages: isCount, timeMs: isCount, tells: isTellsOrNone },
   /** `note` is a checkpoint of the audit log, as it was signed. */
-  | { kind: 'checkpoint'; note: string; timeMs: number };
+  checkpoint: { note: isText, timeMs: isCount },
+} satisfies Record<string, Fields>;
 
 /**
  * What is told of identities, in the head: readers that know nothing of them, as 0.1.0, read the
@@ -53,96 +72,68 @@ interface Identities {
   identities?: (IdentityEntry | StrangeEntry)[];
 }
 
-/** Of what is read together with a snapshot. */
-interface Since {
-  /**
-   * BEGIN of the newest snapshot that was complete when this was written; null: there was none.
-   * Absent from what 0.1.0 wrote.
-   */
-  snapshot?: number | null;
-}
+export type Head =
+  | Checking<'begin' | 'complete' | 'checkpoint', typeof heads>
+  | (Checking<'segment' | 'page', typeof heads> & Identities);
 
 /** Entries that are `told` are as new as that change, at least: the newest of a thing holds. */
-interface Told {
-  toldSeq: number;
-}
+const told = { toldSeq: isCount };
 
-export interface BucketEntry extends Told {
-  kind: 'bucket';
-  id: number;
-  tenant: string;
-  name: string;
-  owner: string;
-  createdMs: number;
-  versioning: Versioning;
-  /** JSON, as in the catalog; null: none. */
-  objectLock: string | null;
-  publicAccess: string | null;
-  ownership: string | null;
-  /** Absent from what 0.1.0 wrote. */
-  recordReads?: string | null;
-}
+const entryKinds = {
+  bucket: {
+    ...told,
+    id: isCount,
+    tenant: isText,
+    name: isText,
+    owner: isText,
+    createdMs: isCount,
+    versioning: isVersioning,
+    /** JSON, as in the catalog; null: none. */
+    objectLock: isTextOrNull,
+    publicAccess: isTextOrNull,
+    ownership: isTextOrNull,
+    /** Absent from what 0.1.0 wrote. */
+    recordReads: isTextOrNone,
+  },
+  /**
+   * What else is set of a bucket, and may be long. `documents`, by name: its policy, as it was sent,
+   * and the JSON of what `bucket_settings` has.
+   */
+  settings: { ...told, bucketId: isCount, documents: isTexts },
+  /** There is no bucket of this id any more, nor will there be. */
+  bucketGone: { id: isCount },
+  /** A version that is kept. Its row was authentic; who restores it makes MACs anew. */
+  version: {
+    ...told,
+    bucketId: isCount,
+    key: isText,
+    versionId: isVersionId,
+    /** It is a delete marker. */
+    isMarker: isFlag,
+    /** Its place among the versions of its key. */
+    seq: isCount,
+    createdMs: isCount,
+    sizeBytes: isCount,
+    etag: isText,
+    /** Hex. */
+    sha256: isTextOrNull,
+    class: isText,
+    owner: isText,
+    /** JSON, as in the catalog. */
+    attributes: isText,
+    /** Base64. */
+    manifest: isText,
+  },
+  /** There is no version of this id under a key, since this moment or an earlier one. */
+  gone: { ...told, bucketId: isCount, key: isText, versionId: isVersionId, timeMs: isCount },
+  /** Extents, hex, that may still be in the store and belong to nothing. */
+  garbage: { ids: isIds },
+} satisfies Record<string, Fields>;
 
-/** What else is set of a bucket, and may be long. */
-export interface SettingsEntry extends Told {
-  kind: 'settings';
-  bucketId: number;
-  /** By name: its policy, as it was sent, and the JSON of what `bucket_settings` has. */
-  documents: Record<string, string>;
-}
-
-/** There is no bucket of this id any more, nor will there be. */
-interface BucketGoneEntry {
-  kind: 'bucketGone';
-  id: number;
-}
-
-/** A version that is kept. Its row was authentic; who restores it makes MACs anew. */
-export interface VersionEntry extends Told {
-  kind: 'version';
-  bucketId: number;
-  key: string;
-  /** Null: S3's `null` version. */
-  versionId: string | null;
-  /** It is a delete marker. */
-  isMarker: boolean;
-  /** Its place among the versions of its key. */
-  seq: number;
-  createdMs: number;
-  sizeBytes: number;
-  etag: string;
-  /** Hex. */
-  sha256: string | null;
-  class: string;
-  owner: string;
-  /** JSON, as in the catalog. */
-  attributes: string;
-  /** Base64. */
-  manifest: string;
-}
-
-/** There is no version of this id under a key, since this moment or an earlier one. */
-interface GoneEntry extends Told {
-  kind: 'gone';
-  bucketId: number;
-  key: string;
-  versionId: string | null;
-  timeMs: number;
-}
-
-/** Extents, hex, that may still be in the store and belong to nothing. */
-interface GarbageEntry {
-  kind: 'garbage';
-  ids: string[];
-}
-
-export type Entry =
-  | BucketEntry
-  | SettingsEntry
-  | BucketGoneEntry
-  | VersionEntry
-  | GoneEntry
-  | GarbageEntry;
+export type Entry = Checking<keyof typeof entryKinds, typeof entryKinds>;
+export type BucketEntry = Checking<'bucket', typeof entryKinds>;
+export type SettingsEntry = Checking<'settings', typeof entryKinds>;
+export type VersionEntry = Checking<'version', typeof entryKinds>;
 
 export interface JournalObject {
   head: Head;
@@ -273,79 +264,6 @@ function parseObject(shown: string, text: string): JournalObject {
   }
 }
 
-const isCountOrNone: Check = (value) => value === undefined || value === null || isCount(value);
-const isTextOrNone: Check = (value) => value === undefined || isTextOrNull(value);
-const isVersioning: Check = (value) =>
-  value === 'Unversioned' || value === 'Enabled' || value === 'Suspended';
-const isVersionId: Check = (value) =>
-  value === null || (isText(value) && /^[0-9a-f]{32}$/.test(value as string));
-const isTexts: Check = (value) =>
-  typeof value === 'object' && value !== null && Object.values(value).every(isText);
-const isIds: Check = (value) =>
-  Array.isArray(value) && value.every((id) => isText(id) && /^[0-9a-f]{32}$/.test(id));
-
-const heads: Record<Head['kind'], Record<string, Check>> = {
-  begin: {
-    store: isCount,
-    name: isText,
-    losses: isCount,
-    timeMs: isCount,
-    snapshot: isCountOrNone,
-    instance: isTextOrNone,
-  },
-  segment: {
-    previous: isTextOrNull,
-    lastSeq: isCount,
-    timeMs: isCount,
-    snapshot: isCountOrNone,
-  },
-  page: { beginSeq: isCount, timeMs: isCount },
-  complete: { beginSeq: isCount, pages: isCount, timeMs: isCount, tells: isTellsOrNone },
-  checkpoint: { note: isText, timeMs: isCount },
-};
-
-const entryKinds: Record<Entry['kind'], Record<string, Check>> = {
-  bucket: {
-    id: isCount,
-    toldSeq: isCount,
-    tenant: isText,
-    name: isText,
-    owner: isText,
-    createdMs: isCount,
-    versioning: isVersioning,
-    objectLock: isTextOrNull,
-    publicAccess: isTextOrNull,
-    ownership: isTextOrNull,
-    recordReads: isTextOrNone,
-  },
-  settings: { bucketId: isCount, toldSeq: isCount, documents: isTexts },
-  bucketGone: { id: isCount },
-  version: {
-    bucketId: isCount,
-    toldSeq: isCount,
-    key: isText,
-    versionId: isVersionId,
-    isMarker: isFlag,
-    seq: isCount,
-    createdMs: isCount,
-    sizeBytes: isCount,
-    etag: isText,
-    sha256: isTextOrNull,
-    class: isText,
-    owner: isText,
-    attributes: isText,
-    manifest: isText,
-  },
-  gone: {
-    bucketId: isCount,
-    toldSeq: isCount,
-    key: isText,
-    versionId: isVersionId,
-    timeMs: isCount,
-  },
-  garbage: { ids: isIds },
-};
-
 function readHead(value: unknown): Head {
   const head = readFields<Head>(heads, value);
   if (head.kind !== 'segment' && head.kind !== 'page') return head;
@@ -354,14 +272,14 @@ function readHead(value: unknown): Head {
 }
 
 function readFields<T extends { kind: string }>(
-  kinds: Record<T['kind'], Record<string, Check>>,
+  kinds: Record<T['kind'], Fields>,
   value: unknown,
 ): T {
   const { kind } = (value ?? {}) as { kind?: unknown };
   if (typeof kind !== 'string' || !Object.hasOwn(kinds, kind)) {
     throw new Error(`nothing is called ${kind}`);
   }
-  for (const [name, check] of Object.entries<Check>(kinds[kind as T['kind']])) {
+  for (const [name, check] of Object.entries(kinds[kind as T['kind']])) {
     const field = (value as Record<string, unknown>)[name];
     if (!check(field)) throw new Error(`${kind} has an odd ${name}`);
   }

@@ -5,13 +5,25 @@
 
 import { isObject, parseJson } from '../../core/json.ts';
 
-/** Whether a field of the journal is of its type. */
-export type Check = (value: unknown) => boolean;
+/** The checks of an object's fields, by name: each says whether a value is of its type. */
+export type Fields = Record<string, (value: unknown) => value is unknown>;
 
-export const isText: Check = (value) => typeof value === 'string';
-export const isTextOrNull: Check = (value) => value === null || isText(value);
-export const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
-export const isFlag: Check = (value) => typeof value === 'boolean';
+type Of<C> = C extends (value: unknown) => value is infer T ? T : never;
+
+/** An object whose fields have passed these checks. What may be undefined may be absent. */
+export type Checked<F> = {
+  [M in keyof F as undefined extends Of<F[M]> ? never : M]: Of<F[M]>;
+} & { [M in keyof F as undefined extends Of<F[M]> ? M : never]?: Of<F[M]> };
+
+/** An entry of a kind, whose fields these are by kind. */
+export type Checking<K, F> = K extends keyof F ? { kind: K } & Checked<F[K]> : never;
+
+export const isText = (value: unknown): value is string => typeof value === 'string';
+export const isTextOrNull = (value: unknown): value is string | null =>
+  value === null || isText(value);
+export const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0;
+export const isFlag = (value: unknown): value is boolean => typeof value === 'boolean';
 
 /** What is told of one by one. */
 export const thingKinds = [
@@ -36,146 +48,6 @@ export interface Thing {
   name: string;
 }
 
-interface Told {
-  toldSeq: number;
-  tenant: string;
-  name: string;
-}
-
-export interface TenantEntry extends Told {
-  kind: 'tenant';
-  createdMs: number;
-  membersCreateBuckets: boolean;
-  defaultStore: string | null;
-  recordReads: string | null;
-}
-
-export interface GroupEntry extends Told {
-  kind: 'group';
-  createdMs: number;
-}
-
-export interface ToldAccessKey {
-  id: string;
-  /** Of the public key that it is; null: it has a secret. */
-  thumbprint: string | null;
-  createdMs: number;
-  active: boolean;
-  /** Hex, as the database has it sealed; null: it is not told. */
-  sealedSecret: string | null;
-}
-
-export interface ToldPublicKey {
-  thumbprint: string;
-  jwk: string;
-  purpose: string;
-  proof: string;
-  createdMs: number;
-  active: boolean;
-}
-
-export interface PrincipalEntry extends Told {
-  kind: 'principal';
-  /** `person` or `robot`. */
-  is: string;
-  role: string;
-  createdMs: number;
-  active: boolean;
-  groups: string[];
-  accessKeys: ToldAccessKey[];
-  publicKeys: ToldPublicKey[];
-}
-
-export interface GrantEntry extends Told {
-  kind: 'grant';
-  /** JSON, as in the database. */
-  rule: string;
-  createdMs: number;
-}
-
-export interface MountEntry extends Told {
-  kind: 'mount';
-  bucketTenant: string;
-  bucket: string;
-  createdMs: number;
-}
-
-export interface IssuerEntry extends Told {
-  kind: 'issuer';
-  url: string;
-  audience: string;
-  /** JSON. */
-  mapping: string;
-  createdMs: number;
-}
-
-/** Of the account `name`. */
-export interface LimitsEntry extends Told {
-  kind: 'limits';
-  /** JSON. */
-  limits: string;
-}
-
-/** Where alarms are told: of a tenant, or of the gateway, whose `tenant` is ''. */
-export interface WebhookEntry extends Told {
-  kind: 'webhook';
-  url: string;
-  createdMs: number;
-  /** Hex, as the database has it sealed; null: it is not told. */
-  sealedSecret: string | null;
-}
-
-/** A token that was issued here, or a share link; `name` is its id. */
-export interface TokenEntry extends Told {
-  kind: 'token';
-  /** `issued` or `share`. */
-  is: string;
-  principal: string;
-  accessKey: string | null;
-  /** JSON. */
-  details: string;
-  createdMs: number;
-  expiresMs: number;
-  /** Of a share link: downloads; null: as many as one likes. */
-  usesMax: number | null;
-  /** Of a share link, hex. */
-  secretHash: string | null;
-}
-
-/** What lies below the id `name` is refused. */
-export interface RevocationEntry extends Told {
-  kind: 'revocation';
-  principal: string;
-  revokedMs: number;
-  expiresMs: number | null;
-}
-
-/** There is no such thing, since this change or an earlier one. */
-export interface AbsentEntry extends Told {
-  kind: 'absent';
-  of: ThingKind;
-}
-
-/** There is none of this name, nor will there be. */
-export interface RetiredEntry extends Told {
-  kind: 'retired';
-  of: 'tenant' | 'principal' | 'group' | 'publicKey';
-}
-
-export type PresentEntry =
-  | TenantEntry
-  | GroupEntry
-  | PrincipalEntry
-  | GrantEntry
-  | MountEntry
-  | IssuerEntry
-  | LimitsEntry
-  | WebhookEntry
-  | TokenEntry
-  | RevocationEntry;
-
-export type IdentityEntry = PresentEntry | AbsentEntry | RetiredEntry;
-
 /** What a later version tells, of which this one knows nothing. */
 export interface StrangeEntry {
   kind: 'strange';
@@ -187,26 +59,29 @@ export interface StrangeEntry {
 export type Tells = 'identities' | 'identitiesAndKeys';
 
 /** Of a head, where there may be none. */
-export const isTellsOrNone: Check = (value) =>
+export const isTellsOrNone = (value: unknown): value is Tells | undefined =>
   value === undefined || value === 'identities' || value === 'identitiesAndKeys';
 
-const isCountOrNull: Check = (value) => value === null || isCount(value);
-const isHexOrNull: Check = (value) =>
-  value === null || (isText(value) && /^(?:[0-9a-f]{2})*$/.test(value as string));
-const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);
+const isCountOrNull = (value: unknown): value is number | null => value === null || isCount(value);
+/** Hex; null: there is none, or it is not told. */
+const isHexOrNull = (value: unknown): value is string | null =>
+  value === null || (isText(value) && /^(?:[0-9a-f]{2})*$/.test(value));
+const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText);
 const isListOf =
-  (fields: Record<string, Check>): Check =>
-  (value) =>
+  <F extends Fields>(fields: F) =>
+  (value: unknown): value is Checked<F>[] =>
     Array.isArray(value) && value.every((one) => hasFields(one, fields));
 const isOneOf =
-  (...words: string[]): Check =>
-  (value) =>
-    words.includes(value as string);
-const isJsonObject: Check = (value) => isText(value) && isObject(parseJson(value as string));
+  <const W extends string>(...words: W[]) =>
+  (value: unknown): value is W =>
+    words.includes(value as W);
+/** The JSON of an object, as the database has it. */
+const isJsonObject = (value: unknown): value is string =>
+  isText(value) && isObject(parseJson(value));
 
 const told = { toldSeq: isCount, tenant: isText, name: isText };
 
-const kinds: Record<IdentityEntry['kind'], Record<string, Check>> = {
+const kinds = {
   tenant: {
     ...told,
     createdMs: isCount,
@@ -224,9 +99,11 @@ const kinds: Record<IdentityEntry['kind'], Record<string, Check>> = {
     groups: isTexts,
     accessKeys: isListOf({
       id: isText,
+      /** Of the public key that it is; null: it has a secret. */
       thumbprint: isTextOrNull,
       createdMs: isCount,
       active: isFlag,
+      /** As the database has it sealed. */
       sealedSecret: isHexOrNull,
     }),
     publicKeys: isListOf({
@@ -241,8 +118,11 @@ const kinds: Record<IdentityEntry['kind'], Record<string, Check>> = {
   grant: { ...told, rule: isJsonObject, createdMs: isCount },
   mount: { ...told, bucketTenant: isText, bucket: isText, createdMs: isCount },
   issuer: { ...told, url: isText, audience: isText, mapping: isJsonObject, createdMs: isCount },
+  /** Of the account `name`. */
   limits: { ...told, limits: isJsonObject },
+  /** Where alarms are told: of a tenant, or of the gateway, whose `tenant` is ''. */
   webhook: { ...told, url: isText, createdMs: isCount, sealedSecret: isHexOrNull },
+  /** A token that was issued here, or a share link; `name` is its id. */
   token: {
     ...told,
     is: isOneOf('issued', 'share'),
@@ -251,13 +131,24 @@ const kinds: Record<IdentityEntry['kind'], Record<string, Check>> = {
     details: isJsonObject,
     createdMs: isCount,
     expiresMs: isCount,
+    /** Of a share link: downloads; null: as many as one likes. */
     usesMax: isCountOrNull,
+    /** Of a share link. */
     secretHash: isHexOrNull,
   },
+  /** What lies below the id `name` is refused. */
   revocation: { ...told, principal: isText, revokedMs: isCount, expiresMs: isCountOrNull },
+  /** There is no such thing, since this change or an earlier one. */
   absent: { ...told, of: isOneOf(...thingKinds) },
+  /** There is none of this name, nor will there be. */
   retired: { ...told, of: isOneOf('tenant', 'principal', 'group', 'publicKey') },
-};
+} satisfies Record<string, Fields>;
+
+export type IdentityEntry = Checking<keyof typeof kinds, typeof kinds>;
+export type PresentEntry = Exclude<IdentityEntry, { kind: 'absent' | 'retired' }>;
+export type PrincipalEntry = Checking<'principal', typeof kinds>;
+export type TokenEntry = Checking<'token', typeof kinds>;
+export type RetiredEntry = Checking<'retired', typeof kinds>;
 
 /** What a head has of them; of what a later version added it is said that it is there. */
 export function readIdentities(value: unknown): (IdentityEntry | StrangeEntry)[] {
@@ -273,7 +164,7 @@ export function readIdentities(value: unknown): (IdentityEntry | StrangeEntry)[]
   });
 }
 
-function hasFields(value: unknown, fields: Record<string, Check>): boolean {
+function hasFields(value: unknown, fields: Fields): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return Object.entries(fields).every(([name, check]) =>
     check((value as Record<string, unknown>)[name]),

@@ -213,14 +213,14 @@ export interface ToldIdentities {
 
 interface Begun {
   journal: { generation: string };
-  begin: { instance?: string };
+  begin: { instance?: string | null };
 }
 
 /** The database by whose journals identities are restored; undefined: none of them tells any. */
 export function chooseInstance(
   journals: readonly Begun[],
   wanted: string | undefined,
-): string | undefined {
+): string | null | undefined {
   const telling = journals.filter(({ begin }) => begin.instance !== undefined);
   const asked = telling.find(({ journal }) => journal.generation === wanted);
   const newestFirst = telling.sort((a, b) =>
