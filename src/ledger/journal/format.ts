@@ -96,8 +96,8 @@ const entryKinds = {
     recordReads: isTextOrNone,
   },
   /**
-   * What else is set of a bucket, and may be long. `documents`, by name: its policy, as it was sent,
-   * and the JSON of what `bucket_settings` has.
+   * What else is set of a bucket, and may be long. `documents`, by name: its policy, as it was
+   * sent, and the JSON of what `bucket_settings` has.
    */
   settings: { ...told, bucketId: isCount, documents: isTexts },
   /** There is no bucket of this id any more, nor will there be. */
