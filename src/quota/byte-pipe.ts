@@ -1,8 +1,9 @@
-// Limits the bytes per second of one account: what is more than that waits. Invariants: waiting
-// streams have equal shares, whatever the sizes of their pieces; a stream that leaves gives up its
-// place; and however many wait, there is one timer, which fires at most every `restMsMin`.
+// Limits the bytes per second of one account: what is more than that waits. Other threads have
+// pipes of the same account, which take of the same rate. Invariants: waiting streams of a thread
+// have equal shares, whatever the sizes of their pieces; a stream that leaves gives up its place;
+// and however many wait, there is one timer, which fires at most every `restMsMin`.
 import { timerMsMax } from '../core/clock.ts';
-import { TokenBucket } from './token-bucket.ts';
+import type { RateBucket } from './rate-table.ts';
 
 /** A stream's place in a pipe. It waits for one piece at a time. */
 export interface Turn {
@@ -25,20 +26,20 @@ export function pieceBytesOf(bytesPerSecond: number): number {
 }
 
 export class BytePipe {
-  #bucket: TokenBucket | null;
+  #bucket: RateBucket | null;
   /** The streams in the order of their turns. */
   readonly #waiting = new Set<Turn>();
   #timer: NodeJS.Timeout | null = null;
   /** Streams that go through it. */
   streams = 0;
 
-  constructor(bytesPerSecond: number) {
-    this.#bucket = new TokenBucket(bytesPerSecond);
+  constructor(bucket: RateBucket) {
+    this.#bucket = bucket;
   }
 
   /** Sets the rate of all streams from now on. Null means as fast as they can. */
-  setRate(bytesPerSecond: number | null): void {
-    this.#bucket = bytesPerSecond === null ? null : new TokenBucket(bytesPerSecond);
+  setRate(bucket: RateBucket | null): void {
+    this.#bucket = bucket;
     this.#serve();
   }
 
@@ -47,16 +48,13 @@ export class BytePipe {
   }
 
   get isAtRest(): boolean {
-    return this.streams === 0 && (this.#bucket?.isFull ?? true);
+    return this.streams === 0 && (this.#bucket?.isFull() ?? true);
   }
 
   /** True: the turn's bytes may move now. False: it waits, and `go` will be called. */
   pass(turn: Turn): boolean {
     if (!this.#bucket) return true;
-    if (this.#waiting.size === 0 && this.#bucket.level > 0) {
-      this.#bucket.take(turn.bytes);
-      return true;
-    }
+    if (this.#waiting.size === 0 && this.#bucket.takeAhead(turn.bytes)) return true;
     this.#waiting.add(turn);
     this.#sleep();
     return false;
@@ -70,10 +68,9 @@ export class BytePipe {
   #serve(): void {
     const bucket = this.#bucket;
     for (const turn of this.#waiting) {
-      if (bucket && bucket.level <= 0) break;
-      this.#waiting.delete(turn);
       const bytes = bucket ? Math.min(turn.bytes, pieceBytesOf(bucket.perSecond)) : turn.bytes;
-      bucket?.take(bytes);
+      if (bucket && !bucket.takeAhead(bytes)) break;
+      this.#waiting.delete(turn);
       turn.bytes -= bytes;
       // A turn that is added at the end is met again by this loop.
       if (turn.bytes > 0) this.#waiting.add(turn);

@@ -1,16 +1,18 @@
 // How fast accounts may go: requests per second, which refuse or have those wait that must not be
-// refused, and bytes per second, which only slow a stream down. In memory alone: after a restart
-// all begin with one second's worth. Invariants: a request that is refused takes nothing of any
-// account; of several accounts the slowest rules; and an account without rates costs a look into a
-// map.
+// refused, and bytes per second, which only slow a stream down. In memory alone, which the threads
+// of a gateway share: after a restart all begin with one second's worth. Invariants: a request that
+// is refused takes nothing of any account; of several accounts the slowest rules; and an account
+// without rates costs a look into a map.
 import type { Limits } from '../core/quota-terms.ts';
 import { BytePipe, pieceBytesOf, type Turn } from './byte-pipe.ts';
 import { tightest } from './limits/limit-set.ts';
-import { TokenBucket } from './token-bucket.ts';
+import { makeRateTable, type RateBucket, RateTable } from './rate-table.ts';
 
 interface Rate {
   limits: Limits;
-  requests: TokenBucket | null;
+  /** Its place in the table. */
+  slot: number;
+  requests: RateBucket | null;
   bytes: BytePipe | null;
   /** Whether the account is a token's, which is forgotten when it is at rest. */
   isIntroduced: boolean;
@@ -31,8 +33,17 @@ export interface RequestRoom {
   left: number;
 }
 
+/** A request is let in if there is room for it within this, milliseconds. */
+const earlyMs = 0.9;
+
 export class Rates {
+  readonly #table: RateTable;
   readonly #rates = new Map<string, Rate>();
+
+  /** Without a table of all threads there is one thread. */
+  constructor(table: RateTable = new RateTable(makeRateTable())) {
+    this.#table = table;
+  }
 
   /** Whether no account has a rate. If so, rates need not be asked. */
   isEmpty = true;
@@ -40,17 +51,21 @@ export class Rates {
   /** An account's limits: at the start, and whenever they changed. Streams under way follow. */
   setLimits(account: string, limits: Limits | null): void {
     const { requests, bytes } = limits?.rate ?? {};
-    const known = this.#rates.get(account)?.bytes;
-    known?.setRate(bytes ?? null);
+    const known = this.#rates.get(account);
     if (!limits || (requests === undefined && bytes === undefined)) {
       this.#forget(account);
       return;
     }
     this.isEmpty = false;
+    const table = this.#table;
+    const slot = known?.slot ?? table.enter(account);
+    const bucket = bytes === undefined ? null : table.bucket(slot, 'bytes', bytes);
+    known?.bytes?.setRate(bucket);
     this.#rates.set(account, {
       limits,
-      requests: requests === undefined ? null : new TokenBucket(requests),
-      bytes: bytes === undefined ? null : (known ?? new BytePipe(bytes)),
+      slot,
+      requests: requests === undefined ? null : table.bucket(slot, 'requests', requests),
+      bytes: bucket && (known?.bytes ?? new BytePipe(bucket)),
       isIntroduced: false,
     });
   }
@@ -70,30 +85,31 @@ export class Rates {
 
   /** To be called from time to time: forgets the tokens whose rates are fully recovered. */
   keep(): void {
-    for (const [account, { requests, bytes, isIntroduced }] of this.#rates) {
+    for (const [account, { slot, requests, bytes, isIntroduced }] of this.#rates) {
+      this.#table.refresh(slot);
       if (!isIntroduced) continue;
-      const isAtRest = (requests?.isFull ?? true) && (bytes?.isAtRest ?? true);
+      const isAtRest = (requests?.isFull() ?? true) && (bytes?.isAtRest ?? true);
       if (isAtRest) this.#forget(account);
     }
   }
 
   #forget(account: string): void {
+    const known = this.#rates.get(account);
+    if (!known) return;
+    known.bytes?.setRate(null);
     this.#rates.delete(account);
     this.isEmpty = this.#rates.size === 0;
+    this.#table.leave(known.slot);
   }
 
   /** Takes a request in all accounts or, if one of them allows none, in none; null: all do. */
   admit(accounts: readonly string[]): TooFast | null {
-    let slowest: TooFast | null = null;
-    for (const account of accounts) {
-      const bucket = this.#rates.get(account)?.requests;
-      const waitMs = bucket?.waitMs(1) ?? 0;
-      if (!bucket || waitMs < 1 || waitMs <= (slowest?.waitMs ?? 0)) continue;
-      slowest = { account, perSecond: bucket.perSecond, waitMs };
+    for (;;) {
+      const slowest = this.#slowest(accounts);
+      if (slowest) return slowest;
+      if (typeof this.#takeAll(accounts, earlyMs) === 'number') return null;
+      // Another thread was faster.
     }
-    if (slowest) return slowest;
-    for (const account of accounts) this.#rates.get(account)?.requests?.take(1);
-    return null;
   }
 
   /**
@@ -102,15 +118,41 @@ export class Rates {
    * gives who allows no more.
    */
   queue(accounts: readonly string[], waitMsMax: number): TooFast | number {
+    return this.#takeAll(accounts, waitMsMax);
+  }
+
+  /** Gives how long the request is to wait for all, or the first for which that is too long. */
+  #takeAll(accounts: readonly string[], waitMsMax: number): TooFast | number {
     let longestMs = 0;
+    let now: number | undefined;
+    for (let i = 0; i < accounts.length; i++) {
+      const account = accounts[i] as string;
+      const bucket = this.#rates.get(account)?.requests;
+      if (!bucket) continue;
+      now ??= this.#table.nowFor('requests');
+      const waitMs = bucket.take(1, waitMsMax, now);
+      if (waitMs === null) {
+        for (let j = 0; j < i; j++) this.#rates.get(accounts[j] as string)?.requests?.untake();
+        return { account, perSecond: bucket.perSecond, waitMs: bucket.waitMs(1, now) };
+      }
+      if (waitMs > longestMs) longestMs = waitMs;
+    }
+    return longestMs;
+  }
+
+  /** Of the accounts that allow no more requests now, the one that is to wait longest. */
+  #slowest(accounts: readonly string[]): TooFast | null {
+    let slowest: TooFast | null = null;
+    let now: number | undefined;
     for (const account of accounts) {
       const bucket = this.#rates.get(account)?.requests;
-      const waitMs = bucket?.waitMs(1) ?? 0;
-      if (bucket && waitMs > waitMsMax) return { account, perSecond: bucket.perSecond, waitMs };
-      longestMs = Math.max(longestMs, waitMs);
+      if (!bucket) continue;
+      now ??= this.#table.nowFor('requests');
+      const waitMs = bucket.waitMs(1, now);
+      if (waitMs <= earlyMs || waitMs <= (slowest?.waitMs ?? 0)) continue;
+      slowest = { account, perSecond: bucket.perSecond, waitMs };
     }
-    for (const account of accounts) this.#rates.get(account)?.requests?.take(1);
-    return longestMs;
+    return slowest;
   }
 
   /**
@@ -118,11 +160,13 @@ export class Rates {
    * rate.
    */
   tightest(accounts: readonly string[]): RequestRoom | null {
+    const now = this.#table.nowFor('requests');
     let found: RequestRoom | null = null;
     for (const account of accounts) {
       const bucket = this.#rates.get(account)?.requests;
       if (!bucket) continue;
-      const { perSecond, level: left } = bucket;
+      const { perSecond } = bucket;
+      const left = bucket.level(now);
       if (!found || left < found.left) found = { account, perSecond, left };
     }
     return found;

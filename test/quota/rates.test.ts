@@ -70,6 +70,16 @@ describe('requests per second', () => {
     expect(rates.admit(['fast'])).not.toBeNull();
   });
 
+  it('who would wait too long for one account has taken nothing of the others', () => {
+    const rates = ratesOf({ fast: { requests: 2 }, slow: { requests: 1 } });
+    expect(rates.queue(['fast', 'slow'], 0)).toBe(0);
+    for (let i = 0; i < 10; i++) {
+      expect(rates.queue(['fast', 'slow'], 999)).toMatchObject({ account: 'slow', waitMs: 1000 });
+    }
+    expect(rates.queue(['fast', 'slow'], 1000)).toBe(1000);
+    expect(rates.tightest(['fast'])?.left).toBeCloseTo(0);
+  });
+
   it('accounts without a rate are never refused, nor once it is removed', () => {
     const rates = ratesOf({ a: { requests: 1 } });
     for (let i = 0; i < 1000; i++) expect(rates.admit(['b'])).toBeNull();
