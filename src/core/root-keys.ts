@@ -48,6 +48,7 @@ export class RootKeyFile {
   #keys: RootKey[] = [];
   /** The rotation that was asked for last. */
   #rotation: Promise<unknown> = Promise.resolve();
+  #onAdded: (key: RootKey) => void = () => {};
 
   private constructor(path: string, wrapping: KeyWrapping | null, entries: Entry[]) {
     this.#path = path;
@@ -73,6 +74,11 @@ export class RootKeyFile {
   /** The keys in the order of their epochs. */
   get keys(): readonly RootKey[] {
     return this.#keys;
+  }
+
+  /** Told of each key that is added, before anybody uses it. */
+  onAdded(told: (key: RootKey) => void): void {
+    this.#onAdded = told;
   }
 
   /** The same, without the keys themselves. */
@@ -102,6 +108,7 @@ export class RootKeyFile {
     writeEntries(this.#path, entries, 'replace');
     this.#entries = entries;
     this.#keys = [...this.#keys, key];
+    this.#onAdded(key);
     return key;
   }
 }

@@ -15,6 +15,7 @@ export class SealFaults {
   readonly #told = new Set<(unsealed: Unsealed) => void>();
   /** Nearly always: nobody is concerned, and nothing needs to be asked. */
   isEmpty = true;
+  #onChanged: (found: readonly Unsealed[]) => void = () => {};
 
   /** What was found and not put right since. */
   get found(): readonly Unsealed[] {
@@ -27,10 +28,16 @@ export class SealFaults {
     for (const unsealed of this.#found.values()) told(unsealed);
   }
 
+  /** Told of all that is found, whenever that is another. */
+  onChanged(told: (found: readonly Unsealed[]) => void): void {
+    this.#onChanged = told;
+  }
+
   add(unsealed: Unsealed): void {
     if (this.#found.has(unsealed.what)) return;
     this.#enter(unsealed);
     for (const told of this.#told) told(unsealed);
+    this.#onChanged(this.found);
   }
 
   /** What a verification of everything has found: what it did not find again is right again. */
@@ -44,6 +51,7 @@ export class SealFaults {
       this.#enter(unsealed);
       if (!before.has(unsealed.what)) for (const told of this.#told) told(unsealed);
     }
+    if (before.size + found.length > 0) this.#onChanged(this.found);
   }
 
   /** Why who asks is not served; null: they are. */

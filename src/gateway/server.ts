@@ -28,9 +28,10 @@ import {
   type HttpServerOptions,
   openHttpServer,
 } from './http/http-server.ts';
+import { takePassedOn } from './http/pass-on.ts';
 import { type DescribeRefusal, describeInXml } from './http/reply.ts';
-import { TrustedProxies } from './http/trusted-proxies.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
+import { closeServer, connectionBounds, listenAt, listeningOf } from './listening.ts';
 import { registerNativeApi } from './native/api.ts';
 import type { NativeDeps } from './native/deps.ts';
 import { nativeDepsOf } from './native/gateway-deps.ts';
@@ -39,7 +40,7 @@ import { describeInProblem, sendProblem } from './native/problem.ts';
 import { nativeServerOptions } from './native/server-options.ts';
 import { type Entrance, type Pipeline, serveRequest } from './s3/pipeline.ts';
 import { s3Entrance } from './s3/s3-entrance.ts';
-import type { Services } from './services.ts';
+import type { RequestServices, Services } from './services.ts';
 import { describeInWords, shareEntrance } from './share/share-entrance.ts';
 import { describeInStsXml, serveSts } from './sts/sts.ts';
 
@@ -63,6 +64,8 @@ export interface GatewayOptions {
   onListening: (url: string) => void;
   /** An address for the native API, health and metrics alone; null: they are where all else is. */
   administration: AdministrationAddress | null;
+  /** The Unix socket by which other HTTP threads pass requests on; null: there are none. */
+  passedOnAt: string | null;
 }
 
 export interface AdministrationAddress {
@@ -72,20 +75,16 @@ export interface AdministrationAddress {
 }
 
 export interface Gateway {
+  /** What of the stored data turned out not to be what was written. */
+  integrity: IntegrityCounter;
   /** Stops accepting, lets requests finish for `timeoutMs`, then cuts what is left. */
   close(timeoutMs: number): Promise<void>;
 }
 
-const idleCheckMs = 100;
 /** At the administration's own address. */
 const administratorsMax = 64;
-/** Shorter times say nothing of a client. */
-const rateWindowMsMin = 2000;
-/**
- * Connections that may wait in the system to be taken, as far as it lets them: of very many that
- * come at once, those beyond it would be reset. Node's default.
- */
-const backlogMin = 511;
+/** Connections of other threads, which are everybody's: each request says whose it is. */
+const peersOfOthers = { peerOf: () => '', isProxy: () => true };
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { services, host } = options;
@@ -93,13 +92,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const credentials = takeCredentials(services);
   let isClosing = false;
   const integrity = new IntegrityCounter();
-  const { stallTimeoutMs, minRate } = options;
-  const rateWindowMs = Math.max(2 * stallTimeoutMs, rateWindowMsMin);
+  const { stallTimeoutMs, connectionsMax, passedOnAt } = options;
   const { caches } = credentials;
-  const proxies = new TrustedProxies(options.trustedProxies);
-  const { connectionsMax } = options;
-  const bounds = { proxies, minRate, rateWindowMs };
-  const connections = new Connections({ ...bounds, connectionsMax });
+  const bounds = connectionBounds(options);
+  const connections = new Connections(bounds);
   const administration = options.administration && {
     ...options.administration,
     connections: new Connections({ ...bounds, connectionsMax: administratorsMax }),
@@ -118,17 +114,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     health,
     connections: doors,
   });
-  const pipeline: Pipeline = {
-    services,
-    metrics,
-    onBug: (error, requestId) => logger.error({ err: error, requestId }, 'a request failed'),
-    onIntegrityFailure: (error, requestId) => {
-      if (error instanceof UnsealedRow) services.sealFaults.add(error.unsealed);
-      integrity.count(error);
-      const { kind, store } = error;
-      logger.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
-    },
-  };
+  const pipeline = makePipeline(services, { logger, metrics, integrity });
   altered.begin((found) => {
     pipeline.onIntegrityFailure(found, 'none');
     void noteAltered(services, found.index).catch((error: unknown) => {
@@ -180,6 +166,21 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       return openDoor({ terms, connections, domains: services.domains, shareHost }, host);
     },
   });
+  /** Where the other HTTP threads pass on what they do not answer; they have bounded it. */
+  const openPassedOn = async (socketPath: string): Promise<Server> => {
+    const proxies = {
+      ...peersOfOthers,
+      locate: (raw: IncomingMessage) => bounds.proxies.locate(raw),
+    };
+    const unbounded = new Connections({ ...bounds, proxies, minRate: 0, connectionsMax: Infinity });
+    const shareHost = new ShareHost(services);
+    const own = { terms, connections: unbounded };
+    const server = openDoor({ ...own, domains: services.domains, shareHost }, host);
+    takePassedOn(server);
+    server.on('clientError', (error, socket) => answerClientError(own, error, socket as Socket));
+    await listenAt(server, { path: socketPath });
+    return server;
+  };
   observeCalls(app);
   app.setNotFoundHandler((request, reply) => sendProblem(request, reply, new Refusal('NotFound')));
   await registerNativeApi(
@@ -191,16 +192,19 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     }),
   );
   tellAddress(app.server, host, options.onListening);
-  const backlog = Math.max(connectionsMax, backlogMin);
-  await app.listen({ host, port: options.port, backlog });
-  const close = async (timeoutMs: number, inner?: Server) => {
+  await app.listen({
+    ...{ host, port: options.port },
+    ...listeningOf(connectionsMax, passedOnAt !== null),
+  });
+  const passedOn = passedOnAt === null ? null : await openPassedOn(passedOnAt);
+  const close = async (timeoutMs: number, inner: Server | null = null) => {
     isClosing = true;
     await Promise.all([
-      closeDoor(app.server, () => app.close(), timeoutMs),
-      inner && closeDoor(inner, () => closed(inner), timeoutMs),
+      closeServer(app.server, timeoutMs, () => app.close()),
+      ...[inner, passedOn].map((door) => door && closeServer(door, timeoutMs)),
     ]);
   };
-  if (!administration) return { close };
+  if (!administration) return { integrity, close };
   const { connections: administrators, onListening, ...place } = administration;
   // Not before the other listens: whose names it has is known from then on.
   const own = {
@@ -217,7 +221,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     await close(0);
     throw error;
   }
-  return { close: (timeoutMs) => close(timeoutMs, inner) };
+  return { integrity, close: (timeoutMs) => close(timeoutMs, inner) };
 }
 
 /** Before the first connection: what comes in may need to know it. */
@@ -226,20 +230,6 @@ function tellAddress(server: Server, host: string, onListening: (url: string) =>
     const { port } = server.address() as AddressInfo;
     onListening(`http://${host.includes(':') ? `[${host}]` : host}:${port}`);
   });
-}
-
-function listenAt(server: Server, { host, port }: { host: string; port: number }): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ host, port }, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-}
-
-function closed(server: Server): Promise<void> {
-  return new Promise((resolve) => server.close(() => resolve()));
 }
 
 /** For what has nothing to say but that something is wrong. */
@@ -255,6 +245,31 @@ async function noteAltered({ ledger, records }: Services, index: number): Promis
 }
 
 type Credentials = ReturnType<typeof takeCredentials>;
+
+/** What the way of every request tells of what went wrong on it. */
+export function makePipeline(
+  services: RequestServices,
+  {
+    logger,
+    metrics,
+    integrity,
+  }: Pick<Pipeline, 'metrics'> & {
+    logger: Logger;
+    integrity: Pick<IntegrityCounter, 'count'>;
+  },
+): Pipeline {
+  return {
+    services,
+    metrics,
+    onBug: (error, requestId) => logger.error({ err: error, requestId }, 'a request failed'),
+    onIntegrityFailure: (error, requestId) => {
+      if (error instanceof UnsealedRow) services.sealFaults.add(error.unsealed);
+      integrity.count(error);
+      const { kind, store } = error;
+      logger.error({ err: error, kind, store, requestId }, 'stored data failed authentication');
+    },
+  };
+}
 
 /** What answers the ways in, but for the native API's. */
 function answersOf(
@@ -277,7 +292,7 @@ function answersOf(
   };
 }
 
-const describers: Record<Entry, DescribeRefusal> = {
+export const describers: Record<Entry, DescribeRefusal> = {
   native: describeInProblem,
   preflight: describeInXml,
   s3: describeInXml,
@@ -292,17 +307,4 @@ function behindFastify(handle: Handler): Answer {
     lendExchange(exchange);
     handle(exchange.raw, exchange.response);
   };
-}
-
-async function closeDoor(
-  server: Server,
-  close: () => Promise<unknown>,
-  timeoutMs: number,
-): Promise<void> {
-  // A connection that goes idle after the close has begun would otherwise hold it up.
-  const idle = setInterval(() => server.closeIdleConnections(), idleCheckMs);
-  const all = setTimeout(() => server.closeAllConnections(), timeoutMs);
-  await close();
-  clearInterval(idle);
-  clearTimeout(all);
 }

@@ -29,6 +29,11 @@ export class Instruments implements RequestObserver {
     return headers.traceparent === undefined ? null : passOn(headers);
   }
 
+  /** It goes on where other instruments measure it. */
+  leave(): void {
+    this.underWay--;
+  }
+
   /** It has ended. */
   observe(request: ObservedRequest): void {
     this.underWay--;

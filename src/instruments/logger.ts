@@ -173,7 +173,7 @@ export class LogWriter {
 }
 
 /** `level`: pino's, the least that is written. */
-export function makeLogger(level: string, writer: LogWriter): Logger {
+export function makeLogger(level: string, writer: Pick<LogWriter, 'write'>): Logger {
   return pino(
     {
       level,

@@ -29,6 +29,15 @@ export interface Measure<T> {
 
 type Kind = 'counter' | 'gauge' | 'histogram';
 
+/** The values of a metric, as another thread has them. Plain data. */
+export interface MeasuredMetric {
+  name: string;
+  values: [Labels, number | Pick<Histogram, 'bounds' | 'counts' | 'sum'>][];
+}
+
+/** Asks other threads for what they have measured, each for all of its metrics. */
+export type MeasureOthers = () => Promise<MeasuredMetric[][]>;
+
 /** A line of the text, as prom-client writes them. */
 interface Line {
   metricName?: string;
@@ -89,6 +98,10 @@ export class MetricRegistry {
     everybody: new Paced(() => this.#write('everybody')),
     operator: new Paced(() => this.#write('operator')),
   };
+  readonly #measures = new Map<string, Measure<number> | Measure<Histogram>>();
+  #measureOthers: MeasureOthers | null = null;
+  /** What others had measured when a text was last begun. */
+  #others: MeasuredMetric[][] = [];
   #failures = 0;
 
   constructor() {
@@ -117,6 +130,21 @@ export class MetricRegistry {
     this.#add('histogram', measure, linesOfHistograms);
   }
 
+  /** From now on what other threads measure under the same names is added to each text. */
+  addOthers(measureOthers: MeasureOthers): void {
+    this.#measureOthers = measureOthers;
+  }
+
+  /** What is measured here, for another thread's text: all that an operator reads. */
+  async measure(): Promise<MeasuredMetric[]> {
+    const metrics: MeasuredMetric[] = [];
+    for (const [name, { collect }] of this.#measures) {
+      const values = await collect('operator');
+      metrics.push({ name, values: pairsOf<number | Histogram>(values) });
+    }
+    return metrics;
+  }
+
   /** UTF-8; as it is when asked for. */
   read(audience: Audience): Promise<Buffer> {
     return this.#texts[audience].read();
@@ -124,13 +152,19 @@ export class MetricRegistry {
 
   #add<T extends number | Histogram>(
     type: Kind,
-    { name, help, isPrivate, collect }: Measure<T>,
+    measure: Measure<T>,
     linesOf: (name: string, values: Values<T>) => Line[],
   ): void {
+    const { name, help, isPrivate, collect } = measure;
     if (!nameForm.test(name)) throw new Error(`${name} is no metric's name`);
+    this.#measures.set(name, measure as Measure<number>);
     for (const audience of ['everybody', 'operator'] as const) {
       if (isPrivate && audience === 'everybody') continue;
-      const lines = async () => linesOf(name, await collect(audience));
+      const lines = async () => {
+        const values = await collect(audience);
+        const others = this.#others.flatMap((all) => all.filter((one) => one.name === name));
+        return linesOf(name, others.length === 0 ? values : sumOf(values, others, audience));
+      };
       const metric = new SlicedMetric({ name, help, type }, lines);
       // It has all that the registry asks of a metric.
       this.#registries[audience].registerMetric(metric as unknown as Gauge);
@@ -138,6 +172,7 @@ export class MetricRegistry {
   }
 
   async #write(audience: Audience): Promise<Buffer> {
+    if (this.#measureOthers) this.#others = await this.#measureOthers();
     const registry = this.#registries[audience];
     const texts: string[] = [];
     let sinceMs = monotonicMs();
@@ -163,6 +198,45 @@ function slicesOf(
 ): AsyncIterable<string> | Iterable<Promise<string>> {
   if (metric instanceof SlicedMetric) return metric.write(registry);
   return [registry.getSingleMetricAsString(metric.name)];
+}
+
+function pairsOf<T extends number | Histogram>(values: Values<T>): [Labels, T][] {
+  if (typeof values === 'number' || values instanceof Histogram) return [[noLabels, values as T]];
+  return Array.from(values as Iterable<readonly [Labels, T]>, ([labels, value]) => [labels, value]);
+}
+
+/** Each series with what others have measured of it; tenants' names are the operator's to read. */
+function sumOf<T extends number | Histogram>(
+  values: Values<T>,
+  others: readonly MeasuredMetric[],
+  audience: Audience,
+): [Labels, T][] {
+  const sums = new Map<string, [Labels, T]>();
+  const add = (labels: Labels, value: T | MeasuredMetric['values'][number][1]): void => {
+    const { tenant: _, ...shown } = labels;
+    const own = audience === 'operator' ? labels : shown;
+    const key = JSON.stringify(own);
+    const sum = sums.get(key);
+    sums.set(key, [sum?.[0] ?? own, added(sum?.[1], value) as T]);
+  };
+  for (const [labels, value] of pairsOf(values)) add(labels, value);
+  for (const { values: more } of others) for (const [labels, value] of more) add(labels, value);
+  return [...sums.values()];
+}
+
+function added(
+  sum: number | Histogram | undefined,
+  value: number | Pick<Histogram, 'bounds' | 'counts' | 'sum'>,
+): number | Histogram {
+  if (typeof value === 'number') return ((sum as number | undefined) ?? 0) + value;
+  const all = new Histogram(value.bounds);
+  for (const one of [sum as Histogram | undefined, value]) {
+    one?.counts.forEach((count, i) => {
+      all.counts[i] = (all.counts[i] as number) + count;
+    });
+    all.sum += one?.sum ?? 0;
+  }
+  return all;
 }
 
 function linesOfNumbers(_name: string, values: Values<number>): Line[] {

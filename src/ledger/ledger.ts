@@ -74,7 +74,7 @@ export class Ledger {
   readonly #port: MessagePort;
   /** How many batches of events were sent to each end, and how many have come here. */
   readonly #sent: Int32Array;
-  #received = 0;
+  #received: number;
   readonly #host: LedgerHost;
   /** Null: another thread begins and ends it. */
   readonly #thread: LedgerThread | null;
@@ -136,6 +136,11 @@ export class Ledger {
   addEnd(): LedgerEnd {
     if (!this.#thread) throw new Error('who has opened the ledger makes its ends');
     return this.#thread.addEnd();
+  }
+
+  /** How many batches of events have come: where it is the same, nothing has changed meanwhile. */
+  get received(): number {
+    return this.#received;
   }
 
   /**

@@ -10,7 +10,6 @@ import type { Reader } from '../core/database.ts';
 import { completedUploadKeptMs, sweptKeptMs, uploadMsMax } from '../core/limits.ts';
 import { inlineStore } from '../core/manifest.ts';
 import { steadyClock } from '../core/steady-clock.ts';
-import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { ExtentStore } from '../tiering/stores/store.ts';
 import type { Ledger } from './ledger.ts';
 
@@ -25,7 +24,8 @@ export interface SweeperOptions {
    * in another place was not removed.
    */
   confirmPlace?: (store: number) => Promise<void>;
-  leases: ReadLeases;
+  /** Tells which extents are being read. */
+  leases: { findHeld(ids: readonly Buffer[]): Promise<(id: Buffer) => boolean> };
   /** How long a condemned extent is kept before its bytes go, milliseconds. */
   graceMs: number;
 }
@@ -120,7 +120,8 @@ export class Sweeper {
     const [untold] = await listOutbox(read, store, 1);
     const beforeMs = Math.min(steadyClock.nowMs() - ownGraceMs, (untold?.timeMs ?? Infinity) - 1);
     const found = await listCondemned(read, { store, beforeMs, max: rowsPerBatch });
-    const ids = found.filter((id) => !leases.isHeld(id));
+    const isHeld = await leases.findHeld(found);
+    const ids = found.filter((id) => !isHeld(id));
     const { removed, kept, error } =
       store === inlineStore ? allRemoved(ids) : await this.#removeFromPlace(store, ids);
     if (removed.length > 0) await ledger.maintain({ kind: 'noteSwept', ids: removed });

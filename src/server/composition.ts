@@ -17,7 +17,7 @@ import type { DataFolder } from './folder/data-folder.ts';
 import { migrateFolder } from './folder/migrated-folder.ts';
 import { HealthWatch } from './health-watch.ts';
 import { makeInstruments } from './instruments.ts';
-import { Addresses, listen } from './listening.ts';
+import { Addresses } from './listening.ts';
 import { beginSigning } from './log-signing.ts';
 import { openLedger, recordUnsealed } from './opened-ledger.ts';
 import { openRecords } from './records.ts';
@@ -26,6 +26,8 @@ import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key
 import { watchServices } from './service-metrics.ts';
 import type { Config } from './settings/config.ts';
 import { endSoon, openStores } from './stores.ts';
+import { listenOnThreads } from './threads/listen.ts';
+import { shareOf } from './threads/share.ts';
 import { startUpkeep } from './upkeep.ts';
 
 export interface RunningServer {
@@ -75,8 +77,11 @@ async function start(base: Base): Promise<RunningServer> {
   await ensureRootKey(rootKey);
 
   const addresses = new Addresses(config);
-  const opening = { ...data, ...stores, witnesses, addresses };
-  const { services: requestServices, memory } = openRequestServices(base, opening);
+  const opening = { ...data, ...stores, thread: 0, witnesses, addresses };
+  const { services: requestServices, memory } = openRequestServices(
+    { ...base, config: shareOf(config, config.httpThreads) },
+    opening,
+  );
   recordUnsealed(data);
   metrics.watchLog(head, witnesses);
   metrics.watchClock(steadyClock);
@@ -108,7 +113,7 @@ async function start(base: Base): Promise<RunningServer> {
     priceBooks: prices.books,
     lookAtHealth: () => health.look(),
   };
-  await listen(base, services, addresses);
+  await listenOnThreads(base, services, addresses);
   const { publicUrl: endpoint, adminUrl } = addresses;
   await announceEndpoint(rootKey, { endpoint, adminUrl });
   startProbe(base, requestServices, addresses.listenedUrl);

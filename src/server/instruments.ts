@@ -30,6 +30,8 @@ export interface OpenInstruments {
   /** The measurements by which the stores' drivers decide. */
   meters: StoreMeters;
   logger: Logger;
+  /** Takes whole lines for the log, which other threads have made. */
+  writeLines: (lines: string) => void;
   log: OperatorLog;
 }
 
@@ -44,7 +46,7 @@ export async function makeInstruments(
   const registry = new MetricRegistry();
   opened(closers, new ProcessMetrics(registry, readVersion()));
   const tracer = await openTracer(config, { registry, closers });
-  const { logger, requestLog, watch } = openLog(config, closers);
+  const { logger, requestLog, watch, writeLines } = openLog(config, closers);
   watch(registry);
   const sampler = await openTrafficSampler(config, registry, closers);
   // It is registered before the counters of requests, so that a request that is no longer under way
@@ -59,7 +61,7 @@ export async function makeInstruments(
   const meters = new StoreMeters(failureCauses);
   watchStoreMeters(registry, meters);
   const log = new OperatorLog(logger, operator);
-  return { instruments, metrics: new Metrics(registry), meters, logger, log };
+  return { instruments, metrics: new Metrics(registry), meters, logger, writeLines, log };
 }
 
 /** How long a gateway that stops waits for its last lines to be written. */
@@ -67,6 +69,7 @@ const flushMsMax = 1000;
 const standardOutput = 1;
 
 interface OpenLog {
+  writeLines: (lines: string) => void;
   logger: Logger;
   requestLog: RequestLog;
   watch(registry: MetricRegistry): void;
@@ -82,6 +85,7 @@ function openLog(
   process.once('exit', () => writer.flushSync());
   const logger = makeLogger(logLevel, writer);
   return {
+    writeLines: (lines) => writer.write(lines),
     logger,
     requestLog: new RequestLog({ logger, isOn, slowMs }),
     watch: (registry) =>

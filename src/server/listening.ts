@@ -1,7 +1,9 @@
 // Where the gateway listens, how clients reach it there, and how many connections it takes.
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
-import { startGateway } from '../gateway/server.ts';
+import { listenAt } from '../gateway/listening.ts';
+import { type Gateway, startGateway } from '../gateway/server.ts';
 import type { Services } from '../gateway/services.ts';
 import type { OperatorLog } from '../instruments/operator-log.ts';
 import type { Base } from './base.ts';
@@ -49,15 +51,20 @@ function reachable(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }
 
-/** Serves from now on. Throws `CommandFailure` that names the address it cannot listen on. */
+/**
+ * Serves from now on. Throws `CommandFailure` that names the address it cannot listen on.
+ * `passedOnAt`: see `GatewayOptions`.
+ */
 export async function listen(
   { config, closers, log }: Base,
   services: Services,
-  addresses: Addresses,
-): Promise<void> {
+  { addresses, passedOnAt }: { addresses: Addresses; passedOnAt: string | null },
+): Promise<Gateway> {
   const { adminListen } = config;
   let place = config.listen;
   try {
+    // Who listens so that others may do so too would not be told that somebody else does.
+    if (passedOnAt !== null) await checkFree(place);
     const gateway = await startGateway({
       services,
       ...config.listen,
@@ -74,13 +81,23 @@ export async function listen(
       minRate: config.minRate,
       trustedProxies: config.trustedProxies ?? [],
       serverTiming: config.serverTiming,
+      passedOnAt,
     });
     closers.push(() => gateway.close(config.shutdownTimeoutMs));
+    return gateway;
   } catch (error) {
     const { host, port } = place;
     const reason = messageOfFailure(error);
     throw new CommandFailure('failed', `cannot listen on ${host} port ${port}: ${reason}`, error);
   }
+}
+
+/** Rejects with the system's error where somebody listens there already. */
+async function checkFree(place: { host: string; port: number }): Promise<void> {
+  if (place.port === 0) return;
+  const server = createServer();
+  await listenAt(server, place);
+  await new Promise((resolve) => server.close(resolve));
 }
 
 /** The database, its readers, threads, logs, and connections to stores. */

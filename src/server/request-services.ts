@@ -2,10 +2,10 @@
 import { TokenUse } from '../authz/token-use.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { Turns } from '../core/turns.ts';
-import type { Witnesses } from '../gateway/log/witnesses.ts';
 import { ObjectMemory } from '../gateway/s3/objects/object-memory.ts';
 import { RecordFolding } from '../gateway/s3/record-folding.ts';
 import type { RequestServices } from '../gateway/services.ts';
+import type { StoreList } from '../gateway/store-list.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { DiskRoom, freeBytesOf } from '../quota/disk-room.ts';
 import { LeaseHolder } from '../quota/leases/lease-holder.ts';
@@ -27,9 +27,24 @@ export interface Memory {
   digests: DigestPool;
 }
 
+/** What the services of one thread are made of. */
+export type ServiceParts = Pick<
+  OpenLedger,
+  'ledger' | 'read' | 'state' | 'sealFaults' | 'prices' | 'head'
+> &
+  Pick<OpenStores, 'stores' | 'journals' | 'upkeep'> &
+  Pick<RequestServices, 'witnesses'> & {
+    /** The number of the HTTP thread: 0 is the main one. */
+    thread: number;
+    storeList: StoreList;
+    addresses: Pick<Addresses, 'publicUrl'>;
+  };
+
 export function openRequestServices(
-  base: Base,
-  parts: OpenLedger & OpenStores & { witnesses: Witnesses; addresses: Addresses },
+  base: Pick<Base, 'config' | 'closers'> & {
+    folder: Pick<Base['folder'], 'keyring' | 'storeFolder'>;
+  },
+  parts: ServiceParts,
 ): { services: RequestServices; memory: Memory } {
   const { config, folder, closers } = base;
   const { ledger, read, state, sealFaults, prices, head } = parts;
@@ -72,9 +87,9 @@ const keepEveryMs = 1000;
 /** The limits that are kept in memory, as the ledger has them. */
 function openLimits(
   { closers }: Pick<Base, 'closers'>,
-  { ledger, state }: Pick<OpenLedger, 'ledger' | 'state'>,
+  { ledger, state, thread }: Pick<ServiceParts, 'ledger' | 'state' | 'thread'>,
 ): Pick<RequestServices, 'leaseHolder' | 'rates'> {
-  const leaseHolder = new LeaseHolder(ledger, monotonicMs);
+  const leaseHolder = new LeaseHolder(ledger, monotonicMs, thread);
   const rates = new Rates();
   state.limits.begin(leaseHolder, rates);
   const timer = setInterval(() => {

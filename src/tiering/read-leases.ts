@@ -1,4 +1,4 @@
-// Which extents this process is reading, so that the sweeper spares them: it condemns an extent,
+// Which extents this thread is reading, so that the sweeper spares them: it condemns an extent,
 // waits, and checks again whether it is read (docs/decisions/0009-sweeper.md). Invariant: an extent
 // is held as long as one hold of it is not yet released.
 import type { ExtentRun } from '../core/manifest.ts';
@@ -9,6 +9,8 @@ export class ReadLeases {
    * key.
    */
   readonly #readers = new Map<string, number>();
+
+  #askOthers: ((ids: readonly string[]) => Promise<ReadonlySet<string>>) | null = null;
 
   /**
    * Holds the runs' extents until the returned function is called; calling it again does nothing.
@@ -27,6 +29,17 @@ export class ReadLeases {
   /** Extents that are being read. */
   get held(): number {
     return this.#readers.size;
+  }
+
+  /** Which of these are being read, by this thread or another. */
+  async findHeld(ids: readonly Buffer[]): Promise<(id: Buffer) => boolean> {
+    const elsewhere = await this.#askOthers?.(ids.map((id) => id.toString('hex')));
+    return (id) => this.isHeld(id) || (elsewhere?.has(id.toString('hex')) ?? false);
+  }
+
+  /** From now on other threads read extents, too; `ask`: which of these, by their ids in hex. */
+  addOthers(ask: (ids: readonly string[]) => Promise<ReadonlySet<string>>): void {
+    this.#askOthers = ask;
   }
 
   isHeld(id: Buffer): boolean {

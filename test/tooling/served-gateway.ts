@@ -56,6 +56,7 @@ export async function startServedGateway(options: ServeOptions = {}): Promise<Se
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
         ...environmentWithoutSettings(),
+        ...servedThreads(),
         BURSAR_ROOT_ACCESS_KEY: accessKeyId,
         BURSAR_ROOT_SECRET_KEY: secretAccessKey,
         // Tests look for the record of each of very many requests by one principal.
@@ -115,6 +116,12 @@ function runningServer(): ServedGateway | undefined {
     stop: async () => {},
     kill: async () => {},
   };
+}
+
+/** BURSAR_TEST_HTTP_THREADS=3 has every gateway served by so many threads. */
+function servedThreads(): Record<string, string> {
+  const { BURSAR_TEST_HTTP_THREADS: count } = process.env;
+  return count === undefined ? {} : { BURSAR_HTTP_THREADS: count };
 }
 
 /** A developer's own settings must not reach the gateway under test. */

@@ -26,7 +26,7 @@ export type Door = 'all' | 'clients' | 'administration';
 /** What all exchanges of an address have in common. */
 export interface ExchangeTerms {
   door: Door;
-  instruments: Pick<Instruments, 'begin' | 'trace' | 'observe'>;
+  instruments: Pick<Instruments, 'begin' | 'trace' | 'leave' | 'observe'>;
   serverTiming: TimingAudience;
 }
 
@@ -130,6 +130,12 @@ export class Exchange implements ObservedRequest {
     if (serverTiming !== undefined) headers['server-timing'] = serverTiming;
     this.clock.answer();
     this.response.writeHead(status, headers);
+  }
+
+  /** Another thread answers it, and tells its own instruments. */
+  leave(): void {
+    this.#hasEnded = true;
+    this.#terms.instruments.leave();
   }
 
   /** Nothing more is done for it. Harmless when it has ended. */

@@ -28,11 +28,16 @@ export class LogHead {
   #cosigned: { note: string; checkpoint: Checkpoint } | null = null;
   #refusal: string | null = null;
   #waiting: Waiting[] = [];
-  readonly #onRefusal: (reason: string) => void;
+  readonly #onRefusal: ((reason: string) => void)[];
 
   /** `onRefusal` is told once why the log is signed no more. */
-  constructor(onRefusal: (reason: string) => void = () => {}) {
+  constructor(...onRefusal: ((reason: string) => void)[]) {
     this.#onRefusal = onRefusal;
+  }
+
+  /** Has somebody else told, too, from now on. */
+  onRefusal(told: (reason: string) => void): void {
+    this.#onRefusal.push(told);
   }
 
   /** The signed note; null: none was signed since the start. */
@@ -88,7 +93,7 @@ export class LogHead {
       clearTimeout(timer);
       reject(this.refused());
     }
-    this.#onRefusal(reason);
+    for (const told of this.#onRefusal) told(reason);
   }
 
   /** Throws `Refusal` ServiceUnavailable where nothing may be written any more. */

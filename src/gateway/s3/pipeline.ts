@@ -30,6 +30,12 @@ export interface Pipeline {
   onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
   /** Told of each request that a limit refused. */
   metrics: Pick<Metrics, 'countRefusal'>;
+  /**
+   * Has another thread answer what this one cannot; gives whether it does. It is asked before
+   * anything is done for a request, and once more when its bucket is known; in between no body is
+   * read of what it did not pass on. Absent: this thread answers all.
+   */
+  passOn?: (asked: AskedRequest, operation: AnyOperation) => boolean;
 }
 
 /** How requests of one kind come in; from there on all go the same way. */
@@ -77,7 +83,10 @@ export async function serveRequest(
       if (counted) await clock.during('reserve', counted);
     }
     if (identified.refused) throw identified.refused;
+    if (pipeline.passOn?.(asked, operation)) return;
     const { input, decided } = await admit(asked, operation);
+    // Its bucket is known now.
+    if (pipeline.passOn?.(asked, operation)) return;
     recorded = asked;
     // What is written to a log that is not signed could never be proven.
     if (!isRead(request)) services.log.checkWritable();

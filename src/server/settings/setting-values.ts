@@ -175,3 +175,11 @@ export function parseMetricsToken(value: string): string {
   }
   return value;
 }
+
+const httpThreadsMax = 64;
+
+export function parseThreads(text: string): number {
+  const count = Number(text);
+  if (/^\d+$/.test(text) && count >= 1 && count <= httpThreadsMax) return count;
+  throw new Error(`must be 1 to ${httpThreadsMax}`);
+}

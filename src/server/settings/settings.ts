@@ -31,6 +31,7 @@ import {
   parseSpendMax,
   parseStoredPages,
   parseText,
+  parseThreads,
   parseTimer,
   parseWitnesses,
 } from './setting-values.ts';
@@ -331,6 +332,13 @@ export const settings = {
     description: 'keep objects up to this size in the database, at most 64KiB',
     default: String(inlineBytesMax),
     parse: parseInlineBytes,
+  }),
+  httpThreads: setting({
+    key: 'httpThreads',
+    placeholder: 'COUNT',
+    description: 'threads that take connections, at most 64',
+    default: '1',
+    parse: parseThreads,
   }),
   connectionsMax: setting({
     key: 'connectionsMax',

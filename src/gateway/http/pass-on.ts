@@ -1,0 +1,149 @@
+// Requests that come in on one thread and are answered by another, the gateway's main thread: it
+// listens on a Unix socket in the data folder, which only the gateway's own user can reach.
+// Invariants: the message goes on as it came, so that what is signed of it stays so; the main
+// thread knows the client's address as if the client had come to it; no client can claim one; and
+// one request is one exchange for the instruments, that of the thread that answers.
+import {
+  Agent,
+  type ClientRequest,
+  type IncomingMessage,
+  request,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { Socket } from 'node:net';
+import type { Exchange } from './exchange.ts';
+
+/** Says which addresses the client's connection has: its own and, behind a blank, the gateway's. */
+const peerHeader = 'bursar-peer';
+
+/** Says in an answer that the client's connection is to end with it. */
+const closeHeader = 'bursar-close';
+
+/** Headers of one connection, which say nothing of the next: RFC 9110 section 7.6.1. */
+const ownHeaders: ReadonlySet<string> = new Set(['connection', 'keep-alive', peerHeader]);
+/** An answer is framed anew. */
+const ownAnswerHeaders: ReadonlySet<string> = new Set([
+  ...['connection', 'keep-alive', 'transfer-encoding', closeHeader],
+]);
+const justPeer: ReadonlySet<string> = new Set([peerHeader]);
+
+/** How other threads reach the main one. */
+export class MainThread {
+  readonly #socketPath: string;
+  /** A connection for each request: nobody has to find out whether one is about to be closed. */
+  readonly #agent = new Agent({ keepAlive: true, maxFreeSockets: 0, maxSockets: Infinity });
+
+  constructor(socketPath: string) {
+    this.#socketPath = socketPath;
+  }
+
+  /** Has the main thread answer a request of which no byte of the body was read. */
+  answer(exchange: Exchange): void {
+    const { raw, response } = exchange;
+    exchange.leave();
+    const { socket } = raw;
+    const headers = without(ownHeaders, raw.rawHeaders);
+    headers.push(peerHeader, `${socket.remoteAddress ?? ''} ${socket.localAddress ?? ''}`);
+    const passed = this.#open(raw, headers);
+    if (!passed) {
+      response.destroy();
+      return;
+    }
+    passed.on('continue', () => response.writeContinue());
+    passed.on('response', (answer) => sendOn(answer, response));
+    passed.on('error', () => response.destroy());
+    response.once('finish', () => {
+      // Of a body that nobody read, the rest is in the way of the next request.
+      raw.unpipe(passed);
+      raw.resume();
+    });
+    response.once('close', () => passed.destroy());
+    if (hasBody(raw)) {
+      passed.flushHeaders();
+      raw.pipe(passed);
+    } else passed.end();
+  }
+
+  /** null: Node sends no such message, though it has parsed it. */
+  #open({ method, url }: IncomingMessage, headers: string[]): ClientRequest | null {
+    try {
+      return request({
+        ...{ socketPath: this.#socketPath, agent: this.#agent, headers },
+        ...{ method, path: url, setHost: false },
+      });
+    } catch {
+      return null;
+    }
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+}
+
+/** RFC 9112 section 6.3. */
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined;
+}
+
+function sendOn(answer: IncomingMessage, response: Exchange['response']): void {
+  const { headers, rawHeaders } = answer;
+  if (headers[closeHeader] !== undefined) response.shouldKeepAlive = false;
+  response.sendDate = false;
+  response.writeHead(
+    answer.statusCode as number,
+    answer.statusMessage ?? '',
+    without(ownAnswerHeaders, rawHeaders),
+  );
+  answer.on('error', () => response.destroy());
+  answer.pipe(response);
+}
+
+/** Names and values in turn. */
+function without(names: ReadonlySet<string>, rawHeaders: readonly string[]): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string;
+    if (!names.has(name.toLowerCase())) kept.push(name, rawHeaders[i + 1] as string);
+  }
+  return kept;
+}
+
+/** Takes what other threads pass on at this server as what their clients have sent. */
+export function takePassedOn(server: Server): void {
+  const take = (raw: IncomingMessage, response: ServerResponse): void => {
+    const { headers, rawHeaders, socket } = raw;
+    const peer = headers[peerHeader];
+    if (typeof peer !== 'string') return;
+    delete headers[peerHeader];
+    raw.rawHeaders = without(justPeer, rawHeaders);
+    const [remoteAddress = '', localAddress = ''] = peer.split(' ');
+    defineAddresses(socket, { remoteAddress, localAddress });
+    keepUntilAnswered(response);
+  };
+  for (const event of ['request', 'checkContinue', 'checkExpectation']) {
+    server.prependListener(event, take);
+  }
+}
+
+/**
+ * Where the client's connection is to end with this answer, the answer says so. This one stays: who
+ * passed the request on may still be sending a body that nobody reads, and would not get an answer
+ * over a connection that is closed.
+ */
+function keepUntilAnswered(response: ServerResponse): void {
+  if (!response.shouldKeepAlive) response.setHeader(closeHeader, '1');
+  Object.defineProperty(response, 'shouldKeepAlive', {
+    get: () => true,
+    set: (isKept: boolean) => {
+      if (!isKept && !response.headersSent) response.setHeader(closeHeader, '1');
+    },
+  });
+}
+
+function defineAddresses(socket: Socket, addresses: Record<string, string>): void {
+  for (const [name, value] of Object.entries(addresses)) {
+    Object.defineProperty(socket, name, { value, configurable: true });
+  }
+}

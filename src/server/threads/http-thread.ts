@@ -1,0 +1,232 @@
+// An HTTP thread besides the main one, put together: an end of the ledger, a connection of its own
+// to the database, a state of its own that follows the feed, and a server on the port that all
+// share. What it cannot do for the gateway as one it has the main thread do (messages.ts).
+import {
+  type MessagePort,
+  parentPort,
+  receiveMessageOnPort,
+  workerData,
+} from 'node:worker_threads';
+import { onlyPrivate } from '../../authz/oidc/address-policy.ts';
+import { openDatabase } from '../../core/database.ts';
+import { Keyring } from '../../core/keyring.ts';
+import { localStore, localStoreName } from '../../core/manifest.ts';
+import { Sealer } from '../../core/sealing.ts';
+import { verifyReads } from '../../core/seals/sealed-views.ts';
+import { MainThread } from '../../gateway/http/pass-on.ts';
+import { openHttpThread } from '../../gateway/http-thread.ts';
+import { closeServer, connectionBounds, listenAt, listeningOf } from '../../gateway/listening.ts';
+import { LogHead } from '../../gateway/log/log-head.ts';
+import { readCorsRules } from '../../gateway/s3/buckets/cors.ts';
+import { SealFaults } from '../../gateway/seal-faults.ts';
+import type { StoreList } from '../../gateway/store-list.ts';
+import { Instruments } from '../../instruments/instruments.ts';
+import { makeLogger } from '../../instruments/logger.ts';
+import { MetricRegistry } from '../../instruments/metric-registry.ts';
+import { RequestLog } from '../../instruments/request-log.ts';
+import { RequestMetrics } from '../../instruments/request-metrics.ts';
+import { watchCaches } from '../../instruments/state-metrics.ts';
+import { StoreMeters } from '../../instruments/store-meter.ts';
+import { BackendUpkeep } from '../../ledger/backend-upkeep.ts';
+import { Journals } from '../../ledger/journal/journals.ts';
+import { Ledger } from '../../ledger/ledger.ts';
+import { State } from '../../state/state.ts';
+import { LocalStore } from '../../tiering/stores/local-store.ts';
+import { failureCauses } from '../../tiering/stores/s3/failure.ts';
+import { Stores } from '../../tiering/stores/stores.ts';
+import { type Closers, closeAll, opened } from '../closers.ts';
+import { dataFiles } from '../folder/data-folder.ts';
+import { StorePrices } from '../folder/store-prices.ts';
+import { openRequestServices } from '../request-services.ts';
+import type { FromHttpThread, HttpThreadData, ToHttpThread } from './messages.ts';
+import { shareOf } from './share.ts';
+
+const port = parentPort;
+if (!port) throw new Error('this is an HTTP thread of the gateway');
+const data = workerData as HttpThreadData;
+const config = shareOf(data.config, data.count);
+const tell = (message: FromHttpThread): void => port.postMessage(message);
+const warn = (text: string): void => tell({ warning: text });
+
+/** How long lines of the log wait for others. */
+const linesMs = 50;
+
+const closers: Closers = [];
+const sent = new Int32Array(data.told);
+let received = 0;
+let isClosing = false;
+let lines = '';
+let isFlushDue = false;
+
+const files = dataFiles(config.data);
+const keyring = new Keyring(data.rootKeys);
+const ledger = Ledger.join(data.end, {
+  onFatal: (reason) => tell({ fatal: reason }),
+  onFailure: warn,
+});
+closers.push(() => ledger.close());
+const db = openDatabase(files.databaseFile, { readonly: true, cacheKib: readCacheKib() });
+closers.push(() => db.close());
+// As on the main thread, what is read now was verified whole, and what is read later by itself.
+const state = await loadState();
+verifyReads(db, keyring);
+ledger.feed.subscribe(state);
+
+const sealFaults = new SealFaults();
+sealFaults.replace(data.unsealed);
+sealFaults.onFound((unsealed) => tell({ unsealed }));
+const head = new LogHead();
+if (data.refusal !== null) head.refuse(data.refusal);
+
+const logger = makeLogger(config.logLevel, { write: collectLine });
+const registry = new MetricRegistry();
+const requestLog = new RequestLog({
+  ...{ logger, isOn: config.requestLog, slowMs: config.slowRequestMs },
+});
+const instruments = new Instruments([new RequestMetrics(registry), requestLog]);
+registry.gauge({
+  name: 'bursar_requests_under_way',
+  help: 'Requests that have begun and not ended.',
+  collect: () => instruments.underWay,
+});
+const local = await LocalStore.open(files.storeFolder, {
+  meter: new StoreMeters(failureCauses).local,
+  // Ends this thread, and the main one ends the process for that.
+  onFatal: (error) => {
+    throw new Error('fsync failed, so what is stored is unknown', { cause: error });
+  },
+});
+const upkeep = opened(closers, new BackendUpkeep(ledger));
+const { services } = openRequestServices(
+  { config, closers, folder: { keyring, storeFolder: files.storeFolder } },
+  {
+    ...{ ledger, read: db.tx, state, sealFaults, head, upkeep, thread: data.thread },
+    prices: new StorePrices(config, Date.now()),
+    stores: new Stores(local),
+    storeList: localOnly(),
+    journals: new Journals(new Map()),
+    witnesses: { state: () => [] },
+    addresses: { publicUrl: data.publicUrl },
+  },
+);
+const mainThread = opened(closers, new MainThread(data.socketPath));
+const bounds = connectionBounds(config);
+const { server, connections, caches } = openHttpThread({
+  ...{ services, bounds, logger, mainThread },
+  terms: {
+    ...{ door: config.adminListen ? 'clients' : 'all', instruments },
+    serverTiming: config.serverTiming,
+  },
+  // What limits refuse is passed on.
+  metrics: { countRefusal: () => {} },
+  integrity: { count: ({ store, kind }) => tell({ integrity: { store, kind } }) },
+  listenHost: data.place.host,
+  acceptHosts: config.acceptHosts ?? [],
+  stallTimeoutMs: config.stallTimeoutMs,
+  isClosing: () => isClosing,
+  follow,
+  inlineBytesMax: config.inlineBytes,
+});
+watchOwn();
+port.on('message', take);
+await listenAt(server, { ...data.place, ...listeningOf(config.connectionsMax, true) });
+tell({ ready: true });
+
+/** A part of what the main thread's connection keeps of the database. */
+function readCacheKib(): number {
+  return (64 * 1024) / data.count;
+}
+
+/** What requests are decided by, whatever is committed while it is read. */
+async function loadState() {
+  for (;;) {
+    const before = ledger.received;
+    const loaded = await State.load({
+      ...{ read: db.tx, keyring, sealer: new Sealer(keyring), readCors: readCorsRules },
+      issuerPolicy: onlyPrivate(config.privateIssuers ?? []),
+      onProblem: warn,
+      // The main thread has said so, and who is not served for it.
+      onUnreadable: () => {},
+    });
+    await ledger.follow();
+    if (ledger.received === before) return loaded;
+  }
+}
+
+/** Resolves when this thread knows all that was answered for; null: it does. */
+function follow(): Promise<void> | null {
+  if (Atomics.load(sent, 0) !== received) takeAll();
+  return ledger.follow();
+}
+
+function takeAll(): void {
+  for (;;) {
+    const next = receiveMessageOnPort(port as MessagePort) as { message: ToHttpThread } | undefined;
+    if (!next) return;
+    take(next.message);
+  }
+}
+
+function take(message: ToHttpThread): void {
+  if ('measure' in message) {
+    const { measure: measured } = message;
+    void registry.measure().then((metrics) => tell({ measured, metrics }));
+    return;
+  }
+  if ('holds' in message) {
+    const { holds: held, ids } = message;
+    tell({ held, ids: ids.filter((id) => services.leases.isHeld(Buffer.from(id, 'hex'))) });
+    return;
+  }
+  received += 1;
+  if ('unsealed' in message) sealFaults.replace(message.unsealed);
+  else if ('refusal' in message) head.refuse(message.refusal);
+  else if ('rootKey' in message) keyring.learn(message.rootKey);
+  else void close(message.close.timeoutMs);
+}
+
+async function close(timeoutMs: number): Promise<void> {
+  isClosing = true;
+  await closeServer(server, timeoutMs);
+  await closeAll(closers);
+  flushLines();
+  port?.close();
+}
+
+function watchOwn(): void {
+  const { buckets, cors, objectMemory } = services;
+  watchCaches(registry, { ...caches, buckets, cors, objects: objectMemory });
+  registry.gauge({
+    name: 'bursar_connections',
+    help: 'Connections of clients that are open.',
+    collect: () => connections.count,
+  });
+  registry.gauge({
+    name: 'bursar_object_memory_bytes',
+    help: 'What small objects take in memory.',
+    collect: () => objectMemory.bytes,
+  });
+}
+
+/** One thread writes the log, so that its lines stay whole. */
+function collectLine(line: string): void {
+  lines += line;
+  if (isFlushDue) return;
+  isFlushDue = true;
+  setTimeout(flushLines, linesMs).unref();
+}
+
+function flushLines(): void {
+  isFlushDue = false;
+  if (lines !== '') tell({ lines });
+  lines = '';
+}
+
+function localOnly(): StoreList {
+  return {
+    defaultName: localStoreName,
+    all: () => [],
+    numberOf: (name) => (name === localStoreName ? localStore : undefined),
+    nameOf: (number) => (number === localStore ? localStoreName : String(number)),
+  };
+}

@@ -1,0 +1,138 @@
+// The HTTP threads besides the main one, from its side: it begins and ends them, tells them what
+// does not come by the ledger's feed, and asks them for what is to be known of the gateway as one.
+// Invariant: what was told here before an answer is known to each thread before it decides the next
+// request, since the word that counts messages is raised when each port has them.
+import { Worker } from 'node:worker_threads';
+import type { IntegrityError } from '../../core/errors.ts';
+import type { RootKey } from '../../core/keyring.ts';
+import type { Unsealed } from '../../core/seals/row-seal.ts';
+import type { MeasuredMetric } from '../../instruments/metric-registry.ts';
+import type { FromHttpThread, HttpThreadData, ToHttpThread } from './messages.ts';
+
+export interface HttpThreadsHost {
+  onUnsealed: (unsealed: Unsealed) => void;
+  onIntegrityFailure: (failure: Pick<IntegrityError, 'store' | 'kind'>) => void;
+  /** Takes whole lines of the log. */
+  onLines: (lines: string) => void;
+  onWarning: (text: string) => void;
+  /** Called when a thread cannot go on, or has ended: the process must stop. */
+  onFatal: (reason: string) => void;
+}
+
+/** A thread that says nothing for so long is left out of what is measured, milliseconds. */
+const measureMsMax = 2000;
+
+export class HttpThreads {
+  readonly #workers: Worker[] = [];
+  readonly #told = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+  readonly #host: HttpThreadsHost;
+  readonly #waiting = new Map<number, (answer: FromHttpThread) => void>();
+  #questions = 0;
+  #isClosing = false;
+
+  constructor(host: HttpThreadsHost) {
+    this.#host = host;
+  }
+
+  /** Begins one more; resolves when it listens. */
+  async add(data: Omit<HttpThreadData, 'told'>): Promise<void> {
+    const workerData: HttpThreadData = { ...data, told: this.#told };
+    const worker = new Worker(new URL('./http-thread.js', import.meta.url), {
+      workerData,
+      transferList: [data.end.port],
+    });
+    const { onFatal } = this.#host;
+    await new Promise<void>((resolve, reject) => {
+      worker.on('message', (message: FromHttpThread) => {
+        if ('ready' in message) resolve();
+        else this.#take(message);
+      });
+      worker.on('error', (error) => {
+        reject(error);
+        onFatal(`an HTTP thread failed: ${error.stack ?? String(error)}`);
+      });
+      worker.on('exit', () => {
+        if (!this.#isClosing) onFatal('an HTTP thread ended');
+      });
+      this.#workers.push(worker);
+    });
+  }
+
+  /** The rows that are not authentic, all that there are now. */
+  tellUnsealed(unsealed: readonly Unsealed[]): void {
+    this.#tell({ unsealed });
+  }
+
+  /** Nothing may be written any more. */
+  tellRefusal(refusal: string): void {
+    this.#tell({ refusal });
+  }
+
+  /** To be told before anything is sealed under it. */
+  tellRootKey(rootKey: RootKey): void {
+    this.#tell({ rootKey });
+  }
+
+  /** What each of them has measured, of those that answer in time. */
+  async measure(): Promise<MeasuredMetric[][]> {
+    const answers = this.#askAll((measure) => ({ measure }), measureMsMax);
+    const all = await Promise.all(answers);
+    return all.flatMap((answer) => (answer && 'metrics' in answer ? [answer.metrics] : []));
+  }
+
+  /** Which of these extents any of them reads, by id in hex. Waits for those that are busy. */
+  async heldOf(ids: readonly string[]): Promise<Set<string>> {
+    if (ids.length === 0) return new Set();
+    const answers = await Promise.all(this.#askAll((holds) => ({ holds, ids })));
+    return new Set(answers.flatMap((answer) => (answer && 'held' in answer ? answer.ids : [])));
+  }
+
+  /** Lets requests finish for so long; resolves when all have ended. */
+  async close(timeoutMs: number): Promise<void> {
+    this.#isClosing = true;
+    const exits = this.#workers.map((worker) => new Promise((done) => worker.once('exit', done)));
+    this.#tell({ close: { timeoutMs } });
+    await Promise.all(exits);
+    for (const [question, resolve] of this.#waiting) resolve({ held: question, ids: [] });
+  }
+
+  #tell(message: ToHttpThread): void {
+    for (const worker of this.#workers) worker.postMessage(message);
+    Atomics.add(new Int32Array(this.#told), 0, 1);
+  }
+
+  /** `undefined` stands for one that did not answer in time. */
+  #askAll(
+    ask: (question: number) => ToHttpThread,
+    msMax?: number,
+  ): Promise<FromHttpThread | undefined>[] {
+    return this.#workers.map((worker) => {
+      this.#questions += 1;
+      const question = this.#questions;
+      return new Promise((resolve) => {
+        const late = msMax === undefined ? undefined : setTimeout(() => resolve(undefined), msMax);
+        this.#waiting.set(question, (answer) => {
+          clearTimeout(late);
+          resolve(answer);
+        });
+        worker.postMessage(ask(question));
+      });
+    });
+  }
+
+  #take(message: FromHttpThread): void {
+    const { onUnsealed, onIntegrityFailure, onLines, onWarning, onFatal } = this.#host;
+    if ('lines' in message) onLines(message.lines);
+    else if ('measured' in message) this.#answer(message.measured, message);
+    else if ('held' in message) this.#answer(message.held, message);
+    else if ('integrity' in message) onIntegrityFailure(message.integrity);
+    else if ('unsealed' in message) onUnsealed(message.unsealed);
+    else if ('warning' in message) onWarning(message.warning);
+    else if ('fatal' in message) onFatal(message.fatal);
+  }
+
+  #answer(question: number, answer: FromHttpThread): void {
+    this.#waiting.get(question)?.(answer);
+    this.#waiting.delete(question);
+  }
+}

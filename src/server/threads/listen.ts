@@ -1,0 +1,70 @@
+// The gateway listens: on the main thread alone, or on several that share one port.
+import { closeSync, openSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Services } from '../../gateway/services.ts';
+import type { Base } from '../base.ts';
+import type { Closers } from '../closers.ts';
+import { type Addresses, listen } from '../listening.ts';
+import { HttpThreads } from './http-threads.ts';
+import { shareOf } from './share.ts';
+
+/** The socket's name must be short: unix(7). It lies where only the gateway's user gets to. */
+const socketName = 'http.sock';
+const socketPathMax = 100;
+
+/** Serves from now on. Throws `CommandFailure`. */
+export async function listenOnThreads(
+  base: Base,
+  services: Services,
+  addresses: Addresses,
+): Promise<void> {
+  const { config, folder, closers, metrics, log, writeLines } = base;
+  const { httpThreads: count } = config;
+  if (count === 1) {
+    await listen(base, services, { addresses, passedOnAt: null });
+    return;
+  }
+  const socketPath = socketIn(folder.path, closers);
+  // What a gateway that died has left.
+  rmSync(socketPath, { force: true });
+  const own = { ...base, config: shareOf(config, count) };
+  const gateway = await listen(own, services, { addresses, passedOnAt: socketPath });
+  const { ledger, sealFaults, log: head, leases, rootKeys } = services;
+  const threads = new HttpThreads({
+    onUnsealed: (unsealed) => sealFaults.add(unsealed),
+    onIntegrityFailure: (failure) => gateway.integrity.count(failure),
+    onLines: writeLines,
+    onWarning: (text) => log.warn(text),
+    onFatal: (reason) => log.stop(reason),
+  });
+  // Before the main thread's own server closes, to which they pass on.
+  closers.push(() => threads.close(config.shutdownTimeoutMs));
+  sealFaults.onChanged((found) => threads.tellUnsealed(found));
+  head.onRefusal((reason) => threads.tellRefusal(reason));
+  rootKeys.onAdded((key) => threads.tellRootKey(key));
+  leases.addOthers((ids) => threads.heldOf(ids));
+  metrics.registry.addOthers(() => threads.measure());
+  const { port } = new URL(addresses.listenedUrl);
+  await Promise.all(
+    Array.from({ length: count - 1 }, (_, i) =>
+      threads.add({
+        ...{ config, thread: i + 1, count, socketPath },
+        rootKeys: rootKeys.keys,
+        end: ledger.addEnd(),
+        place: { host: config.listen.host, port: Number(port || 80) },
+        publicUrl: addresses.publicUrl,
+        unsealed: sealFaults.found,
+        refusal: head.refusal,
+      }),
+    ),
+  );
+}
+
+/** Where the path is too long for a socket, the folder is named by its descriptor: proc(5). */
+function socketIn(folder: string, closers: Closers): string {
+  const path = join(folder, socketName);
+  if (Buffer.byteLength(path) <= socketPathMax) return path;
+  const descriptor = openSync(folder, 'r');
+  closers.push(() => closeSync(descriptor));
+  return `/proc/self/fd/${descriptor}/${socketName}`;
+}

@@ -1,0 +1,57 @@
+// What the main thread and the other HTTP threads tell each other, besides what the ledger tells
+// each of them. Plain data.
+import type { IntegrityError } from '../../core/errors.ts';
+import type { RootKey } from '../../core/keyring.ts';
+import type { Unsealed } from '../../core/seals/row-seal.ts';
+import type { MeasuredMetric } from '../../instruments/metric-registry.ts';
+import type { LedgerEnd } from '../../ledger/ends.ts';
+import type { Config } from '../settings/config.ts';
+
+/** What an HTTP thread is begun with. */
+export interface HttpThreadData {
+  config: Config;
+  /** Its number; the main thread is 0. */
+  thread: number;
+  /** How many threads share the connections, and what is bounded by memory. */
+  count: number;
+  rootKeys: readonly RootKey[];
+  end: LedgerEnd;
+  /** How many `ToHttpThread` messages were sent to each thread: an Int32Array of one word. */
+  told: SharedArrayBuffer;
+  /** Where all of them listen. */
+  place: { host: string; port: number };
+  publicUrl: string;
+  /** The Unix socket of the main thread. */
+  socketPath: string;
+  unsealed: readonly Unsealed[];
+  /** Why nothing may be written; null: it may. */
+  refusal: string | null;
+}
+
+export type ToHttpThread =
+  /** All rows that are not authentic now. */
+  | { unsealed: readonly Unsealed[] }
+  /** Nothing may be written any more. */
+  | { refusal: string }
+  /** Rows may be sealed under it soon. */
+  | { rootKey: RootKey }
+  /** Asks for `measured`. */
+  | { measure: number }
+  /** Asks for `held`: which of these extents, hex, are being read? */
+  | { holds: number; ids: readonly string[] }
+  | { close: { timeoutMs: number } };
+
+export type FromHttpThread =
+  /** It listens. */
+  | { ready: true }
+  /** It came upon a row that is not authentic. */
+  | { unsealed: Unsealed }
+  /** What is stored turned out not to be what was written. */
+  | { integrity: Pick<IntegrityError, 'store' | 'kind'> }
+  /** Whole lines of the log. */
+  | { lines: string }
+  /** For the operator. */
+  | { warning: string }
+  | { fatal: string }
+  | { measured: number; metrics: MeasuredMetric[] }
+  | { held: number; ids: string[] };

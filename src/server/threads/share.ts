@@ -1,0 +1,17 @@
+// What each of several HTTP threads has of what is bounded for the gateway as one.
+import type { Config } from '../settings/config.ts';
+
+const divided = [
+  'bufferMemoryBytes',
+  'objectMemoryBytes',
+  'connectionsMax',
+  'refusalRecords',
+] as const satisfies readonly (keyof Config)[];
+
+/** The settings of one of `count` threads. */
+export function shareOf(config: Config, count: number): Config {
+  if (count === 1) return config;
+  const share = { ...config };
+  for (const name of divided) share[name] = Math.ceil(config[name] / count);
+  return share;
+}
