@@ -260,6 +260,7 @@ export async function openFixture(): Promise<Fixture> {
       storedObjects: 0,
       cost: null,
     });
+    await log.write();
     const committed = { index: index++ };
     if (!verdict.ok) throw new Refusal(verdict.code);
     if (caused) await state.apply({ index: state.index + 1, events: caused });
