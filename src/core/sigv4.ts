@@ -11,7 +11,6 @@ import {
   canonicalHeaderValue,
   canonicalRequest,
   digestLatin1,
-  percentEncode,
   type QueryPairs,
 } from './canonical-request.ts';
 import { macOfText } from './hmac.ts';
@@ -182,20 +181,6 @@ export interface RequestToSign extends SigningCredentials {
   timeMs: number;
 }
 
-export interface UrlToSign extends SigningCredentials {
-  method: string;
-  /** `http://127.0.0.1:9000`: scheme and authority, no path. */
-  origin: string;
-  /** Decoded, begins with '/'. */
-  path: string;
-  query?: QueryPairs;
-  /** Headers, besides `host`, that the user of the URL must send with these very values. */
-  headers?: Readonly<Record<string, string>>;
-  /** 1 to 604,800. */
-  expiresSeconds: number;
-  timeMs: number;
-}
-
 /** Connections and proxies set or change these on the way. */
 const unsignable = new Set([
   'authorization',
@@ -267,47 +252,4 @@ export function signRequest(request: RequestToSign): Record<string, string> {
     `${algorithm} Credential=${request.accessKeyId}/${scopeLine}, ` +
     `SignedHeaders=${names.join(';')}, Signature=${signature}`;
   return { ...added, authorization };
-}
-
-/**
- * A URL that anyone can use until it expires. Its body is not signed. Throws as `signRequest` does.
- */
-export function presignUrl(request: UrlToSign): string {
-  const { method, origin, path, timeMs } = request;
-  const amzDate = formatAmzDate(timeMs);
-  const { names, values } = canonicalHeaders({
-    ...request.headers,
-    host: new URL(origin).host,
-  });
-  const scope = {
-    date: amzDate.slice(0, 8),
-    region: request.region,
-    service: request.service ?? 's3',
-  };
-  const scopeLine = scopeText(scope);
-  const query: Array<readonly [string, string]> = [
-    ...(request.query ?? []),
-    ['X-Amz-Algorithm', algorithm],
-    ['X-Amz-Credential', `${request.accessKeyId}/${scopeLine}`],
-    ['X-Amz-Date', amzDate],
-    ['X-Amz-Expires', String(request.expiresSeconds)],
-    ['X-Amz-SignedHeaders', names.join(';')],
-  ];
-  const canonical = canonicalRequest({
-    method,
-    path,
-    query,
-    headerNames: names,
-    headerValues: values,
-    payload: unsignedPayload,
-  });
-  const key = ownSigningKey(request, scope, scopeLine);
-  query.push([
-    'X-Amz-Signature',
-    signText(key, stringToSign(algorithm, amzDate, scopeLine, canonical)),
-  ]);
-  const target = query.map(
-    ([name, value]) => `${percentEncode(name, false)}=${percentEncode(value, false)}`,
-  );
-  return `${origin}${percentEncode(path, true)}?${target.join('&')}`;
 }

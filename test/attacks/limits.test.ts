@@ -6,7 +6,6 @@ import { readLinks } from '#bursar/authz/tokens/chain.js';
 import { issueToken } from '#bursar/authz/tokens/issue.js';
 import { parseScope } from '#bursar/authz/tokens/scope.js';
 import type { Limits } from '#bursar/core/quota-terms.js';
-import { presignUrl } from '#bursar/core/sigv4.js';
 import { type Claims, forgeLast } from '../authz/tokens/fixture.ts';
 import {
   type Answer,
@@ -20,6 +19,7 @@ import {
   signMessage,
   type Target,
 } from '../protocol/target.ts';
+import { presignUrl } from '../tooling/presign.ts';
 import {
   aliceKey,
   DelegationRig,

@@ -4,7 +4,8 @@ import { createHash, createHmac } from 'node:crypto';
 import { Authenticator, type SignedRequest } from '#bursar/authz/authenticate.js';
 import { subjectsOf } from '#bursar/authz/grants/subjects.js';
 import type { Principal } from '#bursar/core/principal.js';
-import { presignUrl, signRequest } from '#bursar/core/sigv4.js';
+import { signRequest } from '#bursar/core/sigv4.js';
+import { presignUrl } from '../tooling/presign.ts';
 
 export const accessKeyId = 'AKIAIOSFODNN7EXAMPLE';
 export const secret = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';

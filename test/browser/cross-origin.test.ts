@@ -9,7 +9,6 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { presignUrl } from '#bursar/core/sigv4.js';
 import { md5Of } from '../protocol/checksums.ts';
 import { filenameVariable, signPolicy } from '../protocol/forms.ts';
 import {
@@ -19,6 +18,7 @@ import {
   startEmbeddedTarget,
   type Target,
 } from '../protocol/target.ts';
+import { presignUrl } from '../tooling/presign.ts';
 import { chromium, describeWithTool } from '../tooling/tools.ts';
 import { openPage, type Page } from './browser.ts';
 

@@ -4,8 +4,8 @@
 import http from 'node:http';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { presignUrl } from '#bursar/core/sigv4.js';
 import { callNative, clientOf, region, type Target } from '../protocol/target.ts';
+import { presignUrl } from '../tooling/presign.ts';
 import { startServedGateway } from '../tooling/served-gateway.ts';
 import { chromium, describeWithTool } from '../tooling/tools.ts';
 import { openPage, type Page } from './browser.ts';

@@ -7,11 +7,11 @@ import {
   formatAmzDate,
   parseAmzDate,
   parseHttpDate,
-  presignUrl,
   SigningKeys,
   signRequest,
 } from '#bursar/core/sigv4.js';
 import { accessKeyId, exampleMs, region, secret } from '../authz/requests.ts';
+import { presignUrl } from '../tooling/presign.ts';
 
 const host = 'examplebucket.s3.amazonaws.com';
 const credentials = { accessKeyId, secret, region, timeMs: exampleMs };

@@ -2,7 +2,7 @@
 // authenticate, and nothing but a Refusal is ever thrown.
 import { describe, expect, it } from 'vitest';
 import type { Identity, SignedRequest } from '#bursar/authz/authenticate.js';
-import { presignUrl, signRequest } from '#bursar/core/sigv4.js';
+import { signRequest } from '#bursar/core/sigv4.js';
 import {
   type AsymmetricRequest,
   asymmetricAuthenticator,
@@ -17,6 +17,7 @@ import {
   request,
   secret,
 } from '../authz/requests.ts';
+import { presignUrl } from '../tooling/presign.ts';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
 
 type Random = () => number;

@@ -19,7 +19,6 @@ import {
 } from '@aws-sdk/client-s3';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { presignUrl, type UrlToSign } from '#bursar/core/sigv4.js';
 import {
   type Answer,
   as,
@@ -33,6 +32,7 @@ import {
   startEmbeddedTarget,
   type Target,
 } from '../protocol/target.ts';
+import { presignUrl, type UrlToSign } from '../tooling/presign.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 

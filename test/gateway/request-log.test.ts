@@ -18,13 +18,13 @@ import { join, resolve } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { pipelinedRequestsMax } from '#bursar/core/limits.js';
-import { presignUrl } from '#bursar/core/sigv4.js';
 import { LogWriter, makeLogger } from '#bursar/instruments/logger.js';
 import type { ObservedRequest } from '#bursar/instruments/observed-request.js';
 import { RequestLog } from '#bursar/instruments/request-log.js';
 import { StageClock } from '#bursar/instruments/stage-clock.js';
 import { callNative, exchange, patternOf, region, send, type Target } from '../protocol/target.ts';
 import { signedHead, Wire } from '../protocol/wire.ts';
+import { presignUrl } from '../tooling/presign.ts';
 import {
   environmentWithoutSettings,
   type ServedGateway,

@@ -2,7 +2,6 @@
 // credential and operation it came with, and what does not concern it does not hold it up.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { presignUrl } from '#bursar/core/sigv4.js';
 import { formBody, formHeaders, signPolicy } from '../protocol/forms.ts';
 import {
   type Answer,
@@ -20,6 +19,7 @@ import {
   startEmbeddedTarget,
   type Target,
 } from '../protocol/target.ts';
+import { presignUrl } from '../tooling/presign.ts';
 import { type HeldRequest, hold, holdRaw } from './held-request.ts';
 
 let target: Target;

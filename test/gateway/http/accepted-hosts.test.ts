@@ -3,10 +3,10 @@
 
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { presignUrl } from '#bursar/core/sigv4.js';
 import { AcceptedHosts, type HostNames } from '#bursar/gateway/http/accepted-hosts.js';
 import { clientOf, exchange, region, send, type Target } from '../../protocol/target.ts';
 import { Wire } from '../../protocol/wire.ts';
+import { presignUrl } from '../../tooling/presign.ts';
 import { startServedGateway } from '../../tooling/served-gateway.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });

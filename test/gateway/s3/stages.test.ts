@@ -5,7 +5,6 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { presignUrl } from '#bursar/core/sigv4.js';
 import { stages } from '#bursar/instruments/stage-clock.js';
 import { type Fields, formBody, postForm, signPolicy } from '../../protocol/forms.ts';
 import {
@@ -25,6 +24,7 @@ import {
 import { Wire } from '../../protocol/wire.ts';
 import { FaultProxy } from '../../tooling/fault-proxy.ts';
 import { putLimits } from '../../tooling/limits.ts';
+import { presignUrl } from '../../tooling/presign.ts';
 import { type ServedGateway, startServedGateway } from '../../tooling/served-gateway.ts';
 import { describeWithTool, versitygw } from '../../tooling/tools.ts';
 import { type S3Backend, startVersitygw } from '../../tooling/versitygw.ts';

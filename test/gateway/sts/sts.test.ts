@@ -17,7 +17,6 @@ import { createKeyProof } from '#bursar/authz/tokens/key-proof.js';
 import { generatePrivateKey, type PrivateKey } from '#bursar/authz/tokens/keys.js';
 import { createProof } from '#bursar/authz/tokens/proof.js';
 import { parseScope } from '#bursar/authz/tokens/scope.js';
-import { presignUrl } from '#bursar/core/sigv4.js';
 import {
   type Answer,
   as,
@@ -33,6 +32,7 @@ import {
   startEmbeddedTarget,
   type Target,
 } from '../../protocol/target.ts';
+import { presignUrl } from '../../tooling/presign.ts';
 
 const alices = '/_/v1/tenants/default/principals/alice';
 const aliceKey = generatePrivateKey('EdDSA');

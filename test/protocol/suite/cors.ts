@@ -10,7 +10,7 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { presignUrl } from '#bursar/core/sigv4.js';
+import { presignUrl } from '../../tooling/presign.ts';
 import { formBody, postForm, signPolicy } from '../forms.ts';
 import {
   type Answer,
