@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { readLogSize } from '../audit/log/stored-tiles.ts';
 import { readInstance } from '../catalog/stores.ts';
 import { nowMs } from '../core/clock.ts';
+import { afterwards, atEnd } from '../core/closing.ts';
 import {
   checkpointPassively,
   copyWhileServed,
@@ -84,11 +85,8 @@ const spareBytes = 64 * 1024 * 1024;
 /** Throws `BackupFailure`, or the error of the system or store. */
 export async function createBackup(options: CreateOptions): Promise<CreateReport> {
   const lock = await options.place.lock();
-  try {
-    return await create(options, lock);
-  } finally {
-    await lock.release();
-  }
+  await using _lock = afterwards(() => lock.release());
+  return await create(options, lock);
 }
 
 async function create(options: CreateOptions, lock: PlaceLock): Promise<CreateReport> {
@@ -104,47 +102,39 @@ async function create(options: CreateOptions, lock: PlaceLock): Promise<CreateRe
     { ...extents, mayLink: options.extents === 'link' },
     options.extents === 'none' ? [] : await readKnownLists(place, sealer),
   );
-  try {
-    const copied = await copyDatabase(options, { id, copier, work });
-    const db = openDatabase(copied.file, { readonly: true, cacheKib: 16 * 1024 });
-    let told: Pick<Manifest, 'instance' | 'schema' | 'records' | 'extents'>;
-    try {
-      told = await describe(db.tx, { copier, options, missing: copied.missing.length });
-      told.schema = db.userVersion();
-    } finally {
-      db.close();
-    }
-    const files: Record<string, PiecedFile> = {};
-    for (const name of keptFiles) {
-      const file = join(folder.path, name);
-      if (existsSync(file)) files[name] = await putFile(pieces, file, () => {});
-    }
-    const database = await putFile(pieces, copied.file, (done, total) =>
-      onProgress('writing the copy of the database', done, total),
-    );
-    const manifest: Manifest = {
-      id,
-      madeBy: readVersion(),
-      timeMs: copied.timeMs,
-      finishedMs: nowMs(),
-      ...told,
-      checkpoint: copied.checkpoint,
-      shipped: copied.shipped,
-      database,
-      files,
-      keys: options.sealKeys?.(id) ?? null,
-      epoch: sealer.epoch,
-    };
-    await place.settle();
-    await lock.confirm();
-    await place.write(manifestName(id), sealManifest(sealer, manifest));
-    await place.settle();
-    const { written } = pieces;
-    const { copied: copiedExtents, copiedBytes } = copier;
-    return { manifest, written, copiedExtents, copiedBytes, missing: copied.missing };
-  } finally {
-    copier.close();
+  using _copier = atEnd(() => copier.close());
+  const copied = await copyDatabase(options, { id, copier, work });
+  using db = openDatabase(copied.file, { readonly: true, cacheKib: 16 * 1024 });
+  const told = await describe(db.tx, { copier, options, missing: copied.missing.length });
+  const files: Record<string, PiecedFile> = {};
+  for (const name of keptFiles) {
+    const file = join(folder.path, name);
+    if (existsSync(file)) files[name] = await putFile(pieces, file, () => {});
   }
+  const database = await putFile(pieces, copied.file, (done, total) =>
+    onProgress('writing the copy of the database', done, total),
+  );
+  const manifest: Manifest = {
+    id,
+    madeBy: readVersion(),
+    timeMs: copied.timeMs,
+    finishedMs: nowMs(),
+    ...told,
+    schema: db.userVersion(),
+    checkpoint: copied.checkpoint,
+    shipped: copied.shipped,
+    database,
+    files,
+    keys: options.sealKeys?.(id) ?? null,
+    epoch: sealer.epoch,
+  };
+  await place.settle();
+  await lock.confirm();
+  await place.write(manifestName(id), sealManifest(sealer, manifest));
+  await place.settle();
+  const { written } = pieces;
+  const { copied: copiedExtents, copiedBytes } = copier;
+  return { manifest, written, copiedExtents, copiedBytes, missing: copied.missing };
 }
 
 interface Copied {
@@ -199,22 +189,15 @@ async function copyDatabase(
 /** After a long copy the writer would have to move all of SQLite's log into the database file. */
 function relieve(databaseFile: string): void {
   const log = new WalFollower(`${databaseFile}-wal`);
-  try {
-    log.advance();
-    // A short one goes on as it is: who follows it can lose it only where a long one begins anew.
-    if (log.committedBytes > relievedBytesMin) checkpointPassively(databaseFile);
-  } finally {
-    log.close();
-  }
+  using _log = atEnd(() => log.close());
+  log.advance();
+  // A short one goes on as it is: who follows it can lose it only where a long one begins anew.
+  if (log.committedBytes > relievedBytesMin) checkpointPassively(databaseFile);
 }
 
 async function withReader<T>(path: string, work: (read: Reader) => Promise<T>): Promise<T> {
-  const db = openDatabase(path, { readonly: true, cacheKib: 16 * 1024 });
-  try {
-    return await work(db.tx);
-  } finally {
-    db.close();
-  }
+  using db = openDatabase(path, { readonly: true, cacheKib: 16 * 1024 });
+  return await work(db.tx);
 }
 
 function requireRoom(folder: string, databaseFile: string): void {
@@ -257,19 +240,15 @@ async function putFile(
   onProgress: (bytesDone: number, bytesTotal: number) => void,
 ): Promise<PiecedFile> {
   const { size: sizeBytes } = statSync(path);
-  const file = await open(path, 'r');
+  await using file = await open(path, 'r');
   const names: string[] = [];
-  try {
-    for (let at = 0; at < sizeBytes; ) {
-      const buffer = Buffer.allocUnsafe(Math.min(pieceBytesMax, sizeBytes - at));
-      const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
-      if (bytesRead !== buffer.length) throw new Error(`${path} became shorter while it was read`);
-      names.push(await pieces.put(buffer));
-      at += bytesRead;
-      onProgress(at, sizeBytes);
-    }
-  } finally {
-    await file.close();
+  for (let at = 0; at < sizeBytes; ) {
+    const buffer = Buffer.allocUnsafe(Math.min(pieceBytesMax, sizeBytes - at));
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
+    if (bytesRead !== buffer.length) throw new Error(`${path} became shorter while it was read`);
+    names.push(await pieces.put(buffer));
+    at += bytesRead;
+    onProgress(at, sizeBytes);
   }
   return { sizeBytes, lists: await pieces.putNames(names) };
 }

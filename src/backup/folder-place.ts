@@ -2,10 +2,15 @@
 // operating system's, so that a killed process leaves none behind.
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
-import { copyFile, link, open, opendir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { copyFile, link, opendir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { acquireLock } from '../core/database.ts';
-import { makeFolderDurably, writeFileDurably } from '../core/durable-file.ts';
+import {
+  makeFolderDurably,
+  syncPath,
+  writeFileDurably,
+  writeSynced,
+} from '../core/durable-file.ts';
 import {
   BackupFailure,
   type BackupPlace,
@@ -56,13 +61,7 @@ export class FolderPlace implements BackupPlace {
 
   async write(name: string, bytes: Buffer): Promise<void> {
     const temporary = this.#isLocked ? this.#temporary() : this.#beside(name);
-    const file = await open(temporary, 'w', 0o600);
-    try {
-      await file.writeFile(bytes);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await writeSynced(temporary, { mode: 0o600 }, (file) => file.writeFile(bytes));
     await this.#publish(temporary, name);
   }
 
@@ -74,12 +73,7 @@ export class FolderPlace implements BackupPlace {
     const temporary = this.#temporary();
     if (!mayLink || !(await linkIfPossible(file, temporary))) {
       await copyFile(file, temporary);
-      const copy = await open(temporary, 'r+');
-      try {
-        await copy.sync();
-      } finally {
-        await copy.close();
-      }
+      await syncPath(temporary);
     }
     await this.#publish(temporary, name);
   }
@@ -111,13 +105,7 @@ export class FolderPlace implements BackupPlace {
 
   async settle(): Promise<void> {
     for (const folder of this.#touched) {
-      if (!existsSync(folder)) continue;
-      const opened = await open(folder, 'r');
-      try {
-        await opened.sync();
-      } finally {
-        await opened.close();
-      }
+      if (existsSync(folder)) await syncPath(folder);
     }
     this.#touched.clear();
   }

@@ -2,6 +2,7 @@
 // Invariants: nothing is removed that a backup needs which is kept, nor while one is made: who
 // prunes has the lock of the place; a backup that is removed is none before the first of its pieces
 // goes; and where it cannot be known what a kept backup needs, no piece is removed.
+import { afterwards } from '../core/closing.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import { extentFolder, placedExtent, readExtentLists } from './extents.ts';
@@ -42,34 +43,31 @@ const removalsPerLook = 1000;
 export async function pruneBackups(options: PruneOptions): Promise<PruneReport> {
   const { place } = options;
   const lock = await place.lock();
-  try {
-    const report = await choose(options);
-    const { needed, mayNeed } = await findNeeded(options, report.kept);
+  await using _lock = afterwards(() => lock.release());
+  const report = await choose(options);
+  const { needed, mayNeed } = await findNeeded(options, report.kept);
+  await lock.confirm();
+  for (const id of report.removed) await place.remove(manifestName(id));
+  await place.settle();
+  let batch: string[] = [];
+  const flush = async (): Promise<void> => {
     await lock.confirm();
-    for (const id of report.removed) await place.remove(manifestName(id));
-    await place.settle();
-    let batch: string[] = [];
-    const flush = async (): Promise<void> => {
-      await lock.confirm();
-      await inParallel(batch, removalsAtOnce, (name) => place.remove(name));
-      options.onProgress('removing files', report.files);
-      batch = [];
-    };
-    for (const folder of [pieceFolder, extentFolder, streamFolder]) {
-      for await (const { name, sizeBytes } of place.list(folder)) {
-        if (needed.has(name) || mayNeed(name)) continue;
-        batch.push(name);
-        report.files++;
-        report.bytes += sizeBytes;
-        if (batch.length === removalsPerLook) await flush();
-      }
+    await inParallel(batch, removalsAtOnce, (name) => place.remove(name));
+    options.onProgress('removing files', report.files);
+    batch = [];
+  };
+  for (const folder of [pieceFolder, extentFolder, streamFolder]) {
+    for await (const { name, sizeBytes } of place.list(folder)) {
+      if (needed.has(name) || mayNeed(name)) continue;
+      batch.push(name);
+      report.files++;
+      report.bytes += sizeBytes;
+      if (batch.length === removalsPerLook) await flush();
     }
-    await flush();
-    await place.settle();
-    return report;
-  } finally {
-    await lock.release();
   }
+  await flush();
+  await place.settle();
+  return report;
 }
 
 async function choose(options: PruneOptions): Promise<PruneReport> {

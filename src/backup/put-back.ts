@@ -5,7 +5,12 @@ import { hash } from 'node:crypto';
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { makeFolderDurably, writeFileDurably } from '../core/durable-file.ts';
+import {
+  makeFolderDurably,
+  syncPath,
+  writeFileDurably,
+  writeSynced,
+} from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import { extentFile, temporaryFolder } from '../tiering/stores/local-store.ts';
@@ -85,21 +90,17 @@ async function writeFile(
   { lists, sizeBytes }: PiecedFile,
   onProgress: (bytesDone: number, bytesTotal: number) => void,
 ): Promise<void> {
-  const file = await open(path, 'wx', 0o600);
+  await using file = await open(path, 'wx', 0o600);
   let bytes = 0;
-  try {
-    for (const list of lists) {
-      for (const name of await pieces.getNames(list)) {
-        const plain = await pieces.get(name);
-        await file.write(plain, 0, plain.length, bytes);
-        bytes += plain.length;
-        onProgress(bytes, sizeBytes);
-      }
+  for (const list of lists) {
+    for (const name of await pieces.getNames(list)) {
+      const plain = await pieces.get(name);
+      await file.write(plain, 0, plain.length, bytes);
+      bytes += plain.length;
+      onProgress(bytes, sizeBytes);
     }
-    await file.sync();
-  } finally {
-    await file.close();
   }
+  await file.sync();
   if (bytes !== sizeBytes) throw new IntegrityError(`${path} has ${bytes} bytes of ${sizeBytes}`);
 }
 
@@ -132,23 +133,10 @@ export async function putExtentsBack({
       makeFolderDurably(folder);
       folders.add(folder);
     }
-    const file = await open(path, 'w', 0o600);
-    try {
-      await file.writeFile(bytes);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await writeSynced(path, { mode: 0o600 }, (file) => file.writeFile(bytes));
     onProgress('putting extents back', ++done);
   });
-  for (const folder of folders) {
-    const opened = await open(folder, 'r');
-    try {
-      await opened.sync();
-    } finally {
-      await opened.close();
-    }
-  }
+  for (const folder of folders) await syncPath(folder);
 }
 
 /** Whether a file is complete: one that was begun and not finished is not. */

@@ -12,6 +12,7 @@ import { pruneBackups } from '../backup/prune.ts';
 import { isKeyFileWrapped, type SealedKeys, sealKeys } from '../backup/sealed-keys.ts';
 import { type VerifyReport, verifyBackup } from '../backup/verify.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
+import { afterwards, atEnd } from '../core/closing.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { acquireLock } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
@@ -100,31 +101,24 @@ async function makeBackup(place: string, flags: CreateFlags & Flags): Promise<Cr
     throw new CommandFailure('usage', '--passphrase-file goes with --with-keys');
   }
   const opened = await openBackupPlace(place, placeFlags, { mayMake: true });
-  const progress = new StepProgress();
+  await using _place = afterwards(() => opened.close());
+  using progress = new StepProgress();
   const onProgress = progress.show.bind(progress);
-  try {
-    return await explained(place, async () => {
-      const work = takeWorkFolder(folder.path);
-      try {
-        const report = await createBackup({
-          ...{ folder, keyring: folder.keyring, place: opened, workFolder: work.path },
-          extents: catalogOnly ? 'none' : copy ? 'copy' : 'link',
-          ...{ bytesPerSecond, sealKeys: seal, onProgress },
-        });
-        const sealer = new PieceSealer(folder.keyring);
-        const keepSinceMs = Number.POSITIVE_INFINITY;
-        if (kept !== undefined) {
-          await pruneBackups({ place: opened, sealer, keep: kept, keepSinceMs, onProgress });
-        }
-        return report;
-      } finally {
-        work.release();
-      }
+  return await explained(place, async () => {
+    const work = takeWorkFolder(folder.path);
+    using _work = atEnd(work.release);
+    const report = await createBackup({
+      ...{ folder, keyring: folder.keyring, place: opened, workFolder: work.path },
+      extents: catalogOnly ? 'none' : copy ? 'copy' : 'link',
+      ...{ bytesPerSecond, sealKeys: seal, onProgress },
     });
-  } finally {
-    progress.clear();
-    await opened.close();
-  }
+    const sealer = new PieceSealer(folder.keyring);
+    const keepSinceMs = Number.POSITIVE_INFINITY;
+    if (kept !== undefined) {
+      await pruneBackups({ place: opened, sealer, keep: kept, keepSinceMs, onProgress });
+    }
+    return report;
+  });
 }
 
 /** A folder for unfinished files. One backup of a data folder is made at a time. */
@@ -388,14 +382,10 @@ async function withPlace<T>(
   const { config, placeFlags } = split(flags);
   const { keyring } = await openFolder(config);
   const opened = await openBackupPlace(place, placeFlags, { mayMake: false });
-  const progress = new StepProgress();
-  try {
-    const onProgress = progress.show.bind(progress);
-    return await explained(place, () => work(opened, new PieceSealer(keyring), onProgress));
-  } finally {
-    progress.clear();
-    await opened.close();
-  }
+  await using _place = afterwards(() => opened.close());
+  using progress = new StepProgress();
+  const onProgress = progress.show.bind(progress);
+  return await explained(place, () => work(opened, new PieceSealer(keyring), onProgress));
 }
 
 /** The keys of a data folder. The gateway that serves it may have the folder open. */

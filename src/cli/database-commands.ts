@@ -104,19 +104,14 @@ function addAccept(database: Command): void {
 /** Gives the rows that are not authentic, or were not until they were accepted here. */
 async function acceptStored(config: Config, isMeant: boolean): Promise<string[]> {
   const path = databaseOf(config);
-  const { keyring, release } = await openDataFolder(config);
-  const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
-  try {
-    const { relation } = await readSchemaState(db);
-    if (relation !== 'same') {
-      throw new CommandFailure('failed', 'the database has another schema: see `database check`');
-    }
-    if (isMeant) return await acceptRights(db, keyring);
-    return (await verifySealedState(db, keyring)).unsealed.map(({ what }) => what);
-  } finally {
-    db.close();
-    release();
+  using folder = await openDataFolder(config);
+  using db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
+  const { relation } = await readSchemaState(db);
+  if (relation !== 'same') {
+    throw new CommandFailure('failed', 'the database has another schema: see `database check`');
   }
+  if (isMeant) return await acceptRights(db, folder.keyring);
+  return (await verifySealedState(db, folder.keyring)).unsealed.map(({ what }) => what);
 }
 
 function databaseOf({ data }: Pick<Config, 'data'>): string {
@@ -128,24 +123,20 @@ function databaseOf({ data }: Pick<Config, 'data'>): string {
 async function checkFile(config: Config): Promise<DatabaseCheck> {
   const file = databaseOf(config);
   try {
-    const db = openDatabase(file, { readonly: true, cacheKib: 1024 });
-    try {
-      const state = await readSchemaState(db);
-      const steps = state.relation === 'older' ? stepsFrom(state.schema) : [];
-      return {
-        file,
-        schema: state.schema,
-        ownSchema: schemaVersion,
-        version: readVersion(),
-        madeBy: state.madeBy,
-        steps: steps.map(({ to, what }) => ({ to, what })),
-        refusal: describeRefusal(state),
-        damage: checkDatabase(file),
-        unsealed: state.relation === 'same' ? await findUnsealed(db, config) : [],
-      };
-    } finally {
-      db.close();
-    }
+    using db = openDatabase(file, { readonly: true, cacheKib: 1024 });
+    const state = await readSchemaState(db);
+    const steps = state.relation === 'older' ? stepsFrom(state.schema) : [];
+    return {
+      file,
+      schema: state.schema,
+      ownSchema: schemaVersion,
+      version: readVersion(),
+      madeBy: state.madeBy,
+      steps: steps.map(({ to, what }) => ({ to, what })),
+      refusal: describeRefusal(state),
+      damage: checkDatabase(file),
+      unsealed: state.relation === 'same' ? await findUnsealed(db, config) : [],
+    };
   } catch (error) {
     if (error instanceof CommandFailure) throw error;
     // SQLite's own words: that it is no database, or which page it cannot read.
@@ -155,15 +146,11 @@ async function checkFile(config: Config): Promise<DatabaseCheck> {
 
 /** Reads one moment's state: a gateway may write meanwhile. */
 async function findUnsealed(db: OpenDatabase, config: Config): Promise<string[]> {
-  const { keyring, release } = await openDataFolder(config, { isShared: true });
-  try {
-    db.exec('BEGIN');
-    const { unsealed } = await verifySealedState(db, keyring);
-    db.exec('COMMIT');
-    return unsealed.map(({ what }) => what);
-  } finally {
-    release();
-  }
+  using folder = await openDataFolder(config, { isShared: true });
+  db.exec('BEGIN');
+  const { unsealed } = await verifySealedState(db, folder.keyring);
+  db.exec('COMMIT');
+  return unsealed.map(({ what }) => what);
 }
 
 function messageOf(error: unknown): string {
@@ -174,7 +161,7 @@ async function runMigration(config: Config, isRehearsal: boolean): Promise<Migra
   databaseOf(config);
   // As `serve` does: nothing in the folder is for other users' eyes.
   process.umask(0o077);
-  const folder = await openDataFolder(config);
+  using folder = await openDataFolder(config);
   try {
     if (!isRehearsal) return (await migrateFolder(config, folder, tell)) as MigrationReport;
     const { databaseFile: path, rootKeys } = folder;
@@ -182,8 +169,6 @@ async function runMigration(config: Config, isRehearsal: boolean): Promise<Migra
   } catch (error) {
     if (error instanceof MigrationFailure) throw new CommandFailure('failed', error.message, error);
     throw error;
-  } finally {
-    folder.release();
   }
 }
 

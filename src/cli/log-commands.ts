@@ -7,6 +7,7 @@ import { ed25519, type NoteKey } from '../audit/log/note.ts';
 import { LogDamage } from '../audit/log/verified-log.ts';
 import { type LogSource, openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
 import { parseVerifiers } from '../audit/verify/trusted-keys.ts';
+import { afterwards } from '../core/closing.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import type { Answers } from '../gateway/native/routes.ts';
@@ -146,7 +147,8 @@ export function addLogExportCommand(log: Command): void {
 async function run(place: string, from: string, flags: ExportFlags): Promise<ExportReport> {
   const log = openLogSource(from);
   const target = await openTarget(place, flags);
-  const progress = new CountProgress(process.stderr, 'entries');
+  await using _target = afterwards(() => target.close());
+  using progress = new CountProgress(process.stderr, 'entries');
   try {
     return await exportLog({
       log,
@@ -157,9 +159,6 @@ async function run(place: string, from: string, flags: ExportFlags): Promise<Exp
     });
   } catch (error) {
     throw isExpected(error) ? new CommandFailure('failed', messageOfFailure(error), error) : error;
-  } finally {
-    progress.clear();
-    await target.close();
   }
 }
 

@@ -2,10 +2,11 @@
 // or to none, and what is served with which headers follows from the path alone.
 // Specification: C2SP tlog-tiles.
 import { randomBytes } from 'node:crypto';
-import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
+import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { LogTarget } from '../audit/log/log-export.ts';
 import { folderSource } from '../audit/verify/log-source.ts';
+import { syncPath, writeSynced } from '../core/durable-file.ts';
 import type { S3Files, S3FilesOptions } from '../tiering/stores/s3/s3-files.ts';
 
 export interface ClosableTarget extends LogTarget {
@@ -26,38 +27,21 @@ export async function openFolderTarget(folder: string): Promise<ClosableTarget> 
     write: async (path, bytes) => {
       const to = join(folder, path);
       const temporary = join(incoming, randomBytes(8).toString('hex'));
-      await writeSynced(await open(temporary, 'wx', fileMode), bytes);
+      const options = { flags: 'wx', mode: fileMode } as const;
+      await writeSynced(temporary, options, (file) => file.writeFile(bytes));
       await mkdir(dirname(to), { recursive: true });
       await rename(temporary, to);
       // The folders above it may be new as well.
       for (let at = dirname(path); at !== '.'; at = dirname(at)) touched.add(resolve(folder, at));
     },
     settle: async () => {
-      for (const one of touched) await syncFolder(one);
+      for (const one of touched) await syncPath(one);
       touched.clear();
       touched.add(resolve(folder));
     },
     dropPartials: (path) => rm(join(folder, `${path}.p`), { recursive: true, force: true }),
     close: () => rm(incoming, { recursive: true, force: true }),
   };
-}
-
-async function writeSynced(file: FileHandle, bytes: Uint8Array): Promise<void> {
-  try {
-    await file.writeFile(bytes);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  const opened = await open(folder, 'r');
-  try {
-    await opened.sync();
-  } finally {
-    await opened.close();
-  }
 }
 
 /** Partial tiles stay: to find them would need the right to list. */

@@ -20,6 +20,7 @@ import { readLogSize, storedTiles } from '../audit/log/stored-tiles.ts';
 import { LogDamage, VerifiedLog } from '../audit/log/verified-log.ts';
 import { openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
 import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
+import { afterwards } from '../core/closing.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { printable } from '../core/printable.ts';
@@ -96,30 +97,26 @@ async function findFork(
   if (!existsSync(databaseFile)) {
     throw new CommandFailure('failed', `there is no ${databaseFile}`);
   }
-  const db = openDatabase(databaseFile, { readonly: true, cacheKib: 16 * 1024 });
-  try {
-    const read = db.tx;
-    const rows = await listLogKeys(read);
-    const origin = rows[0]?.key.name;
-    if (origin === undefined) throw new CommandFailure('failed', 'this log was never signed');
-    const keys = rows.map(({ key }) => key);
-    const notes = [
-      ...files.map((file) => ({ by: file, note: readText(file) })),
-      ...[readKeptCheckpoint(keptCheckpointFile)].flatMap((note) =>
-        note === null ? [] : [{ by: keptCheckpointFile, note }],
-      ),
-    ];
-    const sightings: Sighting[] = notes.map(({ by, note }) => readSighting(by, note, keys));
-    for (const { witness, checkpoint } of await listCosigned(read)) {
-      if (checkpoint.origin === origin) sightings.push(sightingOf(witness, checkpoint));
-    }
-    sightings.push(...(await askWitnesses(config, { path: logKeysFile, read, origin })));
-    const size = await readLogSize(read);
-    const other = place === undefined ? null : { by: place, tree: await openCopy(place, keys) };
-    return { origin, ...(await reportFork({ size, tiles: storedTiles(read) }, sightings, other)) };
-  } finally {
-    db.close();
+  using db = openDatabase(databaseFile, { readonly: true, cacheKib: 16 * 1024 });
+  const read = db.tx;
+  const rows = await listLogKeys(read);
+  const origin = rows[0]?.key.name;
+  if (origin === undefined) throw new CommandFailure('failed', 'this log was never signed');
+  const keys = rows.map(({ key }) => key);
+  const notes = [
+    ...files.map((file) => ({ by: file, note: readText(file) })),
+    ...[readKeptCheckpoint(keptCheckpointFile)].flatMap((note) =>
+      note === null ? [] : [{ by: keptCheckpointFile, note }],
+    ),
+  ];
+  const sightings: Sighting[] = notes.map(({ by, note }) => readSighting(by, note, keys));
+  for (const { witness, checkpoint } of await listCosigned(read)) {
+    if (checkpoint.origin === origin) sightings.push(sightingOf(witness, checkpoint));
   }
+  sightings.push(...(await askWitnesses(config, { path: logKeysFile, read, origin })));
+  const size = await readLogSize(read);
+  const other = place === undefined ? null : { by: place, tree: await openCopy(place, keys) };
+  return { origin, ...(await reportFork({ size, tiles: storedTiles(read) }, sightings, other)) };
 }
 
 /**
@@ -210,14 +207,10 @@ async function restartLog(config: Config, asked: RestartFlags): Promise<void> {
   process.umask(0o077);
   const { databaseFile } = dataFiles(config.data);
   if (!existsSync(databaseFile)) throw new CommandFailure('failed', `there is no ${databaseFile}`);
-  const folder = await openDataFolder(config);
-  try {
-    const before = await restartIn(folder, config, { ...asked, origin });
-    print(`the log goes on as ${origin}; it was ${before}`);
-    print('tell auditors and witnesses its new name and key: "bursar log key"');
-  } finally {
-    folder.release();
-  }
+  using folder = await openDataFolder(config);
+  const before = await restartIn(folder, config, { ...asked, origin });
+  print(`the log goes on as ${origin}; it was ${before}`);
+  print('tell auditors and witnesses its new name and key: "bursar log key"');
 }
 
 /** Gives the name that the log had. */
@@ -237,14 +230,10 @@ async function restartIn(
     },
     onFailure: (why) => process.stderr.write(`bursar: a commit failed: ${why}\n`),
   });
-  const db = openDatabase(folder.databaseFile, { readonly: true, cacheKib: 16 * 1024 });
-  try {
-    const parts = { ledger, read: db.tx, ...folder };
-    const before = await renameLog(parts, { origin, reason, source: 'bursar log restart' });
-    if (before !== null) return before;
-    throw new CommandFailure('failed', 'this log was never signed');
-  } finally {
-    db.close();
-    await ledger.close();
-  }
+  await using _ledger = afterwards(() => ledger.close());
+  using db = openDatabase(folder.databaseFile, { readonly: true, cacheKib: 16 * 1024 });
+  const parts = { ledger, read: db.tx, ...folder };
+  const before = await renameLog(parts, { origin, reason, source: 'bursar log restart' });
+  if (before !== null) return before;
+  throw new CommandFailure('failed', 'this log was never signed');
 }

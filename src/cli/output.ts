@@ -86,12 +86,8 @@ export async function streamOutput(
   write: (append: (content: string) => Promise<void>) => Promise<void>,
 ): Promise<void> {
   if (!isSpecial(file)) return streamFileDurably(file, options, write);
-  const opened = await open(file, 'w');
-  try {
-    await write((content) => opened.appendFile(content));
-  } finally {
-    await opened.close();
-  }
+  await using opened = await open(file, 'w');
+  await write((content) => opened.appendFile(content));
 }
 
 function isSpecial(file: string): boolean {

@@ -109,6 +109,10 @@ export class CountProgress {
   clear(): void {
     if (this.#stream.isTTY) this.#stream.write('\r\x1b[K');
   }
+
+  [Symbol.dispose](): void {
+    this.clear();
+  }
 }
 
 /** Of a command in steps: which step it is at, and how far that is. */
@@ -130,6 +134,10 @@ export class StepProgress {
 
   clear(): void {
     if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+  }
+
+  [Symbol.dispose](): void {
+    this.clear();
   }
 }
 

@@ -3,7 +3,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { monotonicMs } from '../core/clock.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { Refusal } from '../core/errors.ts';
 import { printable } from '../core/printable.ts';
@@ -25,7 +24,7 @@ import { chooseStores } from '../server/settings/store-settings.ts';
 import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { StoreTallies } from '../tiering/stores/store-tally.ts';
 import { print, printJson } from './output.ts';
-import { formatBytes, formatCount } from './progress.ts';
+import { formatBytes, formatCount, StepProgress } from './progress.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
 
 interface RebuildFlags {
@@ -70,7 +69,7 @@ async function run(
   }
   // As `serve` does: nothing in the folder is for other users' eyes.
   process.umask(0o077);
-  const folder = await openDataFolder(config);
+  using folder = await openDataFolder(config);
   const stores: S3Store[] = [];
   const tallies = new StoreTallies();
   try {
@@ -84,7 +83,6 @@ async function run(
     return await rebuildFolder(folder, stores, { ...asked, withKeys, prices, tallies });
   } finally {
     for (const store of stores) await store.close();
-    folder.release();
   }
 }
 
@@ -93,7 +91,7 @@ async function rebuildFolder(
   stores: readonly S3Store[],
   asked: Pick<RebuildOptions, 'generation' | 'discard' | 'withKeys' | 'prices' | 'tallies'>,
 ): Promise<RebuildReport> {
-  const progress = new StepProgress();
+  using progress = new StepProgress();
   try {
     return await rebuild({
       ...asked,
@@ -110,30 +108,6 @@ async function rebuildFolder(
       throw new CommandFailure('failed', `a store failed, run it again: ${reason}`, error);
     }
     throw error;
-  } finally {
-    progress.clear();
-  }
-}
-
-const showEveryMs = 200;
-
-/** What is being done and how far it is: on a terminal in place, elsewhere a line for each step. */
-class StepProgress {
-  #step = '';
-  #shownMs = 0;
-
-  show(step: string, done: number): void {
-    const { isTTY } = process.stderr;
-    const isNew = step !== this.#step;
-    if (!isNew && (!isTTY || monotonicMs() - this.#shownMs < showEveryMs)) return;
-    this.#step = step;
-    this.#shownMs = monotonicMs();
-    const count = done > 1 ? `: ${formatCount(done)}` : '';
-    process.stderr.write(isTTY ? `\r\x1b[K${step}${count}` : `${step}\n`);
-  }
-
-  clear(): void {
-    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
   }
 }
 

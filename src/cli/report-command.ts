@@ -77,14 +77,12 @@ interface Wanted {
 async function readReport(folder: string, { isOwn, filter, target }: Wanted): Promise<Report> {
   const isThere = statSync(folder, { throwIfNoEntry: false })?.isDirectory() ?? false;
   if (!isThere && !isOwn) throw new CommandFailure('usage', `--samples: ${folder} is no folder`);
-  const progress = new CountProgress(process.stderr, 'samples');
+  using progress = new CountProgress(process.stderr, 'samples');
   try {
     const samples = countOnTheWay(readSamples(folder, filter), (count) => progress.show(count));
     return makeReport(await collectMeasures(samples, { target }), nowMs());
   } catch (error) {
     throw expectedFailure(error);
-  } finally {
-    progress.clear();
   }
 }
 

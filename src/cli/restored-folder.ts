@@ -17,6 +17,7 @@ import { type Forwarded, putNewestBack } from '../backup/shipping/stream-reader.
 import { listLiveExtents } from '../catalog/extents.ts';
 import { isStoreUsed, listStores, readInstance, renewInstance } from '../catalog/stores.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
+import { afterwards } from '../core/closing.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { checkDatabase, copyDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { makeFolderDurably, renameDurably, writeFileDurably } from '../core/durable-file.ts';
@@ -73,27 +74,19 @@ export async function restoreBackup(
   asked: RestoreFlags,
 ): Promise<Restored> {
   const place = await openBackupPlace(name, asked, { mayMake: false });
-  const progress = new StepProgress();
-  try {
-    return await explained(name, async () => {
-      const id = await chooseBackup(place, asked.backup);
-      const bytes = await place.read(manifestName(id));
-      if (!bytes) throw new IntegrityError(`the manifest of backup ${id} is missing`);
-      beginIn(config.data);
-      putKeysBack(config, parseManifest(id, bytes), asked.passphraseFile);
-      const folder = await openDataFolder(config);
-      try {
-        const sealer = new PieceSealer(folder.keyring);
-        const manifest = openManifest(sealer, id, bytes);
-        return await restoreInto(config, folder, asked, { place, sealer, manifest, progress });
-      } finally {
-        folder.release();
-      }
-    });
-  } finally {
-    progress.clear();
-    await place.close();
-  }
+  await using _place = afterwards(() => place.close());
+  using progress = new StepProgress();
+  return await explained(name, async () => {
+    const id = await chooseBackup(place, asked.backup);
+    const bytes = await place.read(manifestName(id));
+    if (!bytes) throw new IntegrityError(`the manifest of backup ${id} is missing`);
+    beginIn(config.data);
+    putKeysBack(config, parseManifest(id, bytes), asked.passphraseFile);
+    using folder = await openDataFolder(config);
+    const sealer = new PieceSealer(folder.keyring);
+    const manifest = openManifest(sealer, id, bytes);
+    return await restoreInto(config, folder, asked, { place, sealer, manifest, progress });
+  });
 }
 
 /** Writes the keys, unless they are there. */
@@ -171,38 +164,29 @@ function describeShipped(shipped: Forwarded | null): Restored['shipped'] {
 export async function restoreHere(config: Config, asked: RestoreFlags): Promise<Restored> {
   const { databaseFile: final } = dataFiles(config.data);
   if (!existsSync(final)) throw new CommandFailure('failed', `there is no ${final}`);
-  const folder = await openDataFolder(config);
-  const progress = new StepProgress();
-  try {
-    return await explained(config.data, async () => {
-      const databaseFile = `${final}.restoring`;
-      removeDatabase(databaseFile);
-      emptyLog(final);
-      await copyDatabase(final, databaseFile, (done, total) =>
-        progress.show('copying the database', done, total),
-      );
-      const parts = { databaseFile, progress, backup: null, since: 'that copy was made' };
-      const publish = () => {
-        linkSync(final, `${final}.before-restore-${nowMs()}`);
-        renameDurably(databaseFile, final);
-      };
-      const restored = await complete(config, folder, asked, { ...parts, publish });
-      return { ...restored, backup: null, shipped: null };
-    });
-  } finally {
-    progress.clear();
-    folder.release();
-  }
+  using folder = await openDataFolder(config);
+  using progress = new StepProgress();
+  return await explained(config.data, async () => {
+    const databaseFile = `${final}.restoring`;
+    removeDatabase(databaseFile);
+    emptyLog(final);
+    await copyDatabase(final, databaseFile, (done, total) =>
+      progress.show('copying the database', done, total),
+    );
+    const parts = { databaseFile, progress, backup: null, since: 'that copy was made' };
+    const publish = () => {
+      linkSync(final, `${final}.before-restore-${nowMs()}`);
+      renameDurably(databaseFile, final);
+    };
+    const restored = await complete(config, folder, asked, { ...parts, publish });
+    return { ...restored, backup: null, shipped: null };
+  });
 }
 
 /** What is in SQLite's log belongs to the database file that is about to be replaced. */
 function emptyLog(path: string): void {
-  const db = openDatabase(path, { readonly: false, cacheKib: 1024 });
-  try {
-    db.emptyLog(0);
-  } finally {
-    db.close();
-  }
+  using db = openDatabase(path, { readonly: false, cacheKib: 1024 });
+  db.emptyLog(0);
 }
 
 interface Parts {
@@ -278,23 +262,19 @@ async function joinStores(
   const prices = new StorePrices(config, nowMs());
   const { keys } = rootKeys;
   const ledger = await openLedger(databaseFile, keys, prices);
-  const db = openDatabase(databaseFile, { readonly: true, cacheKib: 64 * 1024 });
+  await using _ledger = afterwards(() => ledger.close());
+  using db = openDatabase(databaseFile, { readonly: true, cacheKib: 64 * 1024 });
   // What the stores' new journals are told is read through this connection.
   verifyReads(db, folder.keyring);
-  try {
-    const { report, settle } = await rollForward({
-      ...{ ledger, read: db.tx, stores, tallies, rootKeys: keys, sealer, databaseFile },
-      ...{ discard: asked.discard === true, withKeys: config.journalWithKeys, prices, instance },
-      onProgress: progress.show.bind(progress),
-    });
-    const named = { ledger, read: db.tx, ...folder };
-    const log = await nameLog(named, config, { sameLog: asked.sameLog === true, backup });
-    const localMissing = await countMissing(db.tx, storeFolder);
-    return { log, stores: report, localMissing, unknown: listUnknown(since, report), settle };
-  } finally {
-    db.close();
-    await ledger.close();
-  }
+  const { report, settle } = await rollForward({
+    ...{ ledger, read: db.tx, stores, tallies, rootKeys: keys, sealer, databaseFile },
+    ...{ discard: asked.discard === true, withKeys: config.journalWithKeys, prices, instance },
+    onProgress: progress.show.bind(progress),
+  });
+  const named = { ledger, read: db.tx, ...folder };
+  const log = await nameLog(named, config, { sameLog: asked.sameLog === true, backup });
+  const localMissing = await countMissing(db.tx, storeFolder);
+  return { log, stores: report, localMissing, unknown: listUnknown(since, report), settle };
 }
 
 /**
@@ -314,14 +294,10 @@ async function bringUp(path: string, folder: DataFolder, progress: StepProgress)
     if (error instanceof MigrationFailure) throw new CommandFailure('failed', error.message, error);
     throw error;
   }
-  const db = openDatabase(path, { readonly: false, cacheKib: 1024 });
-  try {
-    const instance = await readInstance(db.tx);
-    await renewInstance(db.tx);
-    return instance;
-  } finally {
-    db.close();
-  }
+  using db = openDatabase(path, { readonly: false, cacheKib: 1024 });
+  const instance = await readInstance(db.tx);
+  await renewInstance(db.tx);
+  return instance;
 }
 
 /**
@@ -333,30 +309,20 @@ async function requireAuthentic(
   { keyring }: DataFolder,
   { acceptEdited }: RestoreFlags,
 ): Promise<string[]> {
-  const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
-  try {
-    if (acceptEdited) return await acceptRights(db, keyring);
-    const { unsealed } = await verifySealedState(db, keyring);
-    if (unsealed.length === 0) return [];
-    const told = unsealed.slice(0, unsealedTold).map(({ what }) => what);
-    const more = unsealed.length - told.length;
-    const rest = more > 0 ? `; and ${more} more` : '';
-    const advice = 'take another backup, or --accept-edited when you have looked at it';
-    throw new BackupFailure(
-      `it was changed by somebody else: ${told.join('; ')}${rest}: ${advice}`,
-    );
-  } finally {
-    db.close();
-  }
+  using db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
+  if (acceptEdited) return await acceptRights(db, keyring);
+  const { unsealed } = await verifySealedState(db, keyring);
+  if (unsealed.length === 0) return [];
+  const told = unsealed.slice(0, unsealedTold).map(({ what }) => what);
+  const more = unsealed.length - told.length;
+  const rest = more > 0 ? `; and ${more} more` : '';
+  const advice = 'take another backup, or --accept-edited when you have looked at it';
+  throw new BackupFailure(`it was changed by somebody else: ${told.join('; ')}${rest}: ${advice}`);
 }
 
 async function withDatabase<T>(path: string, work: (read: Reader) => Promise<T>): Promise<T> {
-  const db = openDatabase(path, { readonly: true, cacheKib: 1024 });
-  try {
-    return await work(db.tx);
-  } finally {
-    db.close();
-  }
+  using db = openDatabase(path, { readonly: true, cacheKib: 1024 });
+  return await work(db.tx);
 }
 
 async function listUsed(read: Reader): Promise<string[]> {

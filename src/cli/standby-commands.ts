@@ -2,7 +2,7 @@
 // it is (`status`), and takes its place when that is gone (`promote`). Progress goes to stderr,
 // what was found to stdout.
 import { constants, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { copyFile, open } from 'node:fs/promises';
+import { copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
@@ -17,9 +17,10 @@ import {
   standbyFolder,
 } from '../backup/shipping/follower.ts';
 import { isoTime, monotonicMs, nowMs } from '../core/clock.ts';
+import { afterwards } from '../core/closing.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { acquireLock } from '../core/database.ts';
-import { renameDurably, replaceFileDurably } from '../core/durable-file.ts';
+import { renameDurably, replaceFileDurably, syncPath } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { printable } from '../core/printable.ts';
 import { explained, openBackupPlace, type PlaceFlags } from '../server/folder/backup-place.ts';
@@ -73,27 +74,19 @@ async function followUntilStopped(
   config: Config,
   { place, placeFlags, everyMs }: { place: string; placeFlags: PlaceFlags; everyMs: number },
 ): Promise<void> {
-  const folder = await openDataFolder(config);
-  const progress = new StepProgress();
-  try {
-    const opened = await openBackupPlace(place, placeFlags, { mayMake: false });
-    try {
-      const run = new StandbyRun({
-        ...{ folder, place: opened, placeFlags, everyMs },
-        onProgress: progress.show.bind(progress),
-        tell: (text) => {
-          progress.clear();
-          process.stderr.write(`bursar: ${printable(text)}\n`);
-        },
-      });
-      await run.untilStopped();
-    } finally {
-      await opened.close();
-    }
-  } finally {
-    progress.clear();
-    folder.release();
-  }
+  using folder = await openDataFolder(config);
+  using progress = new StepProgress();
+  const opened = await openBackupPlace(place, placeFlags, { mayMake: false });
+  await using _place = afterwards(() => opened.close());
+  const run = new StandbyRun({
+    ...{ folder, place: opened, placeFlags, everyMs },
+    onProgress: progress.show.bind(progress),
+    tell: (text) => {
+      progress.clear();
+      process.stderr.write(`bursar: ${printable(text)}\n`);
+    },
+  });
+  await run.untilStopped();
 }
 
 function parseEvery(text: string): number {
@@ -331,30 +324,25 @@ export async function promote(config: Config, asked: RestoreFlags): Promise<Prom
   if (!readFollowed(config.data)) {
     throw new BackupFailure(`${config.data} has followed nothing yet`);
   }
-  const folder = await openWhenFree(config);
-  const progress = new StepProgress();
-  try {
-    const { followed, placeProblem } = await catchUp(folder, progress);
-    const databaseFile = `${folder.databaseFile}.restoring`;
-    for (const end of ['', '-wal', '-shm']) rmSync(databaseFile + end, { force: true });
-    progress.show('copying the database', 0);
-    await takeCopy(folder, followed, databaseFile);
-    const { backup, position, timeMs, records } = followed;
-    const since = isoTime(timeMs);
-    const publish = () => renameDurably(databaseFile, folder.databaseFile);
-    const parts = { databaseFile, progress, backup, since, publish };
-    const restored = await complete(config, folder, asked, parts);
-    rmSync(join(folder.path, standbyFolder), { recursive: true, force: true });
-    const segment = position?.seq ?? null;
-    const shipped = position && { segments: position.seq, time: since, records };
-    return {
-      ...restored,
-      ...{ shipped, placeProblem, followed: { backup, segment, time: since, records } },
-    };
-  } finally {
-    progress.clear();
-    folder.release();
-  }
+  using folder = await openWhenFree(config);
+  using progress = new StepProgress();
+  const { followed, placeProblem } = await catchUp(folder, progress);
+  const databaseFile = `${folder.databaseFile}.restoring`;
+  for (const end of ['', '-wal', '-shm']) rmSync(databaseFile + end, { force: true });
+  progress.show('copying the database', 0);
+  await takeCopy(folder, followed, databaseFile);
+  const { backup, position, timeMs, records } = followed;
+  const since = isoTime(timeMs);
+  const publish = () => renameDurably(databaseFile, folder.databaseFile);
+  const parts = { databaseFile, progress, backup, since, publish };
+  const restored = await complete(config, folder, asked, parts);
+  rmSync(join(folder.path, standbyFolder), { recursive: true, force: true });
+  const segment = position?.seq ?? null;
+  const shipped = position && { segments: position.seq, time: since, records };
+  return {
+    ...restored,
+    ...{ shipped, placeProblem, followed: { backup, segment, time: since, records } },
+  };
 }
 
 /** Ends the process that follows in this folder, and opens it then. */
@@ -387,12 +375,9 @@ async function catchUp(
   try {
     if (!look) throw new Error('it is not known where it was');
     const place = await openBackupPlace(look.place, look.placeFlags, { mayMake: false });
-    try {
-      const follower = await Follower.open({ ...options, place, onProgress });
-      await follower.follow();
-    } finally {
-      await place.close();
-    }
+    await using _place = afterwards(() => place.close());
+    const follower = await Follower.open({ ...options, place, onProgress });
+    await follower.follow();
   } catch (error) {
     placeProblem = messageOfFailure(error instanceof Error ? (error.cause ?? error) : error);
   }
@@ -410,12 +395,7 @@ async function takeCopy(
   const from = copyOf(folder.path, followed);
   // This costs nothing where the file system can share equal blocks.
   await copyFile(from, databaseFile, constants.COPYFILE_FICLONE);
-  const file = await open(databaseFile, 'r+');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  await syncPath(databaseFile);
   const beside = join(from, '..');
   for (const name of readdirSync(beside)) {
     const isKept = (keptFiles as readonly string[]).includes(name);

@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { listStores, readInstance, readJournal } from '../catalog/stores.ts';
+import { afterwards } from '../core/closing.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { findNewestGeneration, listGenerations } from '../ledger/journal/generation.ts';
@@ -41,17 +42,9 @@ async function adopt(config: Config, name: string, withoutData: boolean): Promis
   if (!settings) throw new CommandFailure('usage', `no S3 store ${name} is configured`);
   const { databaseFile } = dataFiles(config.data);
   if (!existsSync(databaseFile)) throw new CommandFailure('failed', `${databaseFile} is missing`);
-  const folder = await openDataFolder(config, { isShared: true });
-  try {
-    const db = openDatabase(databaseFile, { readonly: true, cacheKib });
-    try {
-      await adoptPlace({ folder, read: db.tx, settings, withoutData });
-    } finally {
-      db.close();
-    }
-  } finally {
-    folder.release();
-  }
+  using folder = await openDataFolder(config, { isShared: true });
+  using db = openDatabase(databaseFile, { readonly: true, cacheKib });
+  await adoptPlace({ folder, read: db.tx, settings, withoutData });
 }
 
 interface Adoption {
@@ -68,20 +61,17 @@ async function adoptPlace({ folder, read, settings, withoutData }: Adoption): Pr
   if (!row) throw new CommandFailure('failed', `the data folder knows no store ${name}`);
   const claim = { instance: await readInstance(read), store: row.number };
   const store = await openStore({ ...settings, number: row.number });
-  try {
-    const owner = await findOwner(store, folder.sealer, claim);
-    if (owner === 'us') {
-      print(`${location} is the store ${name}: nothing was changed`);
-      return;
-    }
-    if (owner !== 'nobody') throw new CommandFailure('failed', explainOwner(owner, location));
-    await checkData({ folder, read, withoutData }, store, location);
-    const now = await claimStore(store, folder.sealer, claim);
-    if (now !== 'us') throw new CommandFailure('failed', explainOwner(now, location));
-    print(`${location} is the store ${name} again`);
-  } finally {
-    await store.close();
+  await using _store = afterwards(() => store.close());
+  const owner = await findOwner(store, folder.sealer, claim);
+  if (owner === 'us') {
+    print(`${location} is the store ${name}: nothing was changed`);
+    return;
   }
+  if (owner !== 'nobody') throw new CommandFailure('failed', explainOwner(owner, location));
+  await checkData({ folder, read, withoutData }, store, location);
+  const now = await claimStore(store, folder.sealer, claim);
+  if (now !== 'us') throw new CommandFailure('failed', explainOwner(now, location));
+  print(`${location} is the store ${name} again`);
 }
 
 /** Throws unless the journal that the database writes is there, or need not be. */

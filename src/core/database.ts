@@ -3,6 +3,7 @@
 import { closeSync, fdatasyncSync, fsyncSync, openSync } from 'node:fs';
 import Sqlite from 'better-sqlite3';
 import { monotonicMs } from './clock.ts';
+import { atEnd } from './closing.ts';
 
 // Before Node-API 10 the library's module takes the process down instead of saying so.
 if (Number(process.versions.napi) < 10) {
@@ -40,7 +41,7 @@ export interface Tx extends Reader {
   run(sql: string, ...values: SqlValue[]): Promise<{ changes: number; insertedId: number }>;
 }
 
-export interface OpenDatabase {
+export interface OpenDatabase extends Disposable {
   tx: Tx;
   /** Runs several statements of schema or control SQL. */
   exec(sql: string): void;
@@ -153,6 +154,7 @@ export function openDatabase(path: string, options: DatabaseOptions): OpenDataba
       }
     },
     close: () => void db.close(),
+    [Symbol.dispose]: () => void db.close(),
   };
 }
 
@@ -186,16 +188,13 @@ export async function copyDatabase(
   onProgress: (pagesDone: number, pagesTotal: number) => void,
 ): Promise<string[]> {
   const source = new Sqlite(from, { readonly: true, timeout: busyMsMax });
-  try {
-    await source.backup(to, {
-      progress: ({ totalPages, remainingPages }) => {
-        onProgress(totalPages - remainingPages, totalPages);
-        return copiedPagesMax;
-      },
-    });
-  } finally {
-    source.close();
-  }
+  using _source = atEnd(() => source.close());
+  await source.backup(to, {
+    progress: ({ totalPages, remainingPages }) => {
+      onProgress(totalPages - remainingPages, totalPages);
+      return copiedPagesMax;
+    },
+  });
   const copy = new Sqlite(to);
   try {
     copy.pragma('journal_mode = DELETE');
@@ -220,6 +219,7 @@ export async function copyWhileServed(
 ): Promise<void> {
   const source = new Sqlite(from, { readonly: true, timeout: busyMsMax });
   let file: number | undefined;
+  using _source = atEnd(() => source.close());
   try {
     const pageBytes = source.pragma('page_size', { simple: true }) as number;
     // Outside a transaction, a copy would begin anew with each commit of the writer.
@@ -247,7 +247,6 @@ export async function copyWhileServed(
     fsyncSync(file);
   } finally {
     if (file !== undefined) closeSync(file);
-    source.close();
   }
 }
 
@@ -257,11 +256,8 @@ export async function copyWhileServed(
  */
 export function checkpointPassively(path: string): void {
   const writer = new Sqlite(path, { timeout: busyMsMax });
-  try {
-    writer.pragma('wal_checkpoint(PASSIVE)');
-  } finally {
-    writer.close();
-  }
+  using _writer = atEnd(() => writer.close());
+  writer.pragma('wal_checkpoint(PASSIVE)');
 }
 
 /** Between two pauses of a copy at most, and between two times that it is brought to the disk. */
@@ -292,11 +288,8 @@ export class BlockingPace {
 /** Reads all of the file; what is wrong with its pages, indexes and references. */
 export function checkDatabase(path: string): string[] {
   const db = new Sqlite(path, { readonly: true, timeout: busyMsMax });
-  try {
-    return findDamage(db);
-  } finally {
-    db.close();
-  }
+  using _db = atEnd(() => db.close());
+  return findDamage(db);
 }
 
 function findDamage(db: Sqlite.Database): string[] {

@@ -12,8 +12,9 @@ import {
   unlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { open, rename, unlink } from 'node:fs/promises';
+import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { atEnd } from './closing.ts';
 
 export interface DurableFileOptions {
   mode: number;
@@ -73,25 +74,31 @@ export async function streamFileDurably(
   write: (append: (content: string | Uint8Array) => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const temporary = `${path}.tmp`;
-  const file = await open(temporary, 'w', mode);
   try {
-    try {
-      await write((content) => file.appendFile(content));
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await writeSynced(temporary, { mode }, (file) => write((content) => file.appendFile(content)));
     await rename(temporary, path);
   } catch (error) {
     await unlink(temporary);
     throw error;
   }
-  const folder = await open(dirname(path), 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
+  await syncPath(dirname(path));
+}
+
+/** Makes a file whose content, but not yet its name, has reached the disk. */
+export async function writeSynced(
+  path: string,
+  { flags = 'w', mode }: { flags?: 'w' | 'wx'; mode: number },
+  write: (file: FileHandle) => Promise<void>,
+): Promise<void> {
+  await using file = await open(path, flags, mode);
+  await write(file);
+  await file.sync();
+}
+
+/** Brings what a file holds, or which names a folder has, to the disk. */
+export async function syncPath(path: string): Promise<void> {
+  await using opened = await open(path, 'r');
+  await opened.sync();
 }
 
 /** Gives a file that is durable itself another name in its folder. */
@@ -124,9 +131,6 @@ function linkUnlessExists(temporary: string, path: string): void {
 
 function fsyncFolder(path: string): void {
   const folder = openSync(path, 'r');
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
+  using _folder = atEnd(() => closeSync(folder));
+  fsyncSync(folder);
 }

@@ -4,6 +4,7 @@
 // context" of the AWS KMS Developer Guide). The client is loaded only where a key of the service is
 // configured.
 import type { KMSClient } from '@aws-sdk/client-kms';
+import { atEnd } from './closing.ts';
 import type { KeyWrapping, WrappedKey } from './root-keys.ts';
 
 export interface KmsOptions {
@@ -28,20 +29,17 @@ export function wrapByKms(options: KmsOptions): KeyWrapping {
     wrap: async (key, epoch) => {
       const { EncryptCommand } = await import('@aws-sdk/client-kms');
       const client = await openClient(options);
-      try {
-        const { CiphertextBlob, KeyId } = await client.send(
-          new EncryptCommand({
-            KeyId: options.keyId,
-            Plaintext: key,
-            EncryptionContext: contextOf(epoch),
-          }),
-        );
-        if (!CiphertextBlob || !KeyId) throw new Error('KMS answered without a ciphertext');
-        const region = await client.config.region();
-        return { keyId: KeyId, region, wrapped: Buffer.from(CiphertextBlob) };
-      } finally {
-        client.destroy();
-      }
+      using _client = atEnd(() => client.destroy());
+      const { CiphertextBlob, KeyId } = await client.send(
+        new EncryptCommand({
+          KeyId: options.keyId,
+          Plaintext: key,
+          EncryptionContext: contextOf(epoch),
+        }),
+      );
+      if (!CiphertextBlob || !KeyId) throw new Error('KMS answered without a ciphertext');
+      const region = await client.config.region();
+      return { keyId: KeyId, region, wrapped: Buffer.from(CiphertextBlob) };
     },
     unwrap: (key, epoch) => unwrap(options, key, epoch),
   };
@@ -50,20 +48,17 @@ export function wrapByKms(options: KmsOptions): KeyWrapping {
 async function unwrap(options: KmsOptions, key: WrappedKey, epoch: number): Promise<Buffer> {
   const { DecryptCommand } = await import('@aws-sdk/client-kms');
   const client = await openClient({ ...options, region: key.region });
-  try {
-    const { Plaintext } = await client.send(
-      new DecryptCommand({
-        // Named, so that a ciphertext under any other key of the account is refused.
-        KeyId: key.keyId,
-        CiphertextBlob: key.wrapped,
-        EncryptionContext: contextOf(epoch),
-      }),
-    );
-    if (!Plaintext) throw new Error('KMS answered without a plaintext');
-    return Buffer.from(Plaintext);
-  } finally {
-    client.destroy();
-  }
+  using _client = atEnd(() => client.destroy());
+  const { Plaintext } = await client.send(
+    new DecryptCommand({
+      // Named, so that a ciphertext under any other key of the account is refused.
+      KeyId: key.keyId,
+      CiphertextBlob: key.wrapped,
+      EncryptionContext: contextOf(epoch),
+    }),
+  );
+  if (!Plaintext) throw new Error('KMS answered without a plaintext');
+  return Buffer.from(Plaintext);
 }
 
 async function openClient(options: Omit<KmsOptions, 'keyId'>): Promise<KMSClient> {

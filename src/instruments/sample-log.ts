@@ -6,7 +6,7 @@ import { readdirSync, unlinkSync } from 'node:fs';
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { acquireLock } from '../core/database.ts';
-import { makeFolderDurably } from '../core/durable-file.ts';
+import { makeFolderDurably, syncPath } from '../core/durable-file.ts';
 import type { Sample, Series } from './sample.ts';
 import { parseSample, renderSample } from './sample-line.ts';
 
@@ -139,7 +139,7 @@ export class SampleLog {
       const { size } = await file.stat();
       const last = Buffer.alloc(1);
       if (size > 0) await file.read(last, 0, 1, size - 1);
-      if (size === 0) await syncFolder(this.#dir);
+      if (size === 0) await syncPath(this.#dir);
       this.#isTorn = size > 0 && last[0] !== newline;
       this.#sizeBytes = size;
     } catch (error) {
@@ -223,14 +223,5 @@ async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
-  }
-}
-
-async function syncFolder(dir: string): Promise<void> {
-  const folder = await open(dir, 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
   }
 }

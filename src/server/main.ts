@@ -17,17 +17,13 @@ export async function serve(config: Config): Promise<void> {
   // Where standard output is a pipe, Node makes it non-blocking at its first use.
   void process.stdout;
   refuseUnfinished(config.data);
-  const folder = await openDataFolder(config);
+  using folder = await openDataFolder(config);
   const stopping = nextSignal();
-  try {
-    const gateway = await startServer(config, { folder, operator });
-    process.stdout.write(welcome(config, gateway, folder.credentialsFile));
-    const signal = await stopping;
-    gateway.log.note(`${signal}: finishing what is under way`);
-    await gateway.close();
-  } finally {
-    folder.release();
-  }
+  const gateway = await startServer(config, { folder, operator });
+  process.stdout.write(welcome(config, gateway, folder.credentialsFile));
+  const signal = await stopping;
+  gateway.log.note(`${signal}: finishing what is under way`);
+  await gateway.close();
 }
 
 /** Writes lines to standard error at once and in order, also when the process ends right after. */

@@ -40,14 +40,10 @@ export function folderSource(folder: string): LogSource {
 
 async function readBounded(path: string): Promise<Buffer | undefined> {
   try {
-    const file = await open(path);
-    try {
-      const { size } = await file.stat();
-      if (size > fileBytesMax) throw new SourceFailure(`${path} is too long: ${size} bytes`);
-      return await file.readFile();
-    } finally {
-      await file.close();
-    }
+    await using file = await open(path);
+    const { size } = await file.stat();
+    if (size > fileBytesMax) throw new SourceFailure(`${path} is too long: ${size} bytes`);
+    return await file.readFile();
   } catch (error) {
     if (error instanceof SourceFailure) throw error;
     const { code } = error as NodeJS.ErrnoException;

@@ -226,15 +226,10 @@ async function finishNext(folder: string, state: Followed): Promise<Followed> {
   // A kept segment may be for a copy that is not there any more.
   if (copy === state.copy) {
     const { stream, seq, timeMs, records } = head;
-    const pages = await open(join(folder, standbyFolder, pagesName), 'r');
-    const database = await open(copyFile(folder, state), 'r+');
-    try {
-      await writeOver(database, pages, head);
-      await database.datasync();
-    } finally {
-      await pages.close();
-      await database.close();
-    }
+    await using pages = await open(join(folder, standbyFolder, pagesName), 'r');
+    await using database = await open(copyFile(folder, state), 'r+');
+    await writeOver(database, pages, head);
+    await database.datasync();
     next = { ...state, position: { stream, seq, digest }, timeMs, records };
     await writeState(folder, next);
   }

@@ -3,6 +3,7 @@
 // money is spent and when its time is over, and leaves no object behind where it can be helped.
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { afterwards } from '../../core/closing.ts';
 import type { Sample, Series } from '../sample.ts';
 import { Content } from './content.ts';
 import { measurePairs } from './pairs.ts';
@@ -60,11 +61,8 @@ export const latencyBytes = 4096;
 /** Rejects only where a sample could not be kept. */
 export async function runProbe(options: ProbeOptions, parts: ProbeParts): Promise<ProbeOutcome> {
   const probe = new Probe(options, parts);
-  try {
-    return await probe.run();
-  } finally {
-    await probe.end();
-  }
+  await using _probe = afterwards(() => probe.end());
+  return await probe.run();
 }
 
 interface Place {

@@ -6,6 +6,7 @@ import { CustomChart, LineChart, ScatterChart } from 'echarts/charts';
 import { GridComponent, TitleComponent } from 'echarts/components';
 import { init, use } from 'echarts/core';
 import { SVGRenderer } from 'echarts/renderers';
+import { atEnd } from '../../core/closing.ts';
 import type { Axis, Figure, Mark, Series } from './figure.ts';
 import { dashesOf, shapeOf } from './styles.ts';
 
@@ -18,12 +19,9 @@ export function drawFigure(figure: Figure, id: string): string {
   const layout = layoutOf(figure);
   const { heightPx } = layout;
   const chart = init(null, null, { renderer: 'svg', ssr: true, width: widthPx, height: heightPx });
-  try {
-    chart.setOption(optionsOf(figure, layout));
-    return cleanSvg(chart.renderToSVGString(), { figure, id, heightPx });
-  } finally {
-    chart.dispose();
-  }
+  using _chart = atEnd(() => chart.dispose());
+  chart.setOption(optionsOf(figure, layout));
+  return cleanSvg(chart.renderToSVGString(), { figure, id, heightPx });
 }
 
 function optionsOf({ x, y }: Figure, { panels }: Layout): Record<string, unknown> {

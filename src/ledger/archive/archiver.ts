@@ -16,6 +16,7 @@ import {
 } from '../../audit/archive/archived-tiles.ts';
 import { tileWidth } from '../../audit/log/merkle.ts';
 import type { ReadPart } from '../../audit/record-store.ts';
+import { afterwards } from '../../core/closing.ts';
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import { encodeManifest } from '../../core/manifest.ts';
@@ -103,18 +104,15 @@ export class Archiver {
     const isLeft = (await countArchivedTiles(read)) < (await countPackedTiles(read));
     if (!isLeft && !(await this.#findFull())) return;
     const packer = new Packer(path);
-    try {
-      if (isLeft) await this.#moveLeft(packer);
-      for (let first = await this.#findFull(); first && !this.#isStopped; ) {
-        const begunMs = performance.now();
-        await this.#archivePack(packer, first.tile);
-        await this.#moveTiles();
-        // Never more than half of a core and of a disk.
-        await this.#rest(performance.now() - begunMs);
-        first = await this.#findFull();
-      }
-    } finally {
-      await packer.close();
+    await using _packer = afterwards(() => packer.close());
+    if (isLeft) await this.#moveLeft(packer);
+    for (let first = await this.#findFull(); first && !this.#isStopped; ) {
+      const begunMs = performance.now();
+      await this.#archivePack(packer, first.tile);
+      await this.#moveTiles();
+      // Never more than half of a core and of a disk.
+      await this.#rest(performance.now() - begunMs);
+      first = await this.#findFull();
     }
   }
 

@@ -7,6 +7,7 @@ import { readLogSize } from '../../audit/log/stored-tiles.ts';
 import { draftRecord, ownOrigin, unasked } from '../../audit/record-draft.ts';
 import { RecordLog } from '../../audit/record-log.ts';
 import { noStorage } from '../../catalog/outcome.ts';
+import { atEnd } from '../../core/closing.ts';
 import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
 import { isUnwritable } from '../../core/errors.ts';
 import { Keyring, type RootKey } from '../../core/keyring.ts';
@@ -88,15 +89,10 @@ async function rehearseWhole(options: MigrateOptions): Promise<MigrationReport> 
   };
   // A log of one that was killed would be taken for that of this copy.
   remove();
-  try {
-    await copyVerified(path, copy, (done, total) =>
-      onProgress('copying the database', done, total),
-    );
-    await takeSteps(copy, options);
-    return report;
-  } finally {
-    remove();
-  }
+  using _copy = atEnd(remove);
+  await copyVerified(path, copy, (done, total) => onProgress('copying the database', done, total));
+  await takeSteps(copy, options);
+  return report;
 }
 
 /** Throws `MigrationFailure` where it was the disk that refused. */
@@ -119,17 +115,13 @@ const sqliteOfDisk = /^SQLITE_(FULL|IOERR|CANTOPEN|READONLY)/;
 
 /** Before anything is changed: is it ours, and can it be brought here? */
 async function examine({ path, rootKeys }: MigrateOptions): Promise<CopiedState & SchemaState> {
-  const db = openDatabase(path, { readonly: true, cacheKib: 1024 });
-  try {
-    const state = await readSchemaState(db);
-    const refusal = describeRefusal(state);
-    if (refusal !== null) throw new MigrationFailure(refusal);
-    if (state.relation === 'empty') return { ...state, records: 0 };
-    await checkEpochs(db.tx, new Keyring(rootKeys));
-    return { ...state, records: await readLogSize(db.tx) };
-  } finally {
-    db.close();
-  }
+  using db = openDatabase(path, { readonly: true, cacheKib: 1024 });
+  const state = await readSchemaState(db);
+  const refusal = describeRefusal(state);
+  if (refusal !== null) throw new MigrationFailure(refusal);
+  if (state.relation === 'empty') return { ...state, records: 0 };
+  await checkEpochs(db.tx, new Keyring(rootKeys));
+  return { ...state, records: await readLogSize(db.tx) };
 }
 
 function reportOn({ schema, relation }: SchemaState): MigrationReport {
@@ -139,16 +131,12 @@ function reportOn({ schema, relation }: SchemaState): MigrationReport {
 }
 
 async function takeSteps(path: string, options: MigrateOptions): Promise<void> {
-  const db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
-  try {
-    // Steps that make a table anew drop the old one, which must not take its children along.
-    db.exec('PRAGMA foreign_keys = OFF');
-    if (db.userVersion() >= sealedSchema) await requireSealed(db, new Keyring(options.rootKeys));
-    for (const step of stepsFrom(db.userVersion())) await takeStep(db, step, options);
-    db.emptyLog(0);
-  } finally {
-    db.close();
-  }
+  using db = openDatabase(path, { readonly: false, cacheKib: 64 * 1024 });
+  // Steps that make a table anew drop the old one, which must not take its children along.
+  db.exec('PRAGMA foreign_keys = OFF');
+  if (db.userVersion() >= sealedSchema) await requireSealed(db, new Keyring(options.rootKeys));
+  for (const step of stepsFrom(db.userVersion())) await takeStep(db, step, options);
+  db.emptyLog(0);
 }
 
 /** What is not authentic is not carried on: it would be sealed with what is. */

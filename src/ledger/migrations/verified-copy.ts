@@ -3,6 +3,7 @@
 // another state of the database is never replaced.
 import { existsSync, readdirSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { atEnd } from '../../core/closing.ts';
 import { copyDatabase } from '../../core/database.ts';
 import { renameDurably } from '../../core/durable-file.ts';
 
@@ -38,16 +39,13 @@ export async function copyVerified(
   const temporary = `${target}${unfinished}`;
   removeUnfinished(path);
   requireRoom(path);
-  try {
-    const damage = await copyDatabase(path, temporary, onProgress);
-    if (damage.length > 0) {
-      const told = damage.slice(0, 3).join('; ');
-      throw new MigrationFailure(`the database is damaged, and was left alone: ${told}`);
-    }
-    renameDurably(temporary, target);
-  } finally {
-    removeUnfinished(path);
+  using _unfinished = atEnd(() => removeUnfinished(path));
+  const damage = await copyDatabase(path, temporary, onProgress);
+  if (damage.length > 0) {
+    const told = damage.slice(0, 3).join('; ');
+    throw new MigrationFailure(`the database is damaged, and was left alone: ${told}`);
   }
+  renameDurably(temporary, target);
 }
 
 /** What a copy that was killed left. */

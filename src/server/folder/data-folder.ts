@@ -28,7 +28,7 @@ export interface DataFiles {
   samplesFolder: string;
 }
 
-export interface DataFolder extends DataFiles {
+export interface DataFolder extends DataFiles, Disposable {
   path: string;
   rootKeys: RootKeyFile;
   keyring: Keyring;
@@ -73,6 +73,7 @@ export async function openDataFolder(
       keyring,
       sealer: new Sealer(keyring),
       release,
+      [Symbol.dispose]: release,
     };
   } catch (error) {
     release();

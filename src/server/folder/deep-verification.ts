@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { guarded, messageOfError } from '../../audit/verify/guard.ts';
 import type { Difference } from '../../audit/verify/record-fields.ts';
+import { afterwards } from '../../core/closing.ts';
 import { CommandFailure } from '../../core/command-failure.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import { readVersion } from '../../core/version.ts';
@@ -83,15 +84,12 @@ async function verifyFolder(
   const { databaseFile } = dataFiles(config.data);
   if (!existsSync(databaseFile)) throw new CommandFailure('failed', `there is no ${databaseFile}`);
   const parts = await openDeepParts(config);
-  try {
-    const { checkpointFiles: files, keys } = options;
-    const signed = await readSigned(parts, { files, keys });
-    return await withStaging(parts, options, (staging) =>
-      compare(parts, { signed, staging, options }),
-    );
-  } finally {
-    await parts.close();
-  }
+  await using _parts = afterwards(() => parts.close());
+  const { checkpointFiles: files, keys } = options;
+  const signed = await readSigned(parts, { files, keys });
+  return await withStaging(parts, options, (staging) =>
+    compare(parts, { signed, staging, options }),
+  );
 }
 
 /** Runs with the kept position, which is removed when the run has come to its end. */

@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { afterwards, atEnd } from '../../core/closing.ts';
 import { CommandFailure, messageOfFailure } from '../../core/command-failure.ts';
 import {
   type ProbeOptions,
@@ -49,24 +50,21 @@ export interface JobOutcome extends ProbeOutcome {
 export async function runProbeJob(job: ProbeJob, parts: JobParts): Promise<JobOutcome> {
   const { samples, places, spendMax, ...options } = job;
   const log = await openLog(samples);
-  try {
-    const spending = new Spending(spendMax === null ? null : BigInt(spendMax));
-    const keep = async (sample: Sample): Promise<void> => {
-      try {
-        await log.append(sample);
-      } catch (error) {
-        const message = `cannot keep samples in ${samples}: ${messageOfFailure(error)}`;
-        throw new CommandFailure('failed', message, error);
-      }
-      parts.onSample(sample);
-    };
-    const targets = targetsOf(job);
-    const owner = job.owner ?? ownerOf(samples);
-    const outcome = await runProbe({ ...options, targets, owner }, { ...parts, spending, keep });
-    return { ...outcome, spent: spending.spent };
-  } finally {
-    await log.close();
-  }
+  await using _log = afterwards(() => log.close());
+  const spending = new Spending(spendMax === null ? null : BigInt(spendMax));
+  const keep = async (sample: Sample): Promise<void> => {
+    try {
+      await log.append(sample);
+    } catch (error) {
+      const message = `cannot keep samples in ${samples}: ${messageOfFailure(error)}`;
+      throw new CommandFailure('failed', message, error);
+    }
+    parts.onSample(sample);
+  };
+  const targets = targetsOf(job);
+  const owner = job.owner ?? ownerOf(samples);
+  const outcome = await runProbe({ ...options, targets, owner }, { ...parts, spending, keep });
+  return { ...outcome, spent: spending.spent };
 }
 
 /** Removes what probes of anybody left under the prefix. Gives how many objects and uploads. */
@@ -79,11 +77,8 @@ export async function removeProbeObjects(
   for (const target of targetsOf(job)) {
     const line = new ProbeLine(target, job.line);
     const objects = new ProbeObjects({ line, prefix: job.prefix, owner: null, signal });
-    try {
-      removed += await objects.removeAll();
-    } finally {
-      line.close();
-    }
+    using _line = atEnd(() => line.close());
+    removed += await objects.removeAll();
   }
   return removed;
 }

@@ -3,6 +3,7 @@
 // rules; no variable of the environment moves it to another server.
 // Specification: "Virtual hosting of general purpose buckets", Amazon S3 user guide.
 import type { S3Client } from '@aws-sdk/client-s3';
+import { atEnd } from '../../../core/closing.ts';
 import type { Timeouts } from './connection.ts';
 import type { S3StoreOptions } from './options.ts';
 
@@ -79,13 +80,12 @@ export function loadSdk(): Promise<typeof import('@aws-sdk/client-s3')> {
 async function configuredRegion(profile: string | undefined): Promise<string> {
   const { S3Client } = await loadSdk();
   const client = new S3Client({ profile });
+  using _client = atEnd(() => client.destroy());
   try {
     return await client.config.region();
   } catch {
     // None is configured. Servers that are not AWS's seldom mind.
     return defaultRegion;
-  } finally {
-    client.destroy();
   }
 }
 

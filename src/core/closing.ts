@@ -1,0 +1,11 @@
+// What ends with the block that opened it: `using _file = atEnd(() => closeSync(file))`.
+
+/** Calls `end` at the end of the block, however it ends. */
+export function atEnd(end: () => void): Disposable {
+  return { [Symbol.dispose]: end };
+}
+
+/** Likewise, and waits for it: for `await using`. */
+export function afterwards(end: () => Promise<void>): AsyncDisposable {
+  return { [Symbol.asyncDispose]: end };
+}
