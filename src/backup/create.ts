@@ -2,6 +2,7 @@
 // extents that it names; what is small beside them. Invariants: the manifest is written last, when
 // all that it names is durable and the lock of the place is still ours; nothing that an earlier
 // backup needs is changed; what is there already is not written again.
+
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -10,6 +11,7 @@ import { readLogSize } from '../audit/log/stored-tiles.ts';
 import { readInstance } from '../catalog/stores.ts';
 import { nowMs } from '../core/clock.ts';
 import { afterwards, atEnd } from '../core/closing.ts';
+import { WorkFailure } from '../core/command-failure.ts';
 import {
   checkpointPassively,
   copyWhileServed,
@@ -32,7 +34,7 @@ import {
   sealManifest,
 } from './manifest.ts';
 import { PieceSealer, PieceStore, pieceBytesMax, type WrittenPieces } from './pieces.ts';
-import { BackupFailure, type BackupPlace, type PlaceLock } from './place.ts';
+import type { BackupPlace, PlaceLock } from './place.ts';
 import type { SealedKeys } from './sealed-keys.ts';
 import { readKeptStream } from './shipping/stream-file.ts';
 import { WalFollower } from './shipping/wal-follower.ts';
@@ -82,7 +84,7 @@ const looksMax = 4;
 const relievedBytesMin = 64 * 1024 * 1024;
 const spareBytes = 64 * 1024 * 1024;
 
-/** Throws `BackupFailure`, or the error of the system or store. */
+/** Throws `WorkFailure`, or the error of the system or store. */
 export async function createBackup(options: CreateOptions): Promise<CreateReport> {
   const lock = await options.place.lock();
   await using _lock = afterwards(() => lock.release());
@@ -178,9 +180,7 @@ async function copyDatabase(
       return { file, timeMs, checkpoint, shipped, missing };
     }
     if (look === looksMax) {
-      throw new BackupFailure(
-        'extents go sooner than they are copied: is --sweep-grace too short?',
-      );
+      throw new WorkFailure('extents go sooner than they are copied: is --sweep-grace too short?');
     }
     before = missing;
   }
@@ -205,7 +205,7 @@ function requireRoom(folder: string, databaseFile: string): void {
   const { bavail, bsize } = statfsSync(folder);
   if (bavail * bsize >= needed) return;
   const mib = (bytes: number) => `${Math.ceil(bytes / 1024 / 1024)} MiB`;
-  throw new BackupFailure(
+  throw new WorkFailure(
     `the database is copied to ${folder} first, which takes ${mib(needed)}, and there ` +
       `${mib(bavail * bsize)} are free`,
   );

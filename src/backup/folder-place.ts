@@ -1,9 +1,11 @@
 // Backups in a folder. Files are written under another name, synced and renamed; the lock is the
 // operating system's, so that a killed process leaves none behind.
+
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { copyFile, link, opendir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { WorkFailure } from '../core/command-failure.ts';
 import { acquireLock } from '../core/database.ts';
 import {
   makeFolderDurably,
@@ -12,7 +14,6 @@ import {
   writeSynced,
 } from '../core/durable-file.ts';
 import {
-  BackupFailure,
   type BackupPlace,
   markerName,
   markerText,
@@ -23,13 +24,13 @@ import {
 const incoming = 'incoming';
 const namePattern = /^[A-Za-z0-9.-]+(?:\/[A-Za-z0-9.-]+)*$/;
 
-/** `mayMake`: a folder that is not there, or empty, becomes a place. Throws `BackupFailure`. */
+/** `mayMake`: a folder that is not there, or empty, becomes a place. Throws `WorkFailure`. */
 export function openFolderPlace(folder: string, { mayMake }: { mayMake: boolean }): FolderPlace {
   const marker = join(folder, markerName);
   if (!existsSync(marker)) {
-    if (!mayMake) throw new BackupFailure(`${folder} has no backups`);
+    if (!mayMake) throw new WorkFailure(`${folder} has no backups`);
     if (existsSync(folder) && readdirSync(folder).length > 0) {
-      throw new BackupFailure(`${folder} is not empty, and no place of backups`);
+      throw new WorkFailure(`${folder} is not empty, and no place of backups`);
     }
     makeFolderDurably(folder);
     writeFileDurably(marker, markerText, { mode: 0o600, ifExists: 'keep' });
@@ -112,7 +113,7 @@ export class FolderPlace implements BackupPlace {
 
   async lock(): Promise<PlaceLock> {
     const release = acquireLock(join(this.name, 'lock.db'));
-    if (!release) throw new BackupFailure(`another process works in ${this.name}`);
+    if (!release) throw new WorkFailure(`another process works in ${this.name}`);
     // A temporary file that a killed process left behind.
     rmSync(this.workFolder, { recursive: true, force: true });
     mkdirSync(this.workFolder, { mode: 0o700 });

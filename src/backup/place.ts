@@ -2,11 +2,6 @@
 // file or to none; who creates and who prunes hold the lock of the place, and find out before what
 // they did counts when they have lost it.
 
-/** The work in a place cannot be done; the message says why. Nothing that is in use was changed. */
-export class BackupFailure extends Error {
-  override readonly name = 'BackupFailure';
-}
-
 export interface PlacedFile {
   name: string;
   sizeBytes: number;
@@ -15,7 +10,7 @@ export interface PlacedFile {
 }
 
 export interface PlaceLock {
-  /** Throws `BackupFailure` when somebody else may have it by now. */
+  /** Throws `WorkFailure` when somebody else may have it by now. */
   confirm(): Promise<void>;
   release(): Promise<void>;
 }
@@ -45,7 +40,7 @@ export interface BackupPlace {
   remove(name: string): Promise<void>;
   /** All that was written and removed is durable when this resolves. */
   settle(): Promise<void>;
-  /** Throws `BackupFailure` when another process has it. */
+  /** Throws `WorkFailure` when another process has it. */
   lock(): Promise<PlaceLock>;
   close(): Promise<void>;
 }

@@ -2,7 +2,9 @@
 // Invariants: nothing is removed that a backup needs which is kept, nor while one is made: who
 // prunes has the lock of the place; a backup that is removed is none before the first of its pieces
 // goes; and where it cannot be known what a kept backup needs, no piece is removed.
+
 import { afterwards } from '../core/closing.ts';
+import { WorkFailure } from '../core/command-failure.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import { extentFolder, placedExtent, readExtentLists } from './extents.ts';
@@ -14,7 +16,7 @@ import {
   timeOfBackup,
 } from './manifest.ts';
 import { type PieceSealer, PieceStore, pieceFolder, placedPiece } from './pieces.ts';
-import { BackupFailure, type BackupPlace } from './place.ts';
+import type { BackupPlace } from './place.ts';
 import { segmentOf, streamFolder } from './shipping/segment.ts';
 
 export interface PruneOptions {
@@ -39,7 +41,7 @@ const removalsAtOnce = 8;
 /** After so many removals it is checked that the lock of the place is still held. */
 const removalsPerLook = 1000;
 
-/** Throws `BackupFailure`, or the error of the system or store. */
+/** Throws `WorkFailure`, or the error of the system or store. */
 export async function pruneBackups(options: PruneOptions): Promise<PruneReport> {
   const { place } = options;
   const lock = await place.lock();
@@ -91,7 +93,7 @@ async function readKept({ place, sealer }: PruneOptions, id: string): Promise<Ma
     const advice =
       `what it needs is not known, so nothing is removed: put ${manifestName(id)} right or ` +
       'remove it';
-    throw new BackupFailure(`${error.message}: ${advice}`, { cause: error });
+    throw new WorkFailure(`${error.message}: ${advice}`, { cause: error });
   }
 }
 
@@ -130,7 +132,7 @@ async function findNeeded(options: PruneOptions, kept: readonly string[]): Promi
   } catch (error) {
     if (!(error instanceof IntegrityError)) throw error;
     const advice = 'a kept backup is damaged, so nothing is removed (bursar backup verify)';
-    throw new BackupFailure(`${error.message}: ${advice}`, { cause: error });
+    throw new WorkFailure(`${error.message}: ${advice}`, { cause: error });
   }
   const newest = kept.at(-1) ?? '';
   const mayNeed = (name: string): boolean => {

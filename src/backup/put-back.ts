@@ -1,10 +1,12 @@
 // Puts what a backup has into a data folder. Invariants: nothing reaches the folder that is not
 // what was written; the database lies under another name until it can be served; and a folder with
 // a mark of an unfinished restore is one that the next try may begin anew in.
+
 import { hash } from 'node:crypto';
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { WorkFailure } from '../core/command-failure.ts';
 import {
   makeFolderDurably,
   syncPath,
@@ -17,7 +19,7 @@ import { extentFile, temporaryFolder } from '../tiering/stores/local-store.ts';
 import { placedExtent, readExtentLists } from './extents.ts';
 import type { Manifest, PiecedFile } from './manifest.ts';
 import { type PieceSealer, PieceStore } from './pieces.ts';
-import { BackupFailure, type BackupPlace } from './place.ts';
+import type { BackupPlace } from './place.ts';
 
 export const unfinishedMark = 'restore-unfinished';
 /** The files that a folder may have to which a backup is restored. */
@@ -25,14 +27,14 @@ const spared = new Set(['keys', 'lock.db']);
 const writesAtOnce = 4;
 
 /**
- * Makes a folder ready to be restored to. Throws `BackupFailure` when it has anything but root
+ * Makes a folder ready to be restored to. Throws `WorkFailure` when it has anything but root
  * keys; what an unfinished restore left is removed.
  */
 export function beginIn(folder: string): void {
   makeFolderDurably(folder);
   const names = readdirSync(folder).filter((name) => !spared.has(name));
   if (names.length > 0 && (!names.includes(unfinishedMark) || names.includes('bursar.db'))) {
-    throw new BackupFailure(`${folder} is not empty (${names.slice(0, 3).join(', ')})`);
+    throw new WorkFailure(`${folder} is not empty (${names.slice(0, 3).join(', ')})`);
   }
   const text = 'bursar restore was not finished here: run it again\n';
   writeFileDurably(join(folder, unfinishedMark), text, { mode: 0o600, ifExists: 'keep' });

@@ -1,12 +1,13 @@
 // Backups under a prefix of an S3 bucket. The lock is an object that says until when it holds; its
 // holder renews it. Invariant: who has not renewed it in time may not make what it did count, and
 // who takes one that has ended waits until two such would have seen each other.
+
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { WorkFailure } from '../core/command-failure.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
 import { ownerName } from '../tiering/stores/store-owner.ts';
 import {
-  BackupFailure,
   type BackupPlace,
   markerName,
   markerText,
@@ -24,18 +25,18 @@ const lockMsMax = 24 * 3600_000;
 
 type Store = RemoteStore & { close(): Promise<void> };
 
-/** `mayMake`: a prefix with nothing in it becomes a place. Throws `BackupFailure`. */
+/** `mayMake`: a prefix with nothing in it becomes a place. Throws `WorkFailure`. */
 export async function openStorePlace(
   store: Store,
   { url, mayMake }: { url: string; mayMake: boolean },
 ): Promise<StorePlace> {
   if (!(await store.getObject(markerName))) {
-    if (!mayMake) throw new BackupFailure(`${url} has no backups`);
+    if (!mayMake) throw new WorkFailure(`${url} has no backups`);
     if (await store.getObject(ownerName)) {
-      throw new BackupFailure(`${url} is a store: give backups a prefix of their own`);
+      throw new WorkFailure(`${url} is a store: give backups a prefix of their own`);
     }
     for await (const { name } of store.listObjects('')) {
-      throw new BackupFailure(`${url} is not empty (${name}), and no place of backups`);
+      throw new WorkFailure(`${url} is not empty (${name}), and no place of backups`);
     }
     await store.putObject(markerName, Buffer.from(markerText));
   }
@@ -92,7 +93,7 @@ export class StorePlace implements BackupPlace {
       confirm: async () => {
         await renew();
         if (Date.now() < untilMs) return;
-        throw new BackupFailure(`the lock of ${this.name} was lost: run it again`);
+        throw new WorkFailure(`the lock of ${this.name} was lost: run it again`);
       },
       release: async () => {
         clearInterval(timer);
@@ -113,13 +114,13 @@ export class StorePlace implements BackupPlace {
     const found = await this.#readLock();
     if (found && Date.now() < found.untilMs) {
       const until = new Date(found.untilMs).toISOString();
-      throw new BackupFailure(`another process works in ${this.name}, until ${until} at least`);
+      throw new WorkFailure(`another process works in ${this.name}, until ${until} at least`);
     }
     await put(!found);
     // The store may ignore conditions, or two may take over the lock at once: the last one has it.
     if (found) await sleep(settleMs);
     if ((await this.#readLock())?.holder === holder) return;
-    throw new BackupFailure(`another process works in ${this.name}`);
+    throw new WorkFailure(`another process works in ${this.name}`);
   }
 
   async #readLock(): Promise<{ holder: string; untilMs: number } | undefined> {

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
 import { join } from 'node:path';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, messageOfFailure, orFail } from '../core/command-failure.ts';
 import { parseJson } from '../core/json.ts';
 import { signRequest } from '../core/sigv4.ts';
 import {
@@ -50,7 +50,7 @@ export function findConnection(flags: ConnectionFlags): Connection & { s3Endpoin
     const names = 'BURSAR_ACCESS_KEY_ID and BURSAR_SECRET_ACCESS_KEY';
     throw new CommandFailure('usage', `${names} must be given both or not at all`);
   }
-  const stored = readProfile(file, profile);
+  const stored = orFail('failed', '', () => readCredentials(file, profile));
   const given = flags.endpoint ?? environment.endpoint;
   const s3Endpoint = given ?? stored?.endpoint_url ?? endpointDefault;
   const endpoint = given ?? stored?.[adminUrlName] ?? s3Endpoint;
@@ -63,9 +63,10 @@ export function findConnection(flags: ConnectionFlags): Connection & { s3Endpoin
         `${file} has a profile [${profile}] (--credentials, --profile)`,
     );
   }
+  const checked = (url: string) => orFail('usage', `endpoint ${url} `, () => parseUrl(url));
   return {
-    endpoint: checkEndpoint(endpoint),
-    s3Endpoint: checkEndpoint(s3Endpoint),
+    endpoint: checked(endpoint),
+    s3Endpoint: checked(s3Endpoint),
     accessKeyId: id,
     secretAccessKey: secret,
     region: stored?.region ?? regionDefault,
@@ -174,7 +175,7 @@ async function send(connection: Connection, request: ApiRequest): Promise<Exchan
   return reach(endpoint, () => exchange(url, request.method, { ...headers, ...signed }, body));
 }
 
-async function reach<T>(endpoint: string, work: () => Promise<T>): Promise<T> {
+export async function reach<T>(endpoint: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -219,22 +220,6 @@ function encode(text: string): string {
     /[!'()*]/g,
     (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
   );
-}
-
-function readProfile(file: string, profile: string) {
-  try {
-    return readCredentials(file, profile);
-  } catch (error) {
-    throw new CommandFailure('failed', messageOfFailure(error), error);
-  }
-}
-
-function checkEndpoint(endpoint: string): string {
-  try {
-    return parseUrl(endpoint);
-  } catch (error) {
-    throw new CommandFailure('usage', `endpoint ${endpoint} ${messageOfFailure(error)}`);
-  }
 }
 
 function explain(connection: Connection, status: number, json: unknown): string {

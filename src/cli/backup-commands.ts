@@ -7,13 +7,13 @@ import type { Command } from 'commander';
 import { type CreateReport, createBackup } from '../backup/create.ts';
 import { listBackupIds, type Manifest, manifestName, openManifest } from '../backup/manifest.ts';
 import { PieceSealer } from '../backup/pieces.ts';
-import { BackupFailure, type BackupPlace } from '../backup/place.ts';
+import type { BackupPlace } from '../backup/place.ts';
 import { pruneBackups } from '../backup/prune.ts';
 import { isKeyFileWrapped, type SealedKeys, sealKeys } from '../backup/sealed-keys.ts';
 import { type VerifyReport, verifyBackup } from '../backup/verify.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
 import { afterwards, atEnd } from '../core/closing.ts';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, orFail, WorkFailure } from '../core/command-failure.ts';
 import { acquireLock } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { printable } from '../core/printable.ts';
@@ -87,7 +87,7 @@ function addCreate(backup: Command): void {
 
 async function makeBackup(place: string, flags: CreateFlags & Flags): Promise<CreateReport> {
   const { withKeys, passphraseFile, catalogOnly, copy, rate, keep, ...rest } = flags;
-  const bytesPerSecond = parseFlag('--rate', rate ?? backupRateDefault, parseSize);
+  const bytesPerSecond = orFail('usage', '--rate ', () => parseSize(rate ?? backupRateDefault));
   if (bytesPerSecond === 0) throw new CommandFailure('usage', '--rate must be more than 0');
   if (catalogOnly && copy) throw new CommandFailure('usage', '--copy goes without --catalog-only');
   const kept = keep === undefined ? undefined : parseKeep(keep);
@@ -126,7 +126,7 @@ function takeWorkFolder(data: string): { path: string; release: () => void } {
   const path = join(data, 'backup-work');
   mkdirSync(path, { recursive: true, mode: 0o700 });
   const unlock = acquireLock(join(data, 'backup-lock.db'));
-  if (!unlock) throw new BackupFailure(`another backup of ${data} is being made`);
+  if (!unlock) throw new WorkFailure(`another backup of ${data} is being made`);
   const clear = () => rmSync(path, { recursive: true, force: true });
   // What a killed run has left is removed.
   clear();
@@ -284,12 +284,12 @@ function unreadable(id: string, _problem: string | null): VerifyReport {
   return { id, ...none, faults: [fault], faultCount: 1 };
 }
 
-/** Throws `BackupFailure` when there is none. */
+/** Throws `WorkFailure` when there is none. */
 export async function chooseBackup(place: BackupPlace, id: string | undefined): Promise<string> {
   const ids = await listBackupIds(place);
   const chosen = id === undefined ? ids.at(-1) : ids.find((one) => one === id);
   if (chosen !== undefined) return chosen;
-  throw new BackupFailure(
+  throw new WorkFailure(
     id === undefined ? `${place.name} has no backups` : `${place.name} has no backup ${id}`,
   );
 }
@@ -326,7 +326,8 @@ function addPrune(backup: Command): void {
       { json, keep, keepFor, ...flags }: BackupFlags & { keep: string; keepFor?: string } & Flags,
     ) => {
       const kept = parseKeep(keep);
-      const forMs = keepFor === undefined ? 0 : parseFlag('--keep-for', keepFor, parseDuration);
+      const forMs =
+        keepFor === undefined ? 0 : orFail('usage', '--keep-for ', () => parseDuration(keepFor));
       const keepSinceMs = forMs === 0 ? Number.POSITIVE_INFINITY : nowMs() - forMs;
       const report = await withPlace(place, flags, (opened, sealer, onProgress) =>
         pruneBackups({ place: opened, sealer, keep: kept, keepSinceMs, onProgress }),
@@ -346,17 +347,9 @@ function addPrune(backup: Command): void {
 }
 
 function parseKeep(text: string): number {
-  const count = parseFlag('--keep', text, parseCount);
+  const count = orFail('usage', '--keep ', () => parseCount(text));
   if (count >= 1) return count;
   throw new CommandFailure('usage', '--keep must be at least 1');
-}
-
-function parseFlag<T>(flag: string, text: string, parse: (text: string) => T): T {
-  try {
-    return parse(text);
-  } catch (error) {
-    throw new CommandFailure('usage', `${flag} ${messageOfFailure(error)}`, error);
-  }
 }
 
 /** Settings, and flags of the place. */

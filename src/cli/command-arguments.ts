@@ -1,6 +1,6 @@
 // What commands share: flags, and the forms of their arguments.
 import { type Command, InvalidArgumentError } from 'commander';
-import { CommandFailure } from '../core/command-failure.ts';
+import { CommandFailure, orFail } from '../core/command-failure.ts';
 import { type Connection, type ConnectionFlags, findConnection } from './api-client.ts';
 
 export interface CommandFlags extends ConnectionFlags {
@@ -14,6 +14,11 @@ export function connect(command: Command): { connection: Connection; flags: Comm
 }
 
 /** The two names of `cms/alice`. */
+/** What the text of a flag means. */
+export function readFlag<T>(flag: string, text: string, parse: (text: string) => T): T {
+  return orFail('usage', `${flag} ${text} `, () => parse(text));
+}
+
 export function splitId(id: string): [tenant: string, name: string] {
   const [tenant, name, ...rest] = id.split('/');
   if (!tenant || !name || rest.length > 0) {

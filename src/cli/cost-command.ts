@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import type { WriteStream } from 'node:tty';
 import { type Command, InvalidArgumentError } from 'commander';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, orFail } from '../core/command-failure.ts';
 import { formatUsd, type Picodollars } from '../core/money.ts';
 import { parseAccount } from '../quota/accounts.ts';
 import { type CostRecord, costsOfAccount, RecordCosts } from '../quota/cost/record-costs.ts';
@@ -96,12 +96,12 @@ async function answerRecords(
   for await (const page of readRecords(connection, filters)) {
     const unaltered = page.filter((one) => !one.altered);
     altered += page.length - unaltered.length;
-    priced(() => addPage(costs, unaltered as (CostRecord & Parties)[], account));
+    orFail('failed', '', () => addPage(costs, unaltered as (CostRecord & Parties)[], account));
     read += page.length;
     progress.show(read);
   }
   progress.clear();
-  const cases = priced(() => asked.map((one) => caseOf(one, costs.price(one))));
+  const cases = orFail('failed', '', () => asked.map((one) => caseOf(one, costs.price(one))));
   return {
     of: { account, bucket, from, to, records: costs.count, ...(altered > 0 && { altered }) },
     cases: [{ ...caseOf(asWas, costs.charged), name: 'as charged' }, ...cases],
@@ -133,7 +133,7 @@ function answerWorkload(file: string, flags: CostFlags, books: PriceBooks): Cost
   const price = (one: Asked): CostCase => {
     const book = one.book ?? inForce;
     if (!book) throw new CommandFailure('failed', 'no price book is in force: give --book');
-    return priced(() => caseOf(one, priceWorkload(book, workload, one)));
+    return orFail('failed', '', () => caseOf(one, priceWorkload(book, workload, one)));
   };
   const lacking = workload.parts.find((part) => !inForce?.classes.has(part.storageClass));
   // The cases are compared with what is paid today, unless something of that has no price.
@@ -234,20 +234,8 @@ function filtersOf({ account: name, bucket, from, to }: CostFlags) {
 }
 
 function readWorkload(file: string): Workload {
-  try {
-    return parseWorkload(readFileSync(file, 'utf8'));
-  } catch (error) {
-    throw new CommandFailure('usage', `--workload ${file}: ${messageOfFailure(error)}`, error);
-  }
-}
-
-/** A price that does not exist is a fault of the arguments and not of this program. */
-function priced<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    throw new CommandFailure('failed', messageOfFailure(error), error);
-  }
+  const read = () => parseWorkload(readFileSync(file, 'utf8'));
+  return orFail('usage', `--workload ${file}: `, read);
 }
 
 /** A day begins at midnight, UTC. */

@@ -10,11 +10,11 @@ import { linkType } from '../authz/tokens/link.ts';
 import { createProof } from '../authz/tokens/proof.ts';
 import { isObject, parseStrictObject } from '../authz/tokens/strict-json.ts';
 import { nowMs } from '../core/clock.ts';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, messageOfFailure, orFail } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import { childOf, parseXml, textOf, type XmlNode } from '../gateway/http/xml.ts';
 import { parseDuration, parseUrl } from '../server/settings/quantities.ts';
-import { exchange } from './api-client.ts';
+import { exchange, reach } from './api-client.ts';
 import { loadPrivateKey, readText } from './key-files.ts';
 import { printJson } from './output.ts';
 import { readToken, refusing } from './token-files.ts';
@@ -83,11 +83,8 @@ function destinationOf(
       'the token is not one of Bursar, so --gateway and --tenant must say where it is used',
     );
   }
-  try {
-    return { tenant, gateway: parseUrl(gateway) };
-  } catch (error) {
-    throw new CommandFailure('usage', `the gateway ${gateway} ${messageOfFailure(error)}`);
-  }
+  const url = orFail('usage', `the gateway ${gateway} `, () => parseUrl(gateway));
+  return { tenant, gateway: url };
 }
 
 function isOwn(token: string): boolean {
@@ -114,12 +111,7 @@ async function post(
       refusing(() => createProof({ method: 'POST', url, headers }, proven)),
     );
   }
-  try {
-    return await exchange(url, 'POST', headers, body);
-  } catch (error) {
-    const reason = (error as NodeJS.ErrnoException).code ?? messageOfFailure(error);
-    throw new CommandFailure('failed', `cannot reach the gateway at ${gateway} (${reason})`, error);
-  }
+  return reach(gateway, () => exchange(url, 'POST', headers, body));
 }
 
 /** What a `credential_process` prints. */

@@ -10,7 +10,6 @@ import { acceptRights } from '../ledger/accept-rights.ts';
 import { type MigrationReport, rehearse } from '../ledger/migrations/migrate.ts';
 import { describeRefusal, readSchemaState } from '../ledger/migrations/schema-state.ts';
 import { schemaVersion, stepsFrom } from '../ledger/migrations/steps.ts';
-import { MigrationFailure } from '../ledger/migrations/verified-copy.ts';
 import { verifySealedState } from '../ledger/sealed-state.ts';
 import { dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
 import { migrateFolder, tellSteps } from '../server/folder/migrated-folder.ts';
@@ -162,14 +161,9 @@ async function runMigration(config: Config, isRehearsal: boolean): Promise<Migra
   // As `serve` does: nothing in the folder is for other users' eyes.
   process.umask(0o077);
   using folder = await openDataFolder(config);
-  try {
-    if (!isRehearsal) return (await migrateFolder(config, folder, tell)) as MigrationReport;
-    const { databaseFile: path, rootKeys } = folder;
-    return await rehearse({ path, rootKeys: rootKeys.keys, onProgress: tellSteps(tell) });
-  } catch (error) {
-    if (error instanceof MigrationFailure) throw new CommandFailure('failed', error.message, error);
-    throw error;
-  }
+  if (!isRehearsal) return (await migrateFolder(config, folder, tell)) as MigrationReport;
+  const { databaseFile: path, rootKeys } = folder;
+  return await rehearse({ path, rootKeys: rootKeys.keys, onProgress: tellSteps(tell) });
 }
 
 function printCheck(found: DatabaseCheck) {

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { createKeyProof } from '../authz/tokens/key-proof.ts';
 import { type PrivateKey, type PublicJwk, readPrivateKey } from '../authz/tokens/keys.ts';
 import { nowMs } from '../core/clock.ts';
-import { CommandFailure } from '../core/command-failure.ts';
+import { CommandFailure, orFail } from '../core/command-failure.ts';
 import { derivePrivateKey } from '../core/sigv4a.ts';
 import { profileDefault, readCredentials } from '../server/folder/credentials-file.ts';
 
@@ -14,11 +14,8 @@ export const stdin = '-';
 
 /** The text of a file. Throws CommandFailure. */
 export function readText(file: string): string {
-  try {
-    return readFileSync(file === stdin ? 0 : file, 'utf8');
-  } catch (error) {
-    throw new CommandFailure('failed', `cannot read ${file}: ${(error as Error).message}`, error);
-  }
+  const from = file === stdin ? 0 : file;
+  return orFail('failed', `cannot read ${file}: `, () => readFileSync(from, 'utf8'));
 }
 
 /** The private key that signs tokens and proofs. Throws CommandFailure. */

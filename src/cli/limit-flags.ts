@@ -2,7 +2,7 @@
 // each window, as in `--spend month=12.50 --egress day=50GiB,month=1TiB`. Invariant: they say what
 // the native API's limits can say, and nothing else; a wrong one is named.
 import type { Command } from 'commander';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, orFail } from '../core/command-failure.ts';
 import {
   isLevel,
   type Limits,
@@ -100,17 +100,12 @@ function readParts(form: Form, texts: readonly string[]): Record<string, number 
     const amount = text.slice(equals + 1);
     if (part === null || !form.parts.includes(part)) throw wrong(form, text);
     if (part in amounts) throw new CommandFailure('usage', `${form.flag} says ${part} twice`);
-    amounts[part] = amount === 'none' ? null : readAmount(form, text, form.parse(part), amount);
+    amounts[part] =
+      amount === 'none'
+        ? null
+        : orFail('usage', `${form.flag} ${text} `, () => form.parse(part)(amount));
   }
   return amounts;
-}
-
-function readAmount({ flag }: Form, text: string, parse: Parse, amount: string): number | string {
-  try {
-    return parse(amount);
-  } catch (error) {
-    throw new CommandFailure('usage', `${flag} ${text} ${messageOfFailure(error)}`, error);
-  }
 }
 
 function wrong({ flag, parts }: Form, text: string): CommandFailure {

@@ -8,7 +8,7 @@ import { LogDamage } from '../audit/log/verified-log.ts';
 import { type LogSource, openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
 import { parseVerifiers } from '../audit/verify/trusted-keys.ts';
 import { afterwards } from '../core/closing.ts';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, messageOfFailure, orFail } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { parseDuration } from '../server/settings/quantities.ts';
@@ -207,11 +207,7 @@ async function readKeys(
 /** A key itself, or the file that holds it. */
 function readGiven(given: string): string {
   if (parseVerifiers(given, ed25519)) return given;
-  try {
-    return readFileSync(given, 'utf8');
-  } catch (error) {
-    throw new CommandFailure('usage', `--key: ${messageOfFailure(error)}`, error);
-  }
+  return orFail('usage', '--key: ', () => readFileSync(given, 'utf8'));
 }
 
 function describeExport(

@@ -21,7 +21,7 @@ import { LogDamage, VerifiedLog } from '../audit/log/verified-log.ts';
 import { openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
 import { verifyCheckpoint } from '../audit/verify/signed-checkpoint.ts';
 import { afterwards } from '../core/closing.ts';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, messageOfFailure, orFail } from '../core/command-failure.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
 import { printable } from '../core/printable.ts';
 import { askSeenSize } from '../gateway/log/witnesses.ts';
@@ -197,12 +197,7 @@ function printReport(report: ForkReport & { origin: string }): void {
 }
 
 async function restartLog(config: Config, asked: RestartFlags): Promise<void> {
-  let origin: string;
-  try {
-    origin = settings.logOrigin.parse(asked.origin);
-  } catch (error) {
-    throw new CommandFailure('usage', `--origin ${messageOfFailure(error)}`, error);
-  }
+  const origin = orFail('usage', '--origin ', () => settings.logOrigin.parse(asked.origin));
   // As `serve` does: nothing in the folder is for other users' eyes.
   process.umask(0o077);
   const { databaseFile } = dataFiles(config.data);

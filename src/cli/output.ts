@@ -2,7 +2,7 @@
 
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { orFail } from '../core/command-failure.ts';
 import {
   type DurableFileOptions,
   streamFileDurably,
@@ -68,12 +68,10 @@ function csvField(text: string): string {
 
 /** Throws CommandFailure. */
 export function writeOutput(file: string, content: string, options: DurableFileOptions): void {
-  try {
+  orFail('failed', `cannot write ${file}: `, () => {
     if (options.ifExists !== 'refuse' && isSpecial(file)) writeFileSync(file, content);
     else writeFileDurably(file, content, options);
-  } catch (error) {
-    throw new CommandFailure('failed', `cannot write ${file}: ${messageOfFailure(error)}`, error);
-  }
+  });
 }
 
 /**

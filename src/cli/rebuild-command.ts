@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { Refusal } from '../core/errors.ts';
 import { printable } from '../core/printable.ts';
-import { RebuildFailure, rebuild } from '../ledger/rebuild/rebuild.ts';
+import { rebuild } from '../ledger/rebuild/rebuild.ts';
 import {
   type IdentityReport,
   isWhole,
@@ -102,7 +102,6 @@ async function rebuildFolder(
       onProgress: (step, done) => progress.show(step, done),
     });
   } catch (error) {
-    if (error instanceof RebuildFailure) throw new CommandFailure('failed', error.message, error);
     if (error instanceof Refusal) {
       const reason = messageOfFailure(error.cause ?? error);
       throw new CommandFailure('failed', `a store failed, run it again: ${reason}`, error);

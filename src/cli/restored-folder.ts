@@ -10,7 +10,7 @@ import { rollForward } from '../backup/forward/forward.ts';
 import type { ForwardReport } from '../backup/forward/report.ts';
 import { type Manifest, manifestName, openManifest, parseManifest } from '../backup/manifest.ts';
 import { PieceSealer } from '../backup/pieces.ts';
-import { BackupFailure, type BackupPlace } from '../backup/place.ts';
+import type { BackupPlace } from '../backup/place.ts';
 import { beginIn, putBackBeside, putDatabaseBack, unfinishedMark } from '../backup/put-back.ts';
 import { isKeyFileWrapped, openKeys } from '../backup/sealed-keys.ts';
 import { type Forwarded, putNewestBack } from '../backup/shipping/stream-reader.ts';
@@ -18,7 +18,7 @@ import { listLiveExtents } from '../catalog/extents.ts';
 import { isStoreUsed, listStores, readInstance, renewInstance } from '../catalog/stores.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
 import { afterwards } from '../core/closing.ts';
-import { CommandFailure } from '../core/command-failure.ts';
+import { CommandFailure, WorkFailure } from '../core/command-failure.ts';
 import { checkDatabase, copyDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { makeFolderDurably, renameDurably, writeFileDurably } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
@@ -28,7 +28,6 @@ import { verifyReads } from '../core/seals/sealed-views.ts';
 import { acceptRights } from '../ledger/accept-rights.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { migrate } from '../ledger/migrations/migrate.ts';
-import { MigrationFailure } from '../ledger/migrations/verified-copy.ts';
 import { verifySealedState } from '../ledger/sealed-state.ts';
 import { explained, openBackupPlace } from '../server/folder/backup-place.ts';
 import { type DataFolder, dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
@@ -98,9 +97,7 @@ function putKeysBack(
   const { keyFile } = dataFiles(data);
   if (existsSync(keyFile)) return;
   if (!keys) {
-    throw new BackupFailure(
-      `backup ${id} has no root keys: put a copy of them at ${keyFile} first`,
-    );
+    throw new WorkFailure(`backup ${id} has no root keys: put a copy of them at ${keyFile} first`);
   }
   let file: string;
   if (keys.form === 'kms') {
@@ -209,7 +206,7 @@ export async function complete(
   const { databaseFile, progress } = parts;
   progress.show('checking the database', 0);
   const [damage] = checkDatabase(databaseFile);
-  if (damage !== undefined) throw new BackupFailure(`the database is damaged: ${damage}`);
+  if (damage !== undefined) throw new WorkFailure(`the database is damaged: ${damage}`);
   const instance = await bringUp(databaseFile, folder, progress);
   const accepted = await requireAuthentic(databaseFile, folder, asked);
   const used = await withDatabase(databaseFile, listUsed);
@@ -219,7 +216,7 @@ export async function complete(
   const lacking = used.find((name) => !names.includes(name));
   if (lacking !== undefined) {
     const advice = 'give its settings, or --without-store to leave it as it is';
-    throw new BackupFailure(`buckets are in store ${lacking}, which is not configured: ${advice}`);
+    throw new WorkFailure(`buckets are in store ${lacking}, which is not configured: ${advice}`);
   }
   const stores: S3Store[] = [];
   const tallies = new StoreTallies();
@@ -282,18 +279,13 @@ async function joinStores(
  * Gives the id of that gateway.
  */
 async function bringUp(path: string, folder: DataFolder, progress: StepProgress): Promise<string> {
-  try {
-    await migrate({
-      path,
-      rootKeys: folder.rootKeys.keys,
-      // No copy is needed, since there is the backup.
-      withoutCopy: true,
-      onProgress: (step, done) => progress.show(step, done),
-    });
-  } catch (error) {
-    if (error instanceof MigrationFailure) throw new CommandFailure('failed', error.message, error);
-    throw error;
-  }
+  // No copy is needed, since there is the backup.
+  await migrate({
+    path,
+    rootKeys: folder.rootKeys.keys,
+    withoutCopy: true,
+    onProgress: (step, done) => progress.show(step, done),
+  });
   using db = openDatabase(path, { readonly: false, cacheKib: 1024 });
   const instance = await readInstance(db.tx);
   await renewInstance(db.tx);
@@ -317,7 +309,7 @@ async function requireAuthentic(
   const more = unsealed.length - told.length;
   const rest = more > 0 ? `; and ${more} more` : '';
   const advice = 'take another backup, or --accept-edited when you have looked at it';
-  throw new BackupFailure(`it was changed by somebody else: ${told.join('; ')}${rest}: ${advice}`);
+  throw new WorkFailure(`it was changed by somebody else: ${told.join('; ')}${rest}: ${advice}`);
 }
 
 async function withDatabase<T>(path: string, work: (read: Reader) => Promise<T>): Promise<T> {

@@ -5,7 +5,7 @@ import type { Answers } from '../gateway/native/routes.ts';
 import { parseCount, parseDuration } from '../server/settings/quantities.ts';
 import { callApi } from './api-client.ts';
 import { type Columns, calling, listing } from './api-command.ts';
-import { connect } from './command-arguments.ts';
+import { connect, readFlag } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 
 const shares: Columns<Answers['ListShares']['shares'][number]> = {
@@ -36,8 +36,9 @@ export function addShareCommands(program: Command): void {
         (url: string, { expires, downloads }: ShareFlags) => {
           const body = {
             ...splitUrl(url),
-            expiresIn: Math.round(read('--expires', expires, parseDuration) / 1000),
-            downloads: downloads === undefined ? null : read('--downloads', downloads, parseCount),
+            expiresIn: Math.round(readFlag('--expires', expires, parseDuration) / 1000),
+            downloads:
+              downloads === undefined ? null : readFlag('--downloads', downloads, parseCount),
           };
           return { method: 'POST', path: ['shares'], body };
         },
@@ -63,12 +64,4 @@ function splitUrl(url: string): { bucket: string; key: string } {
   const [, bucket, key = ''] = /^s3:\/\/([^/]+)(?:\/(.*))?$/s.exec(url) ?? [];
   if (bucket !== undefined) return { bucket, key };
   throw new CommandFailure('usage', `${url} must be s3://BUCKET/KEY`);
-}
-
-function read<T>(flag: string, text: string, parse: (text: string) => T): T {
-  try {
-    return parse(text);
-  } catch (error) {
-    throw new CommandFailure('usage', `${flag} ${text} ${(error as Error).message}`);
-  }
 }

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { createProof } from '../authz/tokens/proof.ts';
 import { nowMs } from '../core/clock.ts';
-import { CommandFailure } from '../core/command-failure.ts';
+import { CommandFailure, orFail } from '../core/command-failure.ts';
 import { collect } from './command-arguments.ts';
 import { loadPrivateKey } from './key-files.ts';
 import { print, printJson } from './output.ts';
@@ -66,9 +66,6 @@ function readHeaders(lines: readonly string[] = []): Record<string, string> {
 }
 
 function hashFile(file: string): Buffer {
-  try {
-    return createHash('sha256').update(readFileSync(file)).digest();
-  } catch (error) {
-    throw new CommandFailure('failed', `cannot read ${file}: ${(error as Error).message}`, error);
-  }
+  const content = orFail('failed', `cannot read ${file}: `, () => readFileSync(file));
+  return createHash('sha256').update(content).digest();
 }

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { keptFiles } from '../backup/manifest.ts';
 import { PieceSealer } from '../backup/pieces.ts';
-import { BackupFailure, type BackupPlace } from '../backup/place.ts';
+import type { BackupPlace } from '../backup/place.ts';
 import {
   copyFile as copyOf,
   type Followed,
@@ -18,7 +18,7 @@ import {
 } from '../backup/shipping/follower.ts';
 import { isoTime, monotonicMs, nowMs } from '../core/clock.ts';
 import { afterwards } from '../core/closing.ts';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, messageOfFailure, orFail, WorkFailure } from '../core/command-failure.ts';
 import { acquireLock } from '../core/database.ts';
 import { renameDurably, replaceFileDurably, syncPath } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
@@ -90,13 +90,9 @@ async function followUntilStopped(
 }
 
 function parseEvery(text: string): number {
-  try {
-    const parsed = parseDuration(text);
-    if (parsed >= 100 && parsed <= 3_600_000) return parsed;
-    throw new Error('must be 100ms to 1h');
-  } catch (error) {
-    throw new CommandFailure('usage', `--every ${messageOfFailure(error)}`, error);
-  }
+  const parsed = orFail('usage', '--every ', () => parseDuration(text));
+  if (parsed >= 100 && parsed <= 3_600_000) return parsed;
+  throw new CommandFailure('usage', '--every must be 100ms to 1h');
 }
 
 /** The folder must be a standby's, or hold nothing but keys. */
@@ -314,15 +310,15 @@ export interface Promoted extends Omit<Restored, 'backup'> {
 const stopMsMax = 60_000;
 const askMs = 100;
 
-/** Throws `CommandFailure`, `BackupFailure`, or what a store throws that does not answer. */
+/** Throws `CommandFailure`, `WorkFailure`, or what a store throws that does not answer. */
 export async function promote(config: Config, asked: RestoreFlags): Promise<Promoted> {
   if (existsSync(dataFiles(config.data).databaseFile)) {
     // A run was killed when only this was left to do.
     rmSync(join(config.data, standbyFolder), { recursive: true, force: true });
-    throw new BackupFailure(`${config.data} has a database: it is promoted, or a gateway's`);
+    throw new WorkFailure(`${config.data} has a database: it is promoted, or a gateway's`);
   }
   if (!readFollowed(config.data)) {
-    throw new BackupFailure(`${config.data} has followed nothing yet`);
+    throw new WorkFailure(`${config.data} has followed nothing yet`);
   }
   using folder = await openWhenFree(config);
   using progress = new StepProgress();
@@ -355,7 +351,7 @@ async function openWhenFree(config: Config): Promise<DataFolder> {
       return openDataFolder(config);
     }
     if (monotonicMs() - sinceMs > stopMsMax) {
-      throw new BackupFailure(`another process has ${config.data}, and does not end: stop it`);
+      throw new WorkFailure(`another process has ${config.data}, and does not end: stop it`);
     }
     askToStop(config.data);
     await sleep(askMs);
@@ -383,7 +379,7 @@ async function catchUp(
   }
   await Follower.finish(path);
   const followed = readFollowed(path);
-  if (!followed) throw new BackupFailure(`${path} has followed nothing yet`);
+  if (!followed) throw new WorkFailure(`${path} has followed nothing yet`);
   return { followed, placeProblem };
 }
 

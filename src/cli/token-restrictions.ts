@@ -5,9 +5,9 @@ import type { Restrictions } from '../authz/tokens/issue.ts';
 import type { PublicKey } from '../authz/tokens/keys.ts';
 import { parseScope, type Scope, ScopeError } from '../authz/tokens/scope.ts';
 import { nowMs } from '../core/clock.ts';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure } from '../core/command-failure.ts';
 import { parseCount, parseDuration, parseSize } from '../server/settings/quantities.ts';
-import { collect } from './command-arguments.ts';
+import { collect, readFlag } from './command-arguments.ts';
 import { addLimitFlags, type LimitFlags, readLimitFlags } from './limit-flags.ts';
 
 export interface RestrictionFlags extends LimitFlags {
@@ -39,7 +39,7 @@ export function readRestrictions(
   const { maxDepth } = flags;
   return {
     holder,
-    depthMax: maxDepth === undefined ? undefined : named('--max-depth', maxDepth, parseCount),
+    depthMax: maxDepth === undefined ? undefined : readFlag('--max-depth', maxDepth, parseCount),
     conditions: readConditionFlags(flags),
     limits: readLimitFlags(flags),
   };
@@ -49,7 +49,9 @@ function readConditionFlags(flags: RestrictionFlags): Conditions | undefined {
   const { network, class: classes, maxObjectSize } = flags;
   if (!network && !classes && maxObjectSize === undefined) return undefined;
   const objectBytesMax =
-    maxObjectSize === undefined ? undefined : named('--max-object-size', maxObjectSize, parseSize);
+    maxObjectSize === undefined
+      ? undefined
+      : readFlag('--max-object-size', maxObjectSize, parseSize);
   return { networks: network, classes, objectBytesMax };
 }
 
@@ -64,13 +66,5 @@ export function readScope(entries: readonly string[] = []): Scope {
 
 /** The time in so long from now, in milliseconds since 1970. */
 export function readExpiry(duration: string): number {
-  return nowMs() + named('--expires', duration, parseDuration);
-}
-
-function named<T>(flag: string, text: string, parse: (text: string) => T): T {
-  try {
-    return parse(text);
-  } catch (error) {
-    throw new CommandFailure('usage', `${flag} ${text} ${messageOfFailure(error)}`, error);
-  }
+  return nowMs() + readFlag('--expires', duration, parseDuration);
 }

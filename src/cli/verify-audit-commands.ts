@@ -15,7 +15,7 @@ import {
   verifyCheckpoint,
 } from '../audit/verify/signed-checkpoint.ts';
 import { describeReceipt, type Statement } from '../audit/verify/statement.ts';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, messageOfFailure, orFail } from '../core/command-failure.ts';
 import { writeFileDurably } from '../core/durable-file.ts';
 import { printable } from '../core/printable.ts';
 import { type GivenTrust, readGivenFile, readTrust } from '../server/folder/given-trust.ts';
@@ -91,15 +91,9 @@ function readKept(file: string, { keys, revoked = [] }: Trust): Checkpoint {
 }
 
 function keep(file: string, note: string): void {
-  try {
-    writeFileDurably(file, note, { mode: 0o644, ifExists: 'replace' });
-  } catch (error) {
-    throw new CommandFailure(
-      'failed',
-      `cannot keep the checkpoint: ${messageOfFailure(error)}`,
-      error,
-    );
-  }
+  orFail('failed', 'cannot keep the checkpoint: ', () =>
+    writeFileDurably(file, note, { mode: 0o644, ifExists: 'replace' }),
+  );
 }
 
 async function refusing<T>(work: () => Promise<T>): Promise<T> {

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import { monotonicMs, timerMsMax } from '../core/clock.ts';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, orFail } from '../core/command-failure.ts';
 import { writeFileDurably } from '../core/durable-file.ts';
 import { printable } from '../core/printable.ts';
 import type { Answers } from '../gateway/native/routes.ts';
@@ -156,23 +156,16 @@ function resumeRun(file: string, { endpoint }: Connection, given: VerifyFlags): 
 }
 
 function readRun(file: string): Run {
-  try {
-    const run = JSON.parse(readFileSync(file, 'utf8')) as Run;
-    if (run.version === 1) return run;
-  } catch (error) {
-    throw new CommandFailure('usage', `${file}: ${messageOfFailure(error)}`, error);
-  }
+  const run = orFail('usage', `${file}: `, () => JSON.parse(readFileSync(file, 'utf8')) as Run);
+  if (run.version === 1) return run;
   throw new CommandFailure('usage', `${file} keeps no position of a run`);
 }
 
 /** Throws `CommandFailure`. */
 function save(file: string, run: Run): void {
-  try {
-    writeFileDurably(file, `${JSON.stringify(run)}\n`, { mode: 0o600, ifExists: 'replace' });
-  } catch (error) {
-    const message = `cannot keep the position in ${file}: ${messageOfFailure(error)}`;
-    throw new CommandFailure('failed', message, error);
-  }
+  orFail('failed', `cannot keep the position in ${file}: `, () =>
+    writeFileDurably(file, `${JSON.stringify(run)}\n`, { mode: 0o600, ifExists: 'replace' }),
+  );
 }
 
 function conclude(run: Run, asJson: boolean): void {

@@ -14,6 +14,22 @@ export class CommandFailure extends Error {
   }
 }
 
+/** Of work that commands ask for: it could not be done, and the message says why. */
+export class WorkFailure extends CommandFailure {
+  constructor(message: string, options?: ErrorOptions) {
+    super('failed', message, options?.cause);
+  }
+}
+
+/** What `work` gives. When it throws, so does this: a failure of the command, told after `what`. */
+export function orFail<T>(reason: 'usage' | 'failed', what: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new CommandFailure(reason, `${what}${messageOfFailure(error)}`, error);
+  }
+}
+
 /**
  * The message of whatever was thrown, on one line. It may be a server's, for people at a terminal.
  */

@@ -4,19 +4,19 @@
 // before anything of it is read; each difference is a commit of the ledger, with its record; and a
 // store's new journal counts only when it tells all of the database, so that the store ends ready
 // and writable. A restore that dies can be run again.
+
 import { rmSync } from 'node:fs';
 import type { Reader } from '../../core/database.ts';
 import { Keyring } from '../../core/keyring.ts';
 import { removeEarlierGenerations } from '../../ledger/journal/generation.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { type CommitOne, committer, tryCommitter } from '../../ledger/rebuild/committer.ts';
-import { RebuildFailure, stage, takeOver, tellCost } from '../../ledger/rebuild/rebuild.ts';
+import { stage, takeOver, tellCost } from '../../ledger/rebuild/rebuild.ts';
 import { isWhole, type Listed, newReport, type ObjectName } from '../../ledger/rebuild/report.ts';
 import { enterOthers } from '../../ledger/rebuild/restore.ts';
 import { chooseInstance } from '../../ledger/rebuild/staged-identities.ts';
 import { Staging } from '../../ledger/rebuild/staging.ts';
 import type { RebuildOptions, Work } from '../../ledger/rebuild/work.ts';
-import { BackupFailure } from '../place.ts';
 import { stageDatabase } from './database.ts';
 import { ForwardIdentities, stageIdentities } from './identities.ts';
 import { forwardBuckets, forwardVersions } from './objects.ts';
@@ -64,7 +64,7 @@ export interface RolledForward {
   settle(): Promise<void>;
 }
 
-/** Throws `BackupFailure`, or what a store throws that does not answer. */
+/** Throws `WorkFailure`, or what a store throws that does not answer. */
 export async function rollForward(options: ForwardOptions): Promise<RolledForward> {
   const { stores, read, rootKeys, sealer, databaseFile, ledger } = options;
   const keyring = new Keyring(rootKeys);
@@ -114,9 +114,6 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
     await enterOthers(work, { ledger, stores: found });
     for (const one of found) await takeOver(work, { ledger, read }, one);
     await tellCost(work, ledger, found, 'bursar restore');
-  } catch (error) {
-    if (error instanceof RebuildFailure) throw new BackupFailure(error.message, { cause: error });
-    throw error;
   } finally {
     staging.close();
     removeStaging();

@@ -3,9 +3,11 @@
 // the store that the database has under its name; whoever wrote there before finds the mark of
 // another owner before the first of its journal is read here, so what it acknowledges after that is
 // nothing that is read too late.
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type JournalObjectRow, listJournalObjects } from '../../catalog/journal-objects.ts';
 import { type KnownJournal, listStores, readInstance, readJournal } from '../../catalog/stores.ts';
+import { WorkFailure } from '../../core/command-failure.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import type { Sealer } from '../../core/sealing.ts';
@@ -18,7 +20,6 @@ import type { RebuiltStore } from '../../ledger/rebuild/work.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { StoreGate } from '../../tiering/stores/store-gate.ts';
 import { claimStore, findClaim } from '../../tiering/stores/store-owner.ts';
-import { BackupFailure } from '../place.ts';
 
 /** A store, and what the database knows of it. */
 export interface ForwardStore extends RebuiltStore {
@@ -37,7 +38,7 @@ interface Finding {
   instance: string;
 }
 
-/** Finds them by name. Changes nothing. Throws `BackupFailure`. */
+/** Finds them by name. Changes nothing. Throws `WorkFailure`. */
 export async function findForwardStores(
   options: Finding,
 ): Promise<{ found: ForwardStore[]; empty: string[] }> {
@@ -50,7 +51,7 @@ export async function findForwardStores(
     const row = rows.find((one) => one.name === name);
     const claim = await findClaim(store, sealer);
     if (claim === 'foreign') {
-      throw new BackupFailure(`store ${name} has the mark of another gateway, or a damaged one`);
+      throw new WorkFailure(`store ${name} has the mark of another gateway, or a damaged one`);
     }
     const marked = typeof claim === 'string' ? null : claim.store;
     const number = row?.number ?? marked;
@@ -59,13 +60,13 @@ export async function findForwardStores(
     const own = row && known && { number: row.number, ...known, marked, instance };
     const journal = await knownJournal(read, store, found, own);
     if (!journal) {
-      if (known?.generation != null || marked !== null) throw new BackupFailure(explainNone(name));
+      if (known?.generation != null || marked !== null) throw new WorkFailure(explainNone(name));
       empty.push(name);
       continue;
     }
     const other = rows.find((one) => one.number === journal.begin.store && one.name !== name);
     if (other || (row && journal.begin.store !== row.number)) {
-      throw new BackupFailure(
+      throw new WorkFailure(
         `store ${name} has the journal of store ${journal.begin.store}, which the backup ` +
           `knows as ${other?.name ?? 'another'}: are the settings swapped?`,
       );
@@ -165,7 +166,7 @@ export async function fence(
   for (const { store } of stores) {
     const claim = { instance, store: store.number };
     const owner = await claimStore(store, sealer, claim, { takeOver: true });
-    if (owner !== 'us') throw new BackupFailure(`store ${store.name} was taken by another restore`);
+    if (owner !== 'us') throw new WorkFailure(`store ${store.name} was taken by another restore`);
   }
   await sleep(noticedMs);
 }

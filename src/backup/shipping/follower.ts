@@ -2,15 +2,17 @@
 // at each moment, also after a kill, what `state.json` names together with `next.json`, if that is
 // there, is a whole state of the database, without a look at the place; and a new beginning takes
 // the place of the old one only when it is whole.
+
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { WorkFailure } from '../../core/command-failure.ts';
 import { replaceFileDurably, streamFileDurably } from '../../core/durable-file.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import { listBackupIds, type Manifest, readManifest } from '../manifest.ts';
 import type { PieceSealer } from '../pieces.ts';
-import { BackupFailure, type BackupPlace } from '../place.ts';
+import type { BackupPlace } from '../place.ts';
 import { putBackBeside, putExtentsBack } from '../put-back.ts';
 import {
   decodePages,
@@ -62,7 +64,7 @@ export function copyFile(folder: string, { copy }: Followed): string {
   return join(folder, standbyFolder, copy, 'bursar.db');
 }
 
-/** Null: there is none. Throws `BackupFailure` when it is damaged. */
+/** Null: there is none. Throws `WorkFailure` when it is damaged. */
 export function readFollowed(folder: string): Followed | null {
   const path = join(folder, standbyFolder, 'state.json');
   if (!existsSync(path)) return null;
@@ -75,9 +77,9 @@ export function readFollowed(folder: string): Followed | null {
   throw damaged(folder, path);
 }
 
-function damaged(folder: string, path: string): BackupFailure {
+function damaged(folder: string, path: string): WorkFailure {
   const way = `remove ${join(folder, standbyFolder)}, and follow anew`;
-  return new BackupFailure(`${path} is damaged: ${way}`);
+  return new WorkFailure(`${path} is damaged: ${way}`);
 }
 
 export class Follower {
@@ -100,7 +102,7 @@ export class Follower {
   }
 
   /**
-   * Opens a copy, and finishes what a killed process has begun. Throws `BackupFailure`, or the
+   * Opens a copy, and finishes what a killed process has begun. Throws `WorkFailure`, or the
    * system's error.
    */
   static async open(options: FollowerOptions): Promise<Follower> {
@@ -134,13 +136,13 @@ export class Follower {
 
   /**
    * Looks at the newest backup: takes the extents that are new in it, and begins with it where the
-   * copy does not become what it is. Throws `BackupFailure` when there is none, or what the place
+   * copy does not become what it is. Throws `WorkFailure` when there is none, or what the place
    * throws.
    */
   async lookForBackups({ isLost }: { isLost: boolean }): Promise<void> {
     const { place, sealer, storeFolder, onProgress } = this.#options;
     const id = (await listBackupIds(place)).at(-1);
-    if (id === undefined) throw new BackupFailure(`${place.name} has no backups`);
+    if (id === undefined) throw new WorkFailure(`${place.name} has no backups`);
     const state = this.#state;
     if (state?.backup === id && state.position && !isLost) return;
     const manifest = await readManifest(place, sealer, id);

@@ -2,12 +2,14 @@
 // a verified copy, unless the operator does without; each step is one transaction, so that a
 // process which is killed leaves the schema before or after a step, and the next start goes on from
 // there; every step that was taken is recorded in the audit log by the transaction of the last one.
+
 import { rmSync } from 'node:fs';
 import { readLogSize } from '../../audit/log/stored-tiles.ts';
 import { draftRecord, ownOrigin, unasked } from '../../audit/record-draft.ts';
 import { RecordLog } from '../../audit/record-log.ts';
 import { noStorage } from '../../catalog/outcome.ts';
 import { atEnd } from '../../core/closing.ts';
+import { WorkFailure } from '../../core/command-failure.ts';
 import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
 import { isUnwritable } from '../../core/errors.ts';
 import { Keyring, type RootKey } from '../../core/keyring.ts';
@@ -23,7 +25,7 @@ import {
   type SchemaState,
 } from './schema-state.ts';
 import { schemaVersion, stepsFrom } from './steps.ts';
-import { type CopiedState, copyPathOf, copyVerified, MigrationFailure } from './verified-copy.ts';
+import { type CopiedState, copyPathOf, copyVerified } from './verified-copy.ts';
 
 /** From which on who may what is sealed. */
 const sealedSchema = 10;
@@ -48,7 +50,7 @@ export interface MigrationReport {
 }
 
 /**
- * Does what is needed, and nothing where the database has this schema. Throws `MigrationFailure`,
+ * Does what is needed, and nothing where the database has this schema. Throws `WorkFailure`,
  * or the Error of a step, after which the database is as the step before left it.
  */
 export function migrate(
@@ -95,7 +97,7 @@ async function rehearseWhole(options: MigrateOptions): Promise<MigrationReport> 
   return report;
 }
 
-/** Throws `MigrationFailure` where it was the disk that refused. */
+/** Throws `WorkFailure` where it was the disk that refused. */
 async function onItsDisk<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -107,7 +109,7 @@ async function onItsDisk<T>(work: () => Promise<T>): Promise<T> {
     if (!isOfDisk) throw error;
     const what = `the database could not be brought to schema ${schemaVersion}: ${message}`;
     const next = 'nothing of it is lost, and the next start goes on from there';
-    throw new MigrationFailure(`${what}; ${next}`, { cause: error });
+    throw new WorkFailure(`${what}; ${next}`, { cause: error });
   }
 }
 
@@ -118,7 +120,7 @@ async function examine({ path, rootKeys }: MigrateOptions): Promise<CopiedState 
   using db = openDatabase(path, { readonly: true, cacheKib: 1024 });
   const state = await readSchemaState(db);
   const refusal = describeRefusal(state);
-  if (refusal !== null) throw new MigrationFailure(refusal);
+  if (refusal !== null) throw new WorkFailure(refusal);
   if (state.relation === 'empty') return { ...state, records: 0 };
   await checkEpochs(db.tx, new Keyring(rootKeys));
   return { ...state, records: await readLogSize(db.tx) };
@@ -144,7 +146,7 @@ async function requireSealed(db: OpenDatabase, keyring: Keyring): Promise<void> 
   const { unsealed } = await verifySealedState(db, keyring);
   if (unsealed.length === 0) return;
   const told = unsealed.slice(0, 3).map(({ what }) => what);
-  throw new MigrationFailure(`the database was changed by somebody else: ${told.join('; ')}`);
+  throw new WorkFailure(`the database was changed by somebody else: ${told.join('; ')}`);
 }
 
 async function takeStep(
@@ -179,7 +181,7 @@ async function takeStep(
   } catch (error) {
     db.rollback();
     const reason = error instanceof Error ? error.message : String(error);
-    throw new MigrationFailure(`${name}: ${reason}`, { cause: error });
+    throw new WorkFailure(`${name}: ${reason}`, { cause: error });
   }
 }
 

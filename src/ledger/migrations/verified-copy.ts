@@ -1,9 +1,11 @@
 // The copy of a database that is made before its schema is changed, so that there is a way back.
 // Invariants: a file of this name is whole, was checked page by page, and is durable; one of
 // another state of the database is never replaced.
+
 import { existsSync, readdirSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { atEnd } from '../../core/closing.ts';
+import { WorkFailure } from '../../core/command-failure.ts';
 import { copyDatabase } from '../../core/database.ts';
 import { renameDurably } from '../../core/durable-file.ts';
 
@@ -11,10 +13,6 @@ import { renameDurably } from '../../core/durable-file.ts';
 const spareBytes = 64 * 1024 * 1024;
 
 const unfinished = '.unfinished';
-
-export class MigrationFailure extends Error {
-  override readonly name = 'MigrationFailure';
-}
 
 export interface CopiedState {
   schema: number;
@@ -28,7 +26,7 @@ export function copyPathOf(path: string, { schema, records }: CopiedState): stri
 }
 
 /**
- * Copies a database to a file of the same folder. Throws `MigrationFailure` when there is no room,
+ * Copies a database to a file of the same folder. Throws `WorkFailure` when there is no room,
  * or when the copy shows that the database is damaged.
  */
 export async function copyVerified(
@@ -43,7 +41,7 @@ export async function copyVerified(
   const damage = await copyDatabase(path, temporary, onProgress);
   if (damage.length > 0) {
     const told = damage.slice(0, 3).join('; ');
-    throw new MigrationFailure(`the database is damaged, and was left alone: ${told}`);
+    throw new WorkFailure(`the database is damaged, and was left alone: ${told}`);
   }
   renameDurably(temporary, target);
 }
@@ -68,7 +66,7 @@ function requireRoom(path: string): void {
   const [needed, free] = [sizeOf(path) + spareBytes, bavail * bsize];
   if (free >= needed) return;
   const mib = (bytes: number) => `${Math.ceil(bytes / 1024 / 1024)} MiB`;
-  throw new MigrationFailure(
+  throw new WorkFailure(
     `a copy of the database is made before its schema is changed, which takes ${mib(needed)}, ` +
       `and the disk has ${mib(free)}: make room, or have a backup and use --migrate-without-copy`,
   );

@@ -3,8 +3,10 @@
 // nothing is restored whose bytes are not all there; each thing is restored through the ledger, so
 // that catalog, counters and records tell one story; the database takes its name, and the stores
 // their new journal, only when all is done: a rebuild that dies can be run again.
+
 import { existsSync, rmSync } from 'node:fs';
 import { readInstance } from '../../catalog/stores.ts';
+import { WorkFailure } from '../../core/command-failure.ts';
 import { openDatabase, type Reader } from '../../core/database.ts';
 import { renameDurably } from '../../core/durable-file.ts';
 import { Keyring } from '../../core/keyring.ts';
@@ -27,15 +29,10 @@ import { Staging } from './staging.ts';
 import { placeTails, readUnnamed, type TailBucket, takeUnlisted } from './tail.ts';
 import type { RebuildOptions, RebuiltStore, Work } from './work.ts';
 
-/** A rebuild cannot be made of what there is. Nothing was changed. */
-export class RebuildFailure extends Error {
-  override readonly name = 'RebuildFailure';
-}
-
-/** Throws `RebuildFailure`, or what a store throws that does not answer. */
+/** Throws `WorkFailure`, or what a store throws that does not answer. */
 export async function rebuild(options: RebuildOptions): Promise<RebuildReport> {
   const { databaseFile, rootKeys } = options;
-  if (existsSync(databaseFile)) throw new RebuildFailure(`${databaseFile} is there already`);
+  if (existsSync(databaseFile)) throw new WorkFailure(`${databaseFile} is there already`);
   const stagingFile = `${databaseFile}.staging`;
   const newFile = `${databaseFile}.rebuilding`;
   removeDatabase(stagingFile);
@@ -73,7 +70,7 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
       continue;
     }
     if (claim === 'foreign') {
-      throw new RebuildFailure(
+      throw new WorkFailure(
         `the mark of the owner of store ${store.name} is another gateway's, or damaged: if no ` +
           `other gateway uses the store, remove its object ${ownerName} and run this again`,
       );
@@ -83,7 +80,7 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
     if (other) {
       const names = `${other.store.name} and ${store.name}`;
       const reason = 'are of different gateways, or one has a copy of what is in the other';
-      throw new RebuildFailure(`stores ${names} ${reason}: rebuild them apart`);
+      throw new WorkFailure(`stores ${names} ${reason}: rebuild them apart`);
     }
     const gate = new StoreGate({ number, name: store.name, reason: '' });
     gate.open(store);
@@ -95,14 +92,14 @@ async function findStores(work: Work): Promise<RebuiltStore[]> {
   }
   const { generation: wanted } = work;
   if (wanted !== undefined && !report.journals.some(({ generation }) => generation === wanted)) {
-    throw new RebuildFailure(`no journal ${wanted} under these keys is in any of the stores`);
+    throw new WorkFailure(`no journal ${wanted} under these keys is in any of the stores`);
   }
   if (found.length > 0 && without.length === 0) return found;
   // Whatever has been served with a store has begun a journal there: so one that has none was
   // emptied, or is another place, and what was acknowledged there would be gone in silence.
   const advice = found.length > 0 ? ': bring it back, or leave the store out' : '';
   const names = without.join(', ') || 'any store';
-  throw new RebuildFailure(`no journal under these keys is in ${names}${advice}`);
+  throw new WorkFailure(`no journal under these keys is in ${names}${advice}`);
 }
 
 /**
@@ -146,7 +143,7 @@ export async function stage(
   const conflicts = await staging.listConflicts();
   if (conflicts.length > 0) {
     const names = conflicts.slice(0, 3).join(', ');
-    throw new RebuildFailure(`several stores claim the bucket ${names}: rebuild them apart`);
+    throw new WorkFailure(`several stores claim the bucket ${names}: rebuild them apart`);
   }
   const buckets = await listBuckets(staging, stores);
   await takeUnlisted(staging, buckets, stores);
@@ -278,7 +275,7 @@ export async function takeOver(
   await ledger.maintain({ kind: 'noteSnapshot', ...noted });
   const claim = { instance, store: store.number };
   const owner = await claimStore(store, sealer, claim, { takeOver: true });
-  if (owner !== 'us') throw new RebuildFailure(`store ${store.name} was taken by another rebuild`);
+  if (owner !== 'us') throw new WorkFailure(`store ${store.name} was taken by another rebuild`);
 }
 
 /** What the stores were asked until here: what is left is to remove the journals of before. */

@@ -1,8 +1,8 @@
 // Where backups are, as commands and settings name it: a folder, or s3://BUCKET/PREFIX.
 import { openFolderPlace } from '../../backup/folder-place.ts';
-import { BackupFailure, type BackupPlace } from '../../backup/place.ts';
+import type { BackupPlace } from '../../backup/place.ts';
 import { openStorePlace } from '../../backup/store-place.ts';
-import { CommandFailure, messageOfFailure } from '../../core/command-failure.ts';
+import { CommandFailure, messageOfFailure, orFail } from '../../core/command-failure.ts';
 import { IntegrityError, Refusal } from '../../core/errors.ts';
 import { StoreTally } from '../../tiering/stores/store-tally.ts';
 import { parseStoreUrl } from '../settings/store-settings.ts';
@@ -28,12 +28,7 @@ export async function openBackupPlace(
     }
     return explained(place, async () => openFolderPlace(place, { mayMake }));
   }
-  let url: string;
-  try {
-    url = parseStoreUrl(place);
-  } catch (error) {
-    throw new CommandFailure('usage', `${place} ${messageOfFailure(error)}`, error);
-  }
+  const url = orFail('usage', `${place} `, () => parseStoreUrl(place));
   const store = await openStore({
     ...{ name: 'backup', number: 0, url, tally: new StoreTally(0) },
     ...{ endpoint, region, pathStyle, profile: s3Profile },
@@ -51,7 +46,7 @@ export async function explained<T>(place: string, work: () => Promise<T>): Promi
   try {
     return await work();
   } catch (error) {
-    if (error instanceof BackupFailure || error instanceof IntegrityError) {
+    if (error instanceof IntegrityError) {
       throw new CommandFailure('failed', error.message, error);
     }
     if (error instanceof Refusal) {

@@ -8,7 +8,7 @@ import type { DataFolder } from './data-folder.ts';
 
 const lineEveryMs = 5000;
 
-/** Nothing happens where the database is new, or has this schema. Throws `MigrationFailure`. */
+/** Nothing happens where the database is new, or has this schema. Throws `WorkFailure`. */
 export async function migrateFolder(
   { migrateWithoutCopy }: Pick<Config, 'migrateWithoutCopy'>,
   { databaseFile, rootKeys }: DataFolder,
