@@ -71,10 +71,9 @@ function addCreate(backup: Command): void {
   addPlaceFlags(create);
   addSettingFlags(create, [...keySettings]).action(
     async (place: string, given: CreateFlags & Flags) => {
-      const { json, ...flags } = given;
-      const report = await makeBackup(place, flags);
+      const report = await makeBackup(place, given);
       const { manifest, written, copiedExtents, copiedBytes, missing } = report;
-      if (json) {
+      if (given.json) {
         printJson({ ...summaryOf(manifest), written, copiedExtents, copiedBytes, missing });
       } else printCreated(report, place);
       if (missing.length === 0) return;
@@ -86,21 +85,20 @@ function addCreate(backup: Command): void {
 }
 
 async function makeBackup(place: string, flags: CreateFlags & Flags): Promise<CreateReport> {
-  const { withKeys, passphraseFile, catalogOnly, copy, rate, keep, ...rest } = flags;
+  const { withKeys, passphraseFile, catalogOnly, copy, rate, keep } = flags;
   const bytesPerSecond = orFail('usage', '--rate ', () => parseSize(rate ?? backupRateDefault));
   if (bytesPerSecond === 0) throw new CommandFailure('usage', '--rate must be more than 0');
   if (catalogOnly && copy) throw new CommandFailure('usage', '--copy goes without --catalog-only');
   const kept = keep === undefined ? undefined : parseKeep(keep);
-  const { config, placeFlags } = split(rest);
   // Other users may read nothing of it.
   process.umask(0o077);
   os.setPriority(niceness);
-  const folder = await openFolder(config);
+  const folder = await openFolder(loadConfig(flags));
   const seal = withKeys ? keySealer(folder, passphraseFile) : null;
   if (!withKeys && passphraseFile !== undefined) {
     throw new CommandFailure('usage', '--passphrase-file goes with --with-keys');
   }
-  const opened = await openBackupPlace(place, placeFlags, { mayMake: true });
+  const opened = await openBackupPlace(place, flags, { mayMake: true });
   await using _place = afterwards(() => opened.close());
   using progress = new StepProgress();
   const onProgress = progress.show.bind(progress);
@@ -204,13 +202,13 @@ function addList(backup: Command): void {
     .option('--json', 'answer with JSON');
   addPlaceFlags(list);
   addSettingFlags(list, [...keySettings]).action(
-    async (place: string, { json, ...flags }: BackupFlags & Flags) => {
+    async (place: string, flags: BackupFlags & Flags) => {
       const rows = await withPlace(place, flags, async (opened, sealer) => {
         const found = [];
         for (const id of await listBackupIds(opened)) found.push(await look(opened, sealer, id));
         return found;
       });
-      printTable(json, {
+      printTable(flags.json, {
         json: rows.map(({ manifest, id, problem }) => {
           return manifest ? summaryOf(manifest) : { id, problem };
         }),
@@ -253,8 +251,9 @@ function addVerify(backup: Command): void {
     async (
       place: string,
       id: string | undefined,
-      { json, all, ...flags }: BackupFlags & { all?: boolean } & Flags,
+      flags: BackupFlags & { all?: boolean } & Flags,
     ) => {
+      const { all } = flags;
       if (all && id !== undefined) throw new CommandFailure('usage', '--all goes without an id');
       const reports = await withPlace(place, flags, async (opened, sealer, onProgress) => {
         const ids = all ? await listBackupIds(opened) : [await chooseBackup(opened, id)];
@@ -269,7 +268,7 @@ function addVerify(backup: Command): void {
         }
         return found;
       });
-      if (json) printJson(reports);
+      if (flags.json) printJson(reports);
       else for (const report of reports) printVerified(report);
       if (reports.some(({ faultCount }) => faultCount > 0)) {
         throw new CommandFailure('failed', 'a backup is not what was written');
@@ -321,10 +320,8 @@ function addPrune(backup: Command): void {
     .option('--json', 'answer with JSON');
   addPlaceFlags(prune);
   addSettingFlags(prune, [...keySettings]).action(
-    async (
-      place: string,
-      { json, keep, keepFor, ...flags }: BackupFlags & { keep: string; keepFor?: string } & Flags,
-    ) => {
+    async (place: string, flags: BackupFlags & { keep: string; keepFor?: string } & Flags) => {
+      const { keep, keepFor } = flags;
       const kept = parseKeep(keep);
       const forMs =
         keepFor === undefined ? 0 : orFail('usage', '--keep-for ', () => parseDuration(keepFor));
@@ -332,7 +329,7 @@ function addPrune(backup: Command): void {
       const report = await withPlace(place, flags, (opened, sealer, onProgress) =>
         pruneBackups({ place: opened, sealer, keep: kept, keepSinceMs, onProgress }),
       );
-      if (json) {
+      if (flags.json) {
         printJson(report);
         return;
       }
@@ -352,17 +349,6 @@ function parseKeep(text: string): number {
   throw new CommandFailure('usage', '--keep must be at least 1');
 }
 
-/** Settings, and flags of the place. */
-function split({ s3Endpoint, s3Region, s3PathStyle, s3Profile, ...flags }: PlaceFlags & Flags) {
-  const placeFlags: PlaceFlags = {
-    ...(s3Endpoint !== undefined && { s3Endpoint }),
-    ...(s3Region !== undefined && { s3Region }),
-    ...(s3PathStyle !== undefined && { s3PathStyle }),
-    ...(s3Profile !== undefined && { s3Profile }),
-  };
-  return { config: loadConfig(flags as Flags), placeFlags };
-}
-
 async function withPlace<T>(
   place: string,
   flags: PlaceFlags & Flags,
@@ -372,9 +358,8 @@ async function withPlace<T>(
     onProgress: (step: string, done: number) => void,
   ) => Promise<T>,
 ): Promise<T> {
-  const { config, placeFlags } = split(flags);
-  const { keyring } = await openFolder(config);
-  const opened = await openBackupPlace(place, placeFlags, { mayMake: false });
+  const { keyring } = await openFolder(loadConfig(flags));
+  const opened = await openBackupPlace(place, flags, { mayMake: false });
   await using _place = afterwards(() => opened.close());
   using progress = new StepProgress();
   const onProgress = progress.show.bind(progress);

@@ -1,6 +1,5 @@
 // `bursar database`: what schema the database in a data folder has, whether it is whole, and its
 // migration without a gateway.
-import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { checkDatabase, type OpenDatabase, openDatabase } from '../core/database.ts';
@@ -11,7 +10,7 @@ import { type MigrationReport, rehearse } from '../ledger/migrations/migrate.ts'
 import { describeRefusal, readSchemaState } from '../ledger/migrations/schema-state.ts';
 import { schemaVersion, stepsFrom } from '../ledger/migrations/steps.ts';
 import { verifySealedState } from '../ledger/sealed-state.ts';
-import { dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
+import { databaseOf, openDataFolder } from '../server/folder/data-folder.ts';
 import { migrateFolder, tellSteps } from '../server/folder/migrated-folder.ts';
 import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
 import { print, printJson } from './output.ts';
@@ -51,9 +50,9 @@ export function addDatabaseCommands(program: Command): void {
     )
     .option('--json', 'answer with JSON');
   addSettingFlags(check, ['data', 'config', ...keySettings]).action(
-    async ({ json, ...flags }: { json?: boolean } & Flags) => {
+    async (flags: { json?: boolean } & Flags) => {
       const found = await checkFile(loadConfig(flags));
-      if (json) printJson(found);
+      if (flags.json) printJson(found);
       else printCheck(found);
       const { refusal, damage, unsealed } = found;
       if (refusal !== null) throw new CommandFailure('failed', refusal);
@@ -71,7 +70,8 @@ export function addDatabaseCommands(program: Command): void {
     .option('--json', 'answer with JSON');
   const wanted = ['data', 'config', 'migrateWithoutCopy', ...keySettings] as const;
   addSettingFlags(migrate, wanted).action(
-    async ({ json, dryRun, ...flags }: { json?: boolean; dryRun?: boolean } & Flags) => {
+    async (flags: { json?: boolean; dryRun?: boolean } & Flags) => {
+      const { json, dryRun } = flags;
       const report = await runMigration(loadConfig(flags), dryRun === true);
       if (json) printJson({ ...report, dryRun: dryRun === true });
       else printMigration(report, dryRun === true);
@@ -86,7 +86,8 @@ function addAccept(database: Command): void {
     .option('--yes', 'do it; without it, what is not authentic is only listed')
     .option('--json', 'answer with JSON');
   addSettingFlags(accept, ['data', 'config', ...keySettings]).action(
-    async ({ json, yes, ...flags }: { json?: boolean; yes?: boolean } & Flags) => {
+    async (flags: { json?: boolean; yes?: boolean } & Flags) => {
+      const { json, yes } = flags;
       const accepted = await acceptStored(loadConfig(flags), yes === true);
       if (json) printJson({ accepted: yes === true, unsealed: accepted });
       else
@@ -111,12 +112,6 @@ async function acceptStored(config: Config, isMeant: boolean): Promise<string[]>
   }
   if (isMeant) return await acceptRights(db, folder.keyring);
   return (await verifySealedState(db, folder.keyring)).unsealed.map(({ what }) => what);
-}
-
-function databaseOf({ data }: Pick<Config, 'data'>): string {
-  const { databaseFile } = dataFiles(data);
-  if (!existsSync(databaseFile)) throw new CommandFailure('failed', `there is no ${databaseFile}`);
-  return databaseFile;
 }
 
 async function checkFile(config: Config): Promise<DatabaseCheck> {

@@ -11,10 +11,11 @@ import { afterwards } from '../core/closing.ts';
 import { CommandFailure, messageOfFailure, orFail } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import type { Answers } from '../gateway/native/routes.ts';
+import type { PlaceFlags } from '../server/folder/backup-place.ts';
 import { parseDuration } from '../server/settings/quantities.ts';
 import { callApi } from './api-client.ts';
 import { type Columns, calling, printEntries } from './api-command.ts';
-import { type CommandFlags, connect } from './command-arguments.ts';
+import { addPlaceFlags, type CommandFlags, connect } from './command-arguments.ts';
 import { type ClosableTarget, openFolderTarget, openS3Target } from './log-export-targets.ts';
 import { print, printJson } from './output.ts';
 import { CountProgress, formatBytes, formatCount } from './progress.ts';
@@ -103,14 +104,10 @@ function addLogKeyCommands(log: Command): void {
 // `bursar log export`: the log as plain files, for a static web server or a bucket to serve.
 // Progress goes to stderr.
 
-interface ExportFlags extends CommandFlags {
+interface ExportFlags extends CommandFlags, PlaceFlags {
   from?: string;
   key?: string;
   all?: boolean;
-  s3Endpoint?: string;
-  s3Region?: string;
-  s3PathStyle?: boolean;
-  s3Profile?: string;
 }
 
 const help = `
@@ -124,17 +121,14 @@ Examples:
   bursar log export s3://our-log/bursar --s3-region eu-west-1`;
 
 export function addLogExportCommand(log: Command): void {
-  log
+  const command = log
     .command('export')
     .description('copy the log as plain files that any web server or bucket can serve')
     .argument('<place>', 'folder, or s3://BUCKET/PREFIX')
     .option('--from <place>', 'address or folder of the log (default: the gateway’s)')
     .option('--key <key>', 'verifier key of the log, or a file with one a line')
-    .option('--all', 'look at every file again, not only at what is new')
-    .option('--s3-endpoint <url>', 'S3 server of s3:// (default: of AWS)')
-    .option('--s3-region <region>', 'its region')
-    .option('--s3-path-style', 'its bucket goes into the path, not into the host name')
-    .option('--s3-profile <name>', 'profile of the AWS configuration files with its credentials')
+    .option('--all', 'look at every file again, not only at what is new');
+  addPlaceFlags(command)
     .addHelpText('after', help)
     .action(async (place: string, given: ExportFlags, command: Command) => {
       const from = given.from ?? `${connect(command).connection.endpoint}/_/log`;

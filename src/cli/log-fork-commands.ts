@@ -2,7 +2,6 @@
 // one that was signed, after a restore (docs/admin/restore.md). Both work on the data folder.
 // Invariant: the first changes nothing; the second leaves every record where it is, and is one
 // itself.
-import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { checkpointOf, renderCheckpoint } from '../audit/log/checkpoint.ts';
 import { listCosigned } from '../audit/log/cosignatures.ts';
@@ -25,17 +24,21 @@ import { CommandFailure, messageOfFailure, orFail } from '../core/command-failur
 import { openDatabase, type Reader } from '../core/database.ts';
 import { printable } from '../core/printable.ts';
 import { askSeenSize } from '../gateway/log/witnesses.ts';
-import { Ledger } from '../ledger/ledger.ts';
 import { LogKeyFile } from '../ledger/log-key-file.ts';
 import { signerOf } from '../ledger/log-signing.ts';
-import { type DataFolder, dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
+import {
+  type DataFolder,
+  databaseOf,
+  dataFiles,
+  openDataFolder,
+} from '../server/folder/data-folder.ts';
 import { readKeptCheckpoint } from '../server/folder/kept-checkpoint.ts';
 import { StorePrices } from '../server/folder/store-prices.ts';
 import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
 import { settings } from '../server/settings/settings.ts';
 import { collect } from './command-arguments.ts';
 import { readText } from './key-files.ts';
-import { renameLog } from './log-restart.ts';
+import { openLedger, renameLog } from './log-restart.ts';
 import { print, printJson } from './output.ts';
 import { formatCount } from './progress.ts';
 import { addSettingFlags } from './setting-flags.ts';
@@ -93,11 +96,8 @@ async function findFork(
   files: readonly string[],
   place: string | undefined,
 ): Promise<ForkReport & { origin: string }> {
-  const { databaseFile, keptCheckpointFile, logKeysFile } = dataFiles(config.data);
-  if (!existsSync(databaseFile)) {
-    throw new CommandFailure('failed', `there is no ${databaseFile}`);
-  }
-  using db = openDatabase(databaseFile, { readonly: true, cacheKib: 16 * 1024 });
+  const { keptCheckpointFile, logKeysFile } = dataFiles(config.data);
+  using db = openDatabase(databaseOf(config), { readonly: true, cacheKib: 16 * 1024 });
   const read = db.tx;
   const rows = await listLogKeys(read);
   const origin = rows[0]?.key.name;
@@ -200,8 +200,7 @@ async function restartLog(config: Config, asked: RestartFlags): Promise<void> {
   const origin = orFail('usage', '--origin ', () => settings.logOrigin.parse(asked.origin));
   // As `serve` does: nothing in the folder is for other users' eyes.
   process.umask(0o077);
-  const { databaseFile } = dataFiles(config.data);
-  if (!existsSync(databaseFile)) throw new CommandFailure('failed', `there is no ${databaseFile}`);
+  databaseOf(config);
   using folder = await openDataFolder(config);
   const before = await restartIn(folder, config, { ...asked, origin });
   print(`the log goes on as ${origin}; it was ${before}`);
@@ -215,16 +214,7 @@ async function restartIn(
   { origin, reason }: RestartFlags,
 ): Promise<string> {
   const prices = new StorePrices(config, Date.now());
-  const ledger = await Ledger.open({
-    path: folder.databaseFile,
-    rootKeys: folder.rootKeys.keys,
-    priceBooks: [...prices.books],
-    onFatal: (why) => {
-      process.stderr.write(`bursar: the ledger cannot go on, stopping: ${why}\n`);
-      process.exit(1);
-    },
-    onFailure: (why) => process.stderr.write(`bursar: a commit failed: ${why}\n`),
-  });
+  const ledger = await openLedger(folder.databaseFile, folder.rootKeys.keys, prices);
   await using _ledger = afterwards(() => ledger.close());
   using db = openDatabase(folder.databaseFile, { readonly: true, cacheKib: 16 * 1024 });
   const parts = { ledger, read: db.tx, ...folder };

@@ -6,10 +6,12 @@ import { listLogKeys } from '../audit/log/log-keys.ts';
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Reader } from '../core/database.ts';
+import type { RootKey } from '../core/keyring.ts';
 import { defaultTenant, rootPrincipal } from '../core/principal.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import { LogKeyFile } from '../ledger/log-key-file.ts';
 import { readKeptCheckpoint } from '../server/folder/kept-checkpoint.ts';
+import type { StorePrices } from '../server/folder/store-prices.ts';
 
 export interface RenamedLog {
   origin: string;
@@ -65,4 +67,22 @@ async function commitRestart(
     }),
   });
   if (!result.ok) throw new Error(`the restart was not recorded: ${result.code}`);
+}
+
+/** The ledger of a command that no gateway serves beside: what it cannot do ends the command. */
+export function openLedger(
+  path: string,
+  rootKeys: readonly RootKey[],
+  prices: StorePrices,
+): Promise<Ledger> {
+  return Ledger.open({
+    path,
+    rootKeys,
+    priceBooks: [...prices.books],
+    onFatal: (why) => {
+      process.stderr.write(`bursar: the ledger cannot go on, stopping: ${why}\n`);
+      process.exit(1);
+    },
+    onFailure: (why) => process.stderr.write(`bursar: a commit failed: ${why}\n`),
+  });
 }

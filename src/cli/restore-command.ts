@@ -58,20 +58,19 @@ export function addRestoreCommand(program: Command): void {
   addPlaceFlags(command);
   addSettingFlags(command, wanted).action(
     async (place: string | undefined, given: RestoreFlags & Flags) => {
-      const { asked, flags } = split(given);
-      if ((place === undefined) !== (asked.here === true)) {
+      if ((place === undefined) !== (given.here === true)) {
         throw new CommandFailure('usage', 'give the place of the backup, or --here');
       }
-      if (asked.here && (asked.backup ?? asked.passphraseFile) !== undefined) {
+      if (given.here && (given.backup ?? given.passphraseFile) !== undefined) {
         throw new CommandFailure('usage', '--backup and --passphrase-file go without --here');
       }
-      const config = loadConfig(flags);
+      const config = loadConfig(given);
       // Nothing in the folder is for other users' eyes.
       process.umask(0o077);
       const restored =
         place === undefined
-          ? await restoreHere(config, asked)
-          : await restoreBackup(config, place, asked);
+          ? await restoreHere(config, given)
+          : await restoreBackup(config, place, given);
       if (given.json) printJson(restored);
       else printRestored(restored);
       for (const journal of restored.stores.journals) alarm(journal);
@@ -96,24 +95,6 @@ function alarm(journal: Restored['stores']['journals'][number]): void {
   process.stderr.write(
     `bursar: the journal of store ${store} is not as it was written: ${what.join('; ')}\n`,
   );
-}
-
-function split(given: RestoreFlags & Flags): { asked: RestoreFlags; flags: Flags } {
-  const { json, backup, passphraseFile, withoutStore, sameLog, here, discard, ...others } = given;
-  const { acceptEdited, ...rest } = others;
-  const { s3Endpoint, s3Region, s3PathStyle, s3Profile, ...flags } = rest;
-  const asked = {
-    json,
-    backup,
-    passphraseFile,
-    withoutStore,
-    sameLog,
-    here,
-    discard,
-    acceptEdited,
-  };
-  const place = { s3Endpoint, s3Region, s3PathStyle, s3Profile };
-  return { asked: { ...asked, ...place } as RestoreFlags, flags: flags as Flags };
 }
 
 export function printRestored(restored: Restored): void {

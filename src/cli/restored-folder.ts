@@ -22,15 +22,18 @@ import { CommandFailure, WorkFailure } from '../core/command-failure.ts';
 import { checkDatabase, copyDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { makeFolderDurably, renameDurably, writeFileDurably } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
-import type { RootKey } from '../core/keyring.ts';
 import { localStore } from '../core/manifest.ts';
 import { verifyReads } from '../core/seals/sealed-views.ts';
 import { acceptRights } from '../ledger/accept-rights.ts';
-import { Ledger } from '../ledger/ledger.ts';
 import { migrate } from '../ledger/migrations/migrate.ts';
 import { verifySealedState } from '../ledger/sealed-state.ts';
 import { explained, openBackupPlace } from '../server/folder/backup-place.ts';
-import { type DataFolder, dataFiles, openDataFolder } from '../server/folder/data-folder.ts';
+import {
+  type DataFolder,
+  databaseOf,
+  dataFiles,
+  openDataFolder,
+} from '../server/folder/data-folder.ts';
 import { openStore } from '../server/folder/opened-store.ts';
 import { StorePrices } from '../server/folder/store-prices.ts';
 import type { Config } from '../server/settings/config.ts';
@@ -39,7 +42,7 @@ import { extentFile } from '../tiering/stores/local-store.ts';
 import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { StoreTallies } from '../tiering/stores/store-tally.ts';
 import { chooseBackup, readPassphrase, summaryOf } from './backup-commands.ts';
-import { renameLog } from './log-restart.ts';
+import { openLedger, renameLog } from './log-restart.ts';
 import { StepProgress } from './progress.ts';
 import type { RestoreFlags } from './restore-command.ts';
 
@@ -159,8 +162,7 @@ function describeShipped(shipped: Forwarded | null): Restored['shipped'] {
  * `CommandFailure`.
  */
 export async function restoreHere(config: Config, asked: RestoreFlags): Promise<Restored> {
-  const { databaseFile: final } = dataFiles(config.data);
-  if (!existsSync(final)) throw new CommandFailure('failed', `there is no ${final}`);
+  const final = databaseOf(config);
   using folder = await openDataFolder(config);
   using progress = new StepProgress();
   return await explained(config.data, async () => {
@@ -323,23 +325,6 @@ async function listUsed(read: Reader): Promise<string[]> {
     if (await isStoreUsed(read, number)) names.push(name);
   }
   return names;
-}
-
-function openLedger(
-  path: string,
-  rootKeys: readonly RootKey[],
-  prices: StorePrices,
-): Promise<Ledger> {
-  return Ledger.open({
-    path,
-    rootKeys,
-    priceBooks: [...prices.books],
-    onFatal: (why) => {
-      process.stderr.write(`bursar: the ledger cannot go on, stopping: ${why}\n`);
-      process.exit(1);
-    },
-    onFailure: (why) => process.stderr.write(`bursar: a commit failed: ${why}\n`),
-  });
 }
 
 const suffix = /\/restored-\d{8}T\d{6}Z$/;

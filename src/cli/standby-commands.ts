@@ -58,10 +58,10 @@ function addFollow(standby: Command): void {
   addPlaceFlags(follow);
   addSettingFlags(follow, [...keySettings]).action(
     async (place: string, given: PlaceFlags & { every: string } & Flags) => {
-      const { every, s3Endpoint, s3Region, s3PathStyle, s3Profile, ...flags } = given;
-      const placeFlags = { s3Endpoint, s3Region, s3PathStyle, s3Profile } as PlaceFlags;
+      const { every, s3Endpoint, s3Region, s3PathStyle, s3Profile } = given;
+      const placeFlags = { s3Endpoint, s3Region, s3PathStyle, s3Profile };
       const everyMs = parseEvery(every);
-      const config = loadConfig(flags as Flags);
+      const config = loadConfig(given);
       // Nothing in the folder is for other users' eyes.
       process.umask(0o077);
       requireRoom(config);
@@ -111,16 +111,14 @@ function addStatus(standby: Command): void {
     .command('status')
     .description('say how far a standby is')
     .option('--json', 'answer with JSON');
-  addSettingFlags(status, ['data', 'config']).action(
-    async ({ json, ...flags }: { json?: boolean } & Flags) => {
-      const { data } = loadConfig(flags as Flags);
-      await explained(data, async () => {
-        const told = statusOf(data);
-        if (json) printJson(told);
-        else printStatus(told);
-      });
-    },
-  );
+  addSettingFlags(status, ['data', 'config']).action(async (given: { json?: boolean } & Flags) => {
+    const { data } = loadConfig(given);
+    await explained(data, async () => {
+      const told = statusOf(data);
+      if (given.json) printJson(told);
+      else printStatus(told);
+    });
+  });
 }
 
 function statusOf(data: string) {
@@ -167,26 +165,23 @@ function addPromote(standby: Command): void {
     .option('--discard', 'let extents that nothing names be swept even if something is lost')
     .option('--json', 'report as JSON')
     .addHelpText('after', promoteHelp);
-  addSettingFlags(command, promoteSettings).action(
-    async ({ json, withoutStore, discard, ...flags }: RestoreFlags & Flags) => {
-      const config = loadConfig(flags as Flags);
-      process.umask(0o077);
-      const asked = { withoutStore, discard } as RestoreFlags;
-      const promoted = await explained(config.data, () => promote(config, asked));
-      if (json) printJson(promoted);
-      else {
-        const { time, records } = promoted.followed;
-        print(`promoted, with what was shipped up to ${time}: ${formatCount(records)} records`);
-        if (promoted.placeProblem !== null) {
-          print(`  without a last look: ${printable(promoted.placeProblem)}`);
-        }
-        printRestored({ ...promoted, backup: null, shipped: null });
+  addSettingFlags(command, promoteSettings).action(async (given: RestoreFlags & Flags) => {
+    const config = loadConfig(given);
+    process.umask(0o077);
+    const promoted = await explained(config.data, () => promote(config, given));
+    if (given.json) printJson(promoted);
+    else {
+      const { time, records } = promoted.followed;
+      print(`promoted, with what was shipped up to ${time}: ${formatCount(records)} records`);
+      if (promoted.placeProblem !== null) {
+        print(`  without a last look: ${printable(promoted.placeProblem)}`);
       }
-      if (!promoted.stores.isWhole) {
-        throw new CommandFailure('failed', 'not everything could be restored: see the report');
-      }
-    },
-  );
+      printRestored({ ...promoted, backup: null, shipped: null });
+    }
+    if (!promoted.stores.isWhole) {
+      throw new CommandFailure('failed', 'not everything could be restored: see the report');
+    }
+  });
 }
 
 // The life of `bursar standby follow`: looks again and again, says what changes, and ends on a

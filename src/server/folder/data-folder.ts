@@ -52,6 +52,13 @@ export function dataFiles(path: string): DataFiles {
   };
 }
 
+/** The database file of a data folder. Throws `CommandFailure` where there is none. */
+export function databaseOf({ data }: Pick<Config, 'data'>): string {
+  const { databaseFile } = dataFiles(data);
+  if (!existsSync(databaseFile)) throw new CommandFailure('failed', `there is no ${databaseFile}`);
+  return databaseFile;
+}
+
 /**
  * Opens or makes the folder. Throws `CommandFailure` when it cannot be used, or when another
  * process has it; the latter not for readers (`isShared`).

@@ -2,7 +2,7 @@
 // keeps of a run is in a file elsewhere; and whatever is in the folder, it ends with what it found,
 // or with one line that says why it could not go on.
 import { createHmac } from 'node:crypto';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { guarded, messageOfError } from '../../audit/verify/guard.ts';
@@ -15,7 +15,7 @@ import { DataVerifier, type VerifyPosition } from '../../gateway/data-verifier.t
 import { type Compared, DeepComparison } from '../../ledger/deep/deep-comparison.ts';
 import { Staging } from '../../ledger/deep/staging.ts';
 import { checkEpochs } from '../../ledger/key-epochs.ts';
-import { type DataSettings, dataFiles } from './data-folder.ts';
+import { type DataSettings, databaseOf } from './data-folder.ts';
 import { type DeepParts, openDeepParts, readSigned, type Signed } from './deep-parts.ts';
 
 export interface DeepOptions {
@@ -81,8 +81,7 @@ async function verifyFolder(
   config: Parameters<typeof openDeepParts>[0] & DataSettings,
   options: DeepOptions,
 ): Promise<DeepSummary> {
-  const { databaseFile } = dataFiles(config.data);
-  if (!existsSync(databaseFile)) throw new CommandFailure('failed', `there is no ${databaseFile}`);
+  databaseOf(config);
   const parts = await openDeepParts(config);
   await using _parts = afterwards(() => parts.close());
   const { checkpointFiles: files, keys } = options;
