@@ -17,11 +17,7 @@ import {
   timeOrNull,
 } from './schemas.ts';
 
-const url = {
-  type: 'string',
-  maxLength: 2048,
-  description: 'Where messages are sent by POST: https://….',
-} as const;
+const url = text('Where messages are sent by POST: https://….', { maxLength: 2048 });
 
 const members = {
   tenant: { anyOf: [name, { type: 'null' }], description: 'null: the gateway’s.' },

@@ -23,7 +23,7 @@ import { Refusal } from '../../core/errors.ts';
 import { showLogKeys } from './log-routes.ts';
 import { chooseNote } from './record-routes.ts';
 import { type Call, param, refuseDelegated, routeTable } from './route.ts';
-import { answerObject, closedObject } from './schemas.ts';
+import { answerObject, closedObject, text } from './schemas.ts';
 
 /** Leaves in one part, at most. */
 const partLeavesMax = 4 * tileWidth;
@@ -48,8 +48,8 @@ export const auditRoutes = routeTable([
       "The first line of a bundle of a tenant's records: its range, the signed checkpoint, and " +
       'the hashes that prove the range. The parts from `from` on are what follows.',
     query: {
-      from: { type: 'string', pattern: placePattern, description: 'A time, or a log index.' },
-      to: { type: 'string', pattern: placePattern, description: 'The same; not in the range.' },
+      from: text('A time, or a log index.', { pattern: placePattern }),
+      to: text('The same; not in the range.', { pattern: placePattern }),
     },
     answer: { type: 'object', additionalProperties: true },
     run: async (call) => ({ answer: await beginBundle(call) }),
@@ -60,7 +60,7 @@ export const auditRoutes = routeTable([
     action: 'bursar:ExportRecords',
     operation: 'ReadBundle',
     summary: 'The lines of a bundle for the leaves from this index on; `next` is where to go on.',
-    query: { to: { type: 'string', pattern: indexPattern, description: 'As the first line has.' } },
+    query: { to: text('As the first line has.', { pattern: indexPattern }) },
     answer: answerObject({ next: { type: 'integer' }, lines }),
     run: async (call) => ({ answer: await readBundle(call) }),
   },

@@ -30,6 +30,7 @@ import {
   boolean,
   closedObject,
   groups,
+  type Json,
   kind,
   name,
   role,
@@ -44,24 +45,36 @@ const tags = {
   maxProperties: 50,
 } as const;
 
-interface Question {
-  principal?: string;
-  groups?: string[];
-  action: string;
-  resource?: string;
-  source?: string;
-  secure?: boolean;
-  time?: string;
-  objectTags?: Record<string, string>;
-  requestTags?: Record<string, string>;
-}
-
 interface Explanation {
   allowed: boolean;
   by: string;
   reason: string;
   considered: readonly object[];
 }
+
+const questionSchema = closedObject(
+  {
+    principal: {
+      type: 'string',
+      pattern: '^[^/]{1,63}/[^/]{1,63}$',
+      description: '`cms/alice`; absent: who comes without credentials.',
+    },
+    groups: { ...groups, description: "Of another tenant's principal: the groups it is in." },
+    action: text('`s3:GetObject`, `bursar:ListPrincipals`'),
+    resource: text(
+      '`bucket/key`, `tenant:bucket/key`, as the principal would name it; of a listing ' +
+        'with its prefix; of a `bursar:` action the tenant.',
+      { maxLength: 1200 },
+    ),
+    source: text('From this address; absent: from yours.'),
+    secure: boolean('Over TLS? Absent: as this call.'),
+    time: { ...time, description: 'At this time; absent: now.' },
+    objectTags: { ...tags, description: 'Tags of the object that is there.' },
+    requestTags: { ...tags, description: 'Tags that the request brings.' },
+  },
+  ['action'],
+);
+type Question = Json<typeof questionSchema>;
 
 export const explainRoutes = routeTable([
   {
@@ -70,30 +83,7 @@ export const explainRoutes = routeTable([
     action: 'bursar:Explain',
     isReading: true,
     summary: 'Say whether a principal may do something, and which rule or right decides.',
-    body: closedObject(
-      {
-        principal: {
-          type: 'string',
-          pattern: '^[^/]{1,63}/[^/]{1,63}$',
-          description: '`cms/alice`; absent: who comes without credentials.',
-        },
-        groups: { ...groups, description: "Of another tenant's principal: the groups it is in." },
-        action: text('`s3:GetObject`, `bursar:ListPrincipals`'),
-        resource: {
-          type: 'string',
-          maxLength: 1200,
-          description:
-            '`bucket/key`, `tenant:bucket/key`, as the principal would name it; of a listing ' +
-            'with its prefix; of a `bursar:` action the tenant.',
-        },
-        source: text('From this address; absent: from yours.'),
-        secure: boolean('Over TLS? Absent: as this call.'),
-        time: { ...time, description: 'At this time; absent: now.' },
-        objectTags: { ...tags, description: 'Tags of the object that is there.' },
-        requestTags: { ...tags, description: 'Tags that the request brings.' },
-      },
-      ['action'],
-    ),
+    body: questionSchema,
     answer: answerObject({
       allowed: { type: 'boolean' },
       by: text(

@@ -1,10 +1,5 @@
 // Native API: the outside issuers whose tokens a tenant trusts.
-import {
-  canonicalPathPrefix,
-  checkIssuerUrl,
-  type IssuerEntry,
-  type IssuerMapping,
-} from '../../authz/oidc/issuer.ts';
+import { canonicalPathPrefix, checkIssuerUrl, type IssuerEntry } from '../../authz/oidc/issuer.ts';
 import { listIssuers, readIssuer } from '../../authz/oidc/issuer-book.ts';
 import { Refusal } from '../../core/errors.ts';
 import { issuersPerTenantMax } from '../../core/limits.ts';
@@ -18,20 +13,17 @@ import {
   routeTable,
   showDated,
 } from './route.ts';
-import { answerObject, closedObject, name, text, textOrNull, time } from './schemas.ts';
+import { answerObject, closedObject, type Json, name, text, textOrNull, time } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/issuers';
 
 const url = text('The issuer, in the very text that its tokens have in `iss`: https://….');
 
-const audience = {
-  type: 'string',
-  minLength: 1,
-  maxLength: 255,
-  description:
-    'What tokens must have in `aud` to be for this tenant: a text that ends with a slash and the ' +
+const audience = text(
+  'What tokens must have in `aud` to be for this tenant: a text that ends with a slash and the ' +
     'tenant’s name, such as the gateway’s URL and that. Only operators may set another.',
-} as const;
+  { minLength: 1, maxLength: 255 },
+);
 
 /** Names of the tenant's by texts of the issuer's. */
 const names = {
@@ -81,11 +73,8 @@ const issuer = answerObject({
   createdAt: time,
 });
 
-interface WantedIssuer {
-  url: string;
-  audience: string;
-  mapping: IssuerMapping;
-}
+const wantedIssuerSchema = closedObject({ url, audience, mapping }, ['url', 'audience', 'mapping']);
+type WantedIssuer = Json<typeof wantedIssuerSchema>;
 
 export const issuerRoutes = routeTable([
   {
@@ -93,7 +82,7 @@ export const issuerRoutes = routeTable([
     url: `${collection}/:i`,
     action: 'bursar:PutIssuer',
     summary: 'Trust an outside issuer of tokens, or change what it is trusted with.',
-    body: closedObject({ url, audience, mapping }, ['url', 'audience', 'mapping']),
+    body: wantedIssuerSchema,
     answer: issuer,
     run: async (call) => {
       // Its keys would be one more way to act as anybody here.

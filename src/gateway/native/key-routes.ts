@@ -1,12 +1,6 @@
 // Native API: the access keys of a principal. Invariant: a secret leaves once, in the answer that
 // makes it; it is stored sealed and is in no listing and no record.
-import {
-  accessKeyContext,
-  type KeyPurpose,
-  keyPurposes,
-  listPublicKeys,
-  readPublicKeyEntry,
-} from '../../authz/key-rows.ts';
+import { accessKeyContext, keyPurposes, listPublicKeys, readPublicKeyEntry } from '../../authz/key-rows.ts';
 import type { Page } from '../../authz/paced-page.ts';
 import { proofBytesMax } from '../../authz/tokens/bounds.ts';
 import { verifyKeyProof } from '../../authz/tokens/key-proof.ts';
@@ -29,6 +23,7 @@ import {
   answerPage,
   boolean,
   closedObject,
+  type Json,
   pageQuery,
   text,
   textOrNull,
@@ -145,11 +140,9 @@ const jwk = {
   properties: { kty: jwkMember, crv: jwkMember, x: jwkMember, y: jwkMember },
 } as const;
 
-const purpose = {
-  type: 'string',
+const purpose = text('token: signs tokens and proofs. sigv4a: signs S3 requests.', {
   enum: [...keyPurposes],
-  description: 'token: signs tokens and proofs. sigv4a: signs S3 requests.',
-} as const;
+});
 
 const publicKeyActive = boolean('False: nothing that it signed is taken.');
 
@@ -162,12 +155,22 @@ const publicKey = answerObject({
   createdAt: time,
 });
 
-interface Enrolment {
-  jwk: unknown;
-  proof: string;
-  purpose: KeyPurpose;
-  accessKeyId?: string;
-}
+const enrolmentSchema = closedObject(
+  {
+    jwk,
+    proof: text('A proof of the key (docs/formats/token.md), at most an hour old.', {
+      maxLength: proofBytesMax,
+    }),
+    purpose: { ...purpose, default: 'token' },
+    accessKeyId: {
+      type: 'string',
+      pattern: '^AKIA[A-Z2-7]{16}$',
+      description: 'Of a sigv4a key; made by its holder, and covered by the proof.',
+    },
+  },
+  ['jwk', 'proof'],
+);
+type Enrolment = Json<typeof enrolmentSchema>;
 
 export const publicKeyRoutes = routeTable([
   {
@@ -176,23 +179,7 @@ export const publicKeyRoutes = routeTable([
     action: 'bursar:CreatePublicKey',
     summary: 'Enrol a public key, with a proof that its private half is held.',
     status: 201,
-    body: closedObject(
-      {
-        jwk,
-        proof: {
-          type: 'string',
-          maxLength: proofBytesMax,
-          description: 'A proof of the key (docs/formats/token.md), at most an hour old.',
-        },
-        purpose: { ...purpose, default: 'token' },
-        accessKeyId: {
-          type: 'string',
-          pattern: '^AKIA[A-Z2-7]{16}$',
-          description: 'Of a sigv4a key; made by its holder, and covered by the proof.',
-        },
-      },
-      ['jwk', 'proof'],
-    ),
+    body: enrolmentSchema,
     answer: publicKey,
     run: async (call) => {
       refuseDelegated(call);

@@ -1,13 +1,9 @@
 // JSON schemas of limits, as requests give them and answers show them. Invariant: what they let
 // pass `readLimits` reads, and nothing else.
 import { type Meter, meters, moneyForm, windows, windowsOf } from '../../core/quota-terms.ts';
-import { answerObject, boolean, timeOrNull } from './schemas.ts';
+import { answerObject, boolean, text, timeOrNull } from './schemas.ts';
 
-const money = {
-  type: 'string',
-  pattern: moneyForm.source,
-  description: 'USD in decimal, such as "12.50".',
-} as const;
+const money = text('USD in decimal, such as "12.50".', { pattern: moneyForm.source });
 const count = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const;
 const speed = { ...count, minimum: 1 } as const;
 

@@ -7,18 +7,24 @@ import { Refusal } from '../../core/errors.ts';
 import { signerOf } from '../../ledger/log-signing.ts';
 import type { NativeDeps } from './deps.ts';
 import { param, refuseDelegated, routeTable } from './route.ts';
-import { answerObject, integer, text, textOrNull, time, timeOrNull } from './schemas.ts';
+import {
+  answerObject,
+  integer,
+  integerOrNull,
+  text,
+  textOrNull,
+  time,
+  timeOrNull,
+} from './schemas.ts';
 
 const key = answerObject({
   id: text('As signatures have it, hex.'),
   verifier: text('As `/_/log/key` has it.'),
-  state: {
-    type: 'string',
-    enum: ['active', 'overlap', 'retired', 'revoked'],
-    description:
-      'active: signs. overlap: signs beside its successor, until `retiredAt`. retired: signs no ' +
+  state: text(
+    'active: signs. overlap: signs beside its successor, until `retiredAt`. retired: signs no ' +
       'more; what it signed counts. revoked: nothing that it signed is to be believed.',
-  },
+    { enum: ['active', 'overlap', 'retired', 'revoked'] },
+  ),
   createdAt: time,
   fromSize: integer('No shorter log was signed with it.'),
   retiredAt: timeOrNull,
@@ -28,10 +34,7 @@ const key = answerObject({
 const witness = answerObject({
   name: { type: 'string' },
   url: { type: 'string' },
-  cosignedSize: {
-    type: ['integer', 'null'],
-    description: 'Records of the newest checkpoint that it cosigned; null: none.',
-  },
+  cosignedSize: integerOrNull('Records of the newest checkpoint that it cosigned; null: none.'),
   cosignedAt: timeOrNull,
   problem: textOrNull('Why it did not cosign when it was last asked; null: it did.'),
 });

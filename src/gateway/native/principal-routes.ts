@@ -2,7 +2,7 @@
 // said on the principals.
 
 import type { Page } from '../../authz/paced-page.ts';
-import type { PrincipalKind, Role } from '../../core/principal.ts';
+import type { Role } from '../../core/principal.ts';
 import { checkGiven } from './rights.ts';
 import {
   type Call,
@@ -19,6 +19,7 @@ import {
   boolean,
   closedObject,
   groups,
+  type Json,
   kind,
   name,
   pageQuery,
@@ -30,12 +31,16 @@ const collection = '/_/v1/tenants/:t/principals';
 const active = boolean('False: nothing is done in its name, by whatever key or token.');
 const principal = answerObject({ tenant: name, name, kind, role, groups, active, createdAt: time });
 
-interface NewPrincipal {
-  name: string;
-  kind: PrincipalKind;
-  role: Role;
-  groups: string[];
-}
+const newPrincipalSchema = closedObject(
+  {
+    name,
+    kind: { ...kind, default: 'person' },
+    role: { ...role, default: 'member' },
+    groups: { ...groups, default: [] },
+  },
+  ['name'],
+);
+type NewPrincipal = Json<typeof newPrincipalSchema>;
 
 export const principalRoutes = routeTable([
   {
@@ -44,15 +49,7 @@ export const principalRoutes = routeTable([
     action: 'bursar:CreatePrincipal',
     summary: 'Create a principal. Only an operator can make operators.',
     status: 201,
-    body: closedObject(
-      {
-        name,
-        kind: { ...kind, default: 'person' },
-        role: { ...role, default: 'member' },
-        groups: { ...groups, default: [] },
-      },
-      ['name'],
-    ),
+    body: newPrincipalSchema,
     answer: principal,
     run: async (call) => {
       const wanted = call.body as NewPrincipal;

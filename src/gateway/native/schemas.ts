@@ -12,36 +12,36 @@ export const name = {
     'letter or digit.',
 } as const;
 
-export const text = (description: string) => ({ type: 'string', description }) as const;
-export const textOrNull = (description: string) =>
-  ({ type: ['string', 'null'], description }) as const;
-export const integer = (description: string) => ({ type: 'integer', description }) as const;
+/** What else is checked of a value, and what it is where it is absent. */
+type Rules = Readonly<Record<string, unknown>>;
+type None = Readonly<Record<never, never>>;
+
+export const text = <const R extends Rules = None>(description: string, rules?: R) =>
+  ({ type: 'string', ...(rules as R), description }) as const;
+export const textOrNull = <const R extends Rules = None>(description: string, rules?: R) =>
+  ({ type: ['string', 'null'], ...(rules as R), description }) as const;
+export const integer = <const R extends Rules = None>(description: string, rules?: R) =>
+  ({ type: 'integer', ...(rules as R), description }) as const;
+export const integerOrNull = <const R extends Rules = None>(description: string, rules?: R) =>
+  ({ type: ['integer', 'null'], ...(rules as R), description }) as const;
 export const boolean = (description: string) => ({ type: 'boolean', description }) as const;
 
 export const time = { type: 'string', format: 'date-time' } as const;
 export const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const;
 
-export const kind = {
-  type: 'string',
-  enum: [...principalKinds],
-  description: 'A person or a robot.',
-} as const;
+export const kind = text('A person or a robot.', { enum: [...principalKinds] });
 
-export const role = {
-  type: 'string',
-  enum: [...roles],
-  description:
-    'operator: the whole gateway. admin: everything in its tenant. auditor: records and usage of ' +
+export const role = text(
+  'operator: the whole gateway. admin: everything in its tenant. auditor: records and usage of ' +
     'its tenant. member: its own things.',
-} as const;
+  { enum: [...roles] },
+);
 
-export const recordReads = {
-  type: 'string',
-  enum: [...recordReadsModes],
-  description:
-    'When reads are recorded. prompt: within 100 ms. strict: before the last byte is sent. ' +
+export const recordReads = text(
+  'When reads are recorded. prompt: within 100 ms. strict: before the last byte is sent. ' +
     'aggregate: as prompt, but reads by anybody are one record for each object and minute.',
-} as const;
+  { enum: [...recordReadsModes] },
+);
 
 export const groups = {
   type: 'array',
@@ -51,11 +51,7 @@ export const groups = {
 } as const;
 
 export const pageQuery = {
-  after: {
-    type: 'string',
-    maxLength: 128,
-    description: 'The `next` of the page before.',
-  },
+  after: text('The `next` of the page before.', { maxLength: 128 }),
   limit: {
     type: 'string',
     pattern: '^([1-9][0-9]{0,2}|1000)$',
@@ -63,10 +59,7 @@ export const pageQuery = {
   },
 } as const;
 
-export const next = {
-  type: ['string', 'null'],
-  description: 'Where the next page begins; null on the last.',
-} as const;
+export const next = textOrNull('Where the next page begins; null on the last.');
 
 /** An object of which every member is known. */
 export function closedObject<const P extends object, R extends keyof P & string = never>(
@@ -122,8 +115,11 @@ type JsonOf<T, S> = T extends keyof Simple
       ? ObjectOf<S>
       : unknown;
 
+/** The members that a route finds in any body, since they have a default. */
+type Filled<P> = { [M in keyof P]: P[M] extends { default: unknown } ? M : never }[keyof P];
+
 type ObjectOf<S> = S extends { properties: infer P; required: readonly (infer R)[] }
-  ? { [M in keyof P as M extends R ? M : never]: Json<P[M]> } & {
-      [M in keyof P as M extends R ? never : M]?: Json<P[M]>;
+  ? { [M in keyof P as M extends R | Filled<P> ? M : never]: Json<P[M]> } & {
+      [M in keyof P as M extends R | Filled<P> ? never : M]?: Json<P[M]>;
     }
   : Record<string, S extends { additionalProperties: infer One } ? Json<One> : unknown>;

@@ -29,6 +29,8 @@ import {
   answerPage,
   closedObject,
   integer,
+  integerOrNull,
+  type Json,
   pageQuery,
   text,
   time,
@@ -49,17 +51,32 @@ const share = {
   createdAt: time,
   expiresAt: time,
   downloads: integer('Each begun GET of an object, ranges too.'),
-  downloadsMax: { type: ['integer', 'null'], description: 'null: no bound but the time.' },
+  downloadsMax: integerOrNull('null: no bound but the time.'),
   lastUsedAt: timeOrNull,
   state: { type: 'string', enum: ['valid', 'used up', 'expired', 'revoked'] },
 } as const;
 
-interface Wish {
-  bucket: string;
-  key: string;
-  expiresIn: number;
-  downloads: number | null;
-}
+const wishSchema = closedObject(
+  {
+    bucket: text('As S3 requests name it.'),
+    key: text('Of an object, or else of a folder; empty: all of the bucket.', {
+      maxLength: keyBytesMax,
+      default: '',
+    }),
+    expiresIn: integer('Seconds.', {
+      minimum: 1,
+      maximum: shareSecondsMax,
+      default: secondsDefault,
+    }),
+    downloads: integerOrNull('As many as may be begun; null: any number.', {
+      minimum: 1,
+      maximum: downloadsMaxMax,
+      default: null,
+    }),
+  },
+  ['bucket'],
+);
+type Wish = Json<typeof wishSchema>;
 
 export const shareRoutes = routeTable([
   {
@@ -68,32 +85,7 @@ export const shareRoutes = routeTable([
     action: 'bursar:CreateShare',
     summary: 'Make a link by which anybody can read an object or a folder. Its URL is shown once.',
     status: 201,
-    body: closedObject(
-      {
-        bucket: text('As S3 requests name it.'),
-        key: {
-          type: 'string',
-          maxLength: keyBytesMax,
-          default: '',
-          description: 'Of an object, or else of a folder; empty: all of the bucket.',
-        },
-        expiresIn: {
-          type: 'integer',
-          minimum: 1,
-          maximum: shareSecondsMax,
-          default: secondsDefault,
-          description: 'Seconds.',
-        },
-        downloads: {
-          type: ['integer', 'null'],
-          minimum: 1,
-          maximum: downloadsMaxMax,
-          default: null,
-          description: 'As many as may be begun; null: any number.',
-        },
-      },
-      ['bucket'],
-    ),
+    body: wishSchema,
     answer: answerObject({ ...share, url: { type: 'string' } }),
     run: async (call) => {
       refuseDelegated(call);

@@ -14,16 +14,15 @@ import {
   name,
   pageQuery,
   recordReads,
+  textOrNull,
   time,
 } from './schemas.ts';
 
 const membersCreateBuckets = boolean('May members create buckets?');
 
-const defaultStore = {
-  type: ['string', 'null'],
+const defaultStore = textOrNull("The store for new buckets; null: the gateway's default.", {
   maxLength: 63,
-  description: "The store for new buckets; null: the gateway's default.",
-} as const;
+});
 
 const tenant = answerObject({
   ...{ name, membersCreateBuckets, defaultStore, recordReads, createdAt: time },

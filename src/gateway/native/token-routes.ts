@@ -42,6 +42,7 @@ import {
   type Composed,
   closedObject,
   integer,
+  type Json,
   pageQuery,
   text,
   textOrNull,
@@ -50,17 +51,6 @@ import {
 } from './schemas.ts';
 
 const expiresInDefault = 3600;
-
-interface Wanted {
-  scope: string;
-  expiresIn: number;
-  notBefore?: string;
-  conditions?: object;
-  limits?: Limits;
-  cnf?: { jwk: unknown };
-  maxDepth?: number;
-  label?: string;
-}
 
 const anything = (description: string) =>
   ({
@@ -83,13 +73,11 @@ const token = answerObject({
   label: { type: ['string', 'null'] },
   conditions: anything('As docs/formats/token.md has them; null: none.'),
   limits: anything('As docs/formats/token.md has them; null: none.'),
-  state: {
-    type: 'string',
-    enum: [...states],
-    description:
-      'revoked: it, or one above it. inactive: its principal, or the key of it that signed the ' +
+  state: text(
+    'revoked: it, or one above it. inactive: its principal, or the key of it that signed the ' +
       'first link, is deactivated or deleted.',
-  },
+    { enum: [...states] },
+  ),
   createdAt: { ...time, description: 'When it was issued, or first seen.' },
   notBefore: time,
   expiresAt: time,
@@ -101,6 +89,31 @@ const token = answerObject({
   caps,
 });
 
+const wantedSchema = closedObject(
+  {
+    scope: text('storage.read:/bucket/prefix …'),
+    expiresIn: integer('Seconds from now.', {
+      minimum: 1,
+      maximum: tokenSecondsMax,
+      default: expiresInDefault,
+    }),
+    notBefore: { ...time, description: 'Not valid before; from now on if absent.' },
+    conditions: { type: 'object', description: 'As docs/formats/token.md has them.' },
+    limits: { ...limits, description: 'What may be used with it, and with all below it.' },
+    cnf: {
+      ...closedObject({ jwk: { type: 'object' } }, ['jwk']),
+      description: 'The public key of its user; absent: whoever bears it may use it.',
+    },
+    maxDepth: integer('How often it can be passed on; needs `cnf`.', {
+      minimum: 0,
+      maximum: linksMax - 1,
+    }),
+    label: text('For listings.', { minLength: 1, maxLength: 128 }),
+  },
+  ['scope'],
+);
+type Wanted = Json<typeof wantedSchema>;
+
 export const tokenRoutes = routeTable([
   {
     method: 'POST',
@@ -108,33 +121,7 @@ export const tokenRoutes = routeTable([
     action: 'bursar:CreateToken',
     summary: 'Issue a token for the caller. It is shown only in this answer.',
     status: 201,
-    body: closedObject(
-      {
-        scope: text('storage.read:/bucket/prefix …'),
-        expiresIn: {
-          type: 'integer',
-          minimum: 1,
-          maximum: tokenSecondsMax,
-          default: expiresInDefault,
-          description: 'Seconds from now.',
-        },
-        notBefore: { ...time, description: 'Not valid before; from now on if absent.' },
-        conditions: { type: 'object', description: 'As docs/formats/token.md has them.' },
-        limits: { ...limits, description: 'What may be used with it, and with all below it.' },
-        cnf: {
-          ...closedObject({ jwk: { type: 'object' } }, ['jwk']),
-          description: 'The public key of its user; absent: whoever bears it may use it.',
-        },
-        maxDepth: {
-          type: 'integer',
-          minimum: 0,
-          maximum: linksMax - 1,
-          description: 'How often it can be passed on; needs `cnf`.',
-        },
-        label: { type: 'string', minLength: 1, maxLength: 128, description: 'For listings.' },
-      },
-      ['scope'],
-    ),
+    body: wantedSchema,
     answer: answerObject({ token: { type: 'string' }, jti: { type: 'string' }, expiresAt: time }),
     run: async (call) => {
       refuseDelegated(call);
@@ -249,7 +236,7 @@ function readRestrictions(wanted: Wanted, expiresAtMs: number) {
     throw misfit('notBefore', 'must be before its end');
   }
   const conditions = wanted.conditions && checkConditions(wanted.conditions);
-  return { holder, depthMax: maxDepth, notBeforeMs, conditions, limits: wanted.limits };
+  return { holder, depthMax: maxDepth, notBeforeMs, conditions, limits: wanted.limits as Limits };
 }
 
 function readHolder(jwk: unknown): PublicKey {

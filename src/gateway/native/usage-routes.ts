@@ -79,11 +79,9 @@ const accountsQuery = {
   },
 } as const;
 
-const day = {
-  type: 'string',
+const day = text('A day of UTC, `2026-11-21`: the first, or that behind the last.', {
   format: 'date',
-  description: 'A day of UTC, `2026-11-21`: the first, or that behind the last.',
-} as const;
+});
 
 export const usageRoutes = routeTable([
   {

@@ -8,30 +8,49 @@ import { parseJson } from '../../core/json.ts';
 import { readUsage, sumStored } from '../../quota/usage.ts';
 import type { Finding, VerifyPosition } from '../data-verifier.ts';
 import { type Call, routeTable } from './route.ts';
-import { answerObject, closedObject, integer, name, text, textOrNull } from './schemas.ts';
+import {
+  answerObject,
+  closedObject,
+  integer,
+  integerOrNull,
+  type Json,
+  name,
+  text,
+  textOrNull,
+} from './schemas.ts';
 
 const MiB = 1024 * 1024;
 const bytesMaxDefault = 64 * MiB;
 const cursorLengthMax = 16_384;
 
-interface VerifyBody {
-  tenant?: string;
-  bucket?: string;
-  prefix: string;
-  cursor?: string;
-  bytesMax: number;
-}
-
 const finding = answerObject({
   tenant: { type: 'string' },
   bucket: { type: 'string' },
   key: { type: 'string' },
-  seq: { type: ['integer', 'null'], description: 'Of a version: the index of its record.' },
+  seq: integerOrNull('Of a version: the index of its record.'),
   uploadId: textOrNull('Of a part of an unfinished upload.'),
   partNumber: { type: ['integer', 'null'] },
   kind: text('What failed: `row`, or of an extent `missing`, `length` or `chunk`.'),
   message: { type: 'string' },
 });
+
+const verifyBodySchema = closedObject({
+  tenant: { ...name, description: 'Of this tenant only.' },
+  bucket: text("A bucket of this tenant; without one, of the caller's.", {
+    minLength: 1,
+    maxLength: 63,
+  }),
+  prefix: text('Of object keys.', { default: '', maxLength: 1024 }),
+  cursor: text('Of the slice before, whose other members were the same.', {
+    maxLength: cursorLengthMax,
+  }),
+  bytesMax: integer('The slice ends with the chunk that reaches so many bytes of objects.', {
+    minimum: 1,
+    maximum: 1024 * MiB,
+    default: bytesMaxDefault,
+  }),
+});
+type VerifyBody = Json<typeof verifyBodySchema>;
 
 export const verifyRoutes = routeTable([
   {
@@ -42,28 +61,7 @@ export const verifyRoutes = routeTable([
     summary:
       'Verify a slice of the stored data that the caller administers: some two seconds of it. ' +
       'The next slice begins at `cursor`, until it is null.',
-    body: closedObject({
-      tenant: { ...name, description: 'Of this tenant only.' },
-      bucket: {
-        type: 'string',
-        minLength: 1,
-        maxLength: 63,
-        description: "A bucket of this tenant; without one, of the caller's.",
-      },
-      prefix: { type: 'string', default: '', maxLength: 1024, description: 'Of object keys.' },
-      cursor: {
-        type: 'string',
-        maxLength: cursorLengthMax,
-        description: 'Of the slice before, whose other members were the same.',
-      },
-      bytesMax: {
-        type: 'integer',
-        minimum: 1,
-        maximum: 1024 * MiB,
-        default: bytesMaxDefault,
-        description: 'The slice ends with the chunk that reaches so many bytes of objects.',
-      },
-    }),
+    body: verifyBodySchema,
     answer: answerObject({
       cursor: textOrNull('Where the next slice begins.'),
       versions: integer('Versions and parts finished in this slice.'),
