@@ -2,7 +2,9 @@
 // which they are derived, so that a gateway that is restored from its root keys still knows its
 // own tokens. Invariant: the newest epoch's key signs; those of all epochs verify.
 // Specification: RFC 8032 section 5.1.5 (the seed), RFC 7517 and RFC 7638 (how others see them).
+
 import type { Keyring } from '../core/keyring.ts';
+import { getOrMake } from '../core/maps.ts';
 import { type PrivateKey, type PublicKey, readPrivateKey } from './tokens/keys.ts';
 
 /** What stands before the seed in the PKCS#8 form of an Ed25519 key (RFC 8410 section 7). */
@@ -42,12 +44,7 @@ export class TokenKeys {
   }
 
   #at(epoch: number): PrivateKey {
-    let key = this.#byEpoch.get(epoch);
-    if (key === undefined) {
-      key = keyOfSeed(this.#keyring.tokensKey(epoch));
-      this.#byEpoch.set(epoch, key);
-    }
-    return key;
+    return getOrMake(this.#byEpoch, epoch, () => keyOfSeed(this.#keyring.tokensKey(epoch)));
   }
 }
 

@@ -2,9 +2,11 @@
 // somebody reads, never before; of what names tenants or accounts everybody reads nothing; what
 // cannot be told is missing, and counted, and takes nothing else from the text with it.
 // Specification: the Prometheus text format 0.0.4, which prom-client's registry writes.
+
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Gauge, Registry } from 'prom-client';
 import { monotonicMs } from '../core/clock.ts';
+import { getOrMake } from '../core/maps.ts';
 import { Histogram } from './histogram.ts';
 import { Paced } from './paced.ts';
 
@@ -271,10 +273,5 @@ const leByBounds = new WeakMap<readonly number[], readonly Labels[]>();
 
 /** The labels that tell the lines of a histogram apart. */
 function leOf(bounds: readonly number[]): readonly Labels[] {
-  let all = leByBounds.get(bounds);
-  if (!all) {
-    all = [...bounds.map(String), '+Inf'].map((le) => ({ le }));
-    leByBounds.set(bounds, all);
-  }
-  return all;
+  return getOrMake(leByBounds, bounds, () => [...bounds.map(String), '+Inf'].map((le) => ({ le })));
 }

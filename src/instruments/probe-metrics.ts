@@ -1,5 +1,6 @@
 // What the gateway's own probe measured last, for Prometheus. Invariant: as many series as there
 // are stores, sizes, kinds and results.
+import { getOrMake } from '../core/maps.ts';
 import { Histogram, secondBounds } from './histogram.ts';
 import type { Labels, MetricRegistry } from './metric-registry.ts';
 import type { Sample } from './sample.ts';
@@ -35,25 +36,16 @@ export class ProbeMetrics {
     const tried = retries === 0 ? 'first_try' : 'retried';
     const name = `${store}\n${kind}\n${size}`;
     const result = error === null ? tried : 'failed';
-    const counted = of(this.#results, `${name}\n${result}`, () => {
+    const counted = getOrMake(this.#results, `${name}\n${result}`, () => {
       return { labels: { store, kind, size, result }, count: 0 };
     });
     counted.count++;
     if (error !== null) return;
     const labels = { store, kind, size };
-    of(this.#last, name, () => ({ labels, seconds: 0 })).seconds = durationMs / 1000;
-    const timed = of(this.#seconds, name, () => {
+    getOrMake(this.#last, name, () => ({ labels, seconds: 0 })).seconds = durationMs / 1000;
+    const timed = getOrMake(this.#seconds, name, () => {
       return { labels, histogram: new Histogram(secondBounds) };
     });
     timed.histogram.record(durationMs / 1000);
   }
-}
-
-function of<T>(map: Map<string, T>, name: string, make: () => T): T {
-  let found = map.get(name);
-  if (!found) {
-    found = make();
-    map.set(name, found);
-  }
-  return found;
 }

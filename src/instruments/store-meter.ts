@@ -2,7 +2,9 @@
 // nothing else counts. Invariants: what happens for each request is a few additions in typed
 // arrays, and nothing there is allocated; there are no more series than kinds, size bands and
 // causes.
+
 import { monotonicMs } from '../core/clock.ts';
+import { getOrMake } from '../core/maps.ts';
 import { bytesPerSecondBounds, Histogram, secondBounds } from './histogram.ts';
 import { RecentLatencies } from './recent-latencies.ts';
 import { bandOf } from './size-band.ts';
@@ -142,12 +144,7 @@ export class StoreMeters {
 
   /** Of a store over a network. */
   ofRemote(name: string): StoreMeter {
-    let meter = this.remotes.get(name);
-    if (!meter) {
-      meter = new StoreMeter({ causes: this.#causes });
-      this.remotes.set(name, meter);
-    }
-    return meter;
+    return getOrMake(this.remotes, name, () => new StoreMeter({ causes: this.#causes }));
   }
 }
 

@@ -1,7 +1,9 @@
 // The nonces of proofs that were used. Invariant: while a proof is young enough to be taken, its
 // nonce is remembered; memory is bounded, and when it is full new proofs are refused rather than
 // old nonces forgotten. One owner can fill only a part of it, so nobody can lock out the others.
+
 import { Refusal } from '../../core/errors.ts';
+import { getOrMake } from '../../core/maps.ts';
 import { noncesMax, noncesPerOwnerMax, proofWindowMs } from './bounds.ts';
 import { proofRefusal } from './faults.ts';
 
@@ -89,16 +91,8 @@ export class NonceStore {
   }
 
   #add(number: number, owner: string, name: string): void {
-    let owners = this.#stretches.get(number);
-    if (owners === undefined) {
-      owners = new Map();
-      this.#stretches.set(number, owners);
-    }
-    let names = owners.get(owner);
-    if (names === undefined) {
-      names = new Set();
-      owners.set(owner, names);
-    }
+    const owners = getOrMake(this.#stretches, number, () => new Map());
+    const names = getOrMake(owners, owner, () => new Set());
     names.add(name);
     this.#count++;
   }

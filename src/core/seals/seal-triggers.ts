@@ -3,8 +3,10 @@
 // it. Invariant: a row is changed or removed only where it is what was sealed, and made only where
 // none was sealed; whatever else is in the way is an UnsealedRow, and the transaction is to be
 // rolled back.
+
 import type { OpenDatabase, SqlValue } from '../database.ts';
 import type { Keyring } from '../keyring.ts';
+import { getOrMake } from '../maps.ts';
 import {
   DigestBlocks,
   describeUnsealed,
@@ -111,11 +113,7 @@ export class SealTriggers {
   }
 
   #fold(tenant: string, epoch: number, mac: Uint8Array): void {
-    let change = this.#changes.get(tenant);
-    if (!change) {
-      change = new Uint8Array(digestBytes);
-      this.#changes.set(tenant, change);
-    }
+    const change = getOrMake(this.#changes, tenant, () => new Uint8Array(digestBytes));
     this.#blocks.fold(change, epoch, mac.subarray(0, digestBytes));
   }
 }

@@ -4,10 +4,12 @@
 // takes neither memory nor turns from the others; no webhook gets two requests at a time; and the
 // ledger forgets an alarm only when no webhook is still to be told of it, so that alarms outlive
 // the process.
+
 import { type AddressPolicy, everywhere } from '../../authz/oidc/address-policy.ts';
 import { failLate } from '../../authz/oidc/guarded-request.ts';
 import { isoTime, monotonicMs, nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
+import { getOrMake } from '../../core/maps.ts';
 import type { Sealer } from '../../core/sealing.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import {
@@ -160,14 +162,10 @@ export class AlarmNotifier {
 
   #enter(tenant: string | null, alarm: Alarm): void {
     const scope = scopeOf(tenant);
-    let line = this.#lines.get(scope);
-    if (!line) {
-      line = {
-        ...{ tenant, waiting: [], isSending: false, timer: null, resumeMs: 0 },
-        ...{ problem: null, toldMs: null },
-      };
-      this.#lines.set(scope, line);
-    }
+    const line = getOrMake(this.#lines, scope, () => ({
+      ...{ tenant, waiting: [], isSending: false, timer: null, resumeMs: 0 },
+      ...{ problem: null, toldMs: null },
+    }));
     if (line.waiting.length >= waitingMax) this.#giveWay(line);
     line.waiting.push({ alarm, failures: 0 });
     // A new alarm does not wait out the long pause of one that failed again and again.

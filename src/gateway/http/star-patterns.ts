@@ -1,6 +1,7 @@
 // Texts with at most one `*`, which stands for anything, also for nothing; and by which rules they
 // are. Made once, and asked often: what a text costs depends on its length, not on how many
 // patterns there are, but for those with something on both sides of the star.
+import { getOrMake } from '../../core/maps.ts';
 
 /** A set of rules by their numbers, 32 to a word. */
 export type RuleSet = Uint32Array;
@@ -69,12 +70,7 @@ class Ends {
 }
 
 function setOf(sets: Map<string, RuleSet>, text: string, words: number): RuleSet {
-  let rules = sets.get(text);
-  if (!rules) {
-    rules = new Uint32Array(words);
-    sets.set(text, rules);
-  }
-  return rules;
+  return getOrMake(sets, text, () => new Uint32Array(words));
 }
 
 function addRule(set: RuleSet, rule: number): void {

@@ -1,6 +1,11 @@
 // Native API: the access keys of a principal. Invariant: a secret leaves once, in the answer that
 // makes it; it is stored sealed and is in no listing and no record.
-import { accessKeyContext, keyPurposes, listPublicKeys, readPublicKeyEntry } from '../../authz/key-rows.ts';
+import {
+  accessKeyContext,
+  keyPurposes,
+  listPublicKeys,
+  readPublicKeyEntry,
+} from '../../authz/key-rows.ts';
 import type { Page } from '../../authz/paced-page.ts';
 import { proofBytesMax } from '../../authz/tokens/bounds.ts';
 import { verifyKeyProof } from '../../authz/tokens/key-proof.ts';

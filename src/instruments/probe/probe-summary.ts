@@ -1,5 +1,6 @@
 // What a probe measured, in a few figures for who waits for it; `bursar report` has all of it.
 // Invariant: bounded memory, however long the probe takes.
+import { getOrMake } from '../../core/maps.ts';
 import type { Sample } from '../sample.ts';
 
 /** Of more samples than this, as many are drawn evenly. */
@@ -53,16 +54,11 @@ export class ProbeSummary {
 
   #groupOf({ target, series, kind, sizeBytes, threads, parallelParts }: Sample): Group {
     const name = [target, series, kind, sizeBytes, threads, parallelParts].join('\n');
-    let group = this.#groups.get(name);
-    if (!group) {
-      group = {
-        ...{ target, series, kind, sizeBytes },
-        ...(threads !== undefined && { threads }),
-        ...(parallelParts !== undefined && { parallelParts }),
-        ...{ count: 0, failed: 0, retries: 0, durationsMs: [] },
-      };
-      this.#groups.set(name, group);
-    }
-    return group;
+    return getOrMake(this.#groups, name, () => ({
+      ...{ target, series, kind, sizeBytes },
+      ...(threads !== undefined && { threads }),
+      ...(parallelParts !== undefined && { parallelParts }),
+      ...{ count: 0, failed: 0, retries: 0, durationsMs: [] },
+    }));
   }
 }

@@ -2,6 +2,7 @@
 // Invariant: what was paid is the sum of the records' costs, to the picodollar; what of it was for
 // requests follows from the books that they name. What is compared with it is priced by calendar
 // months, as bills are, so the same prices give the same. Specification: docs/admin/cost.md.
+import { getOrMake } from '../../core/maps.ts';
 import { type Picodollars, parseUsd } from '../../core/money.ts';
 import { drawsOf } from '../charge.ts';
 import { retrievalCharge } from '../prices/charges.ts';
@@ -138,9 +139,13 @@ export class RecordCosts {
 
   #useOf({ priceBook = '', class: of = usualClass }: CostRecord, timeMs: number): Use {
     const month = monthAt(timeMs);
-    const inMonth = entry(this.#months, month.beginMs, () => ({ month, byBook: new Map() }));
-    const byClass = entry(inMonth.byBook, priceBook, () => new Map<string, Use>());
-    return entry(byClass, of, () => ({ reads: emptyPart(of), others: emptyPart(of), byteMs: 0n }));
+    const inMonth = getOrMake(this.#months, month.beginMs, () => ({ month, byBook: new Map() }));
+    const byClass = getOrMake(inMonth.byBook, priceBook, () => new Map<string, Use>());
+    return getOrMake(byClass, of, () => ({
+      reads: emptyPart(of),
+      others: emptyPart(of),
+      byteMs: 0n,
+    }));
   }
 
   #charge(some: Partial<WorkloadCost>): void {
@@ -223,15 +228,6 @@ function usdOf(text: string | undefined): Picodollars {
   const amount = parseUsd(text ?? '0');
   if (amount === undefined) throw new Error(`a record has the cost ${JSON.stringify(text)}`);
   return amount;
-}
-
-function entry<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  let value = map.get(key);
-  if (value === undefined) {
-    value = make();
-    map.set(key, value);
-  }
-  return value;
 }
 
 /**
