@@ -33,8 +33,8 @@ export function randomBytesOf(random: () => number, count: number): Buffer {
 /** How long a fuzz loop goes on, in milliseconds; 0 without BURSAR_FUZZ_SECONDS. */
 export const fuzzMs = Number(process.env.BURSAR_FUZZ_SECONDS ?? 0) * 1000;
 
-/** A timeout for `it(…, fuzzTimeoutMs)` that a long run does not exceed. */
-export const fuzzTimeoutMs = 60_000 + 2 * fuzzMs;
+/** A timeout for `it(…, fuzzTimeoutMs)` that a long run, or one at full length, does not exceed. */
+export const fuzzTimeoutMs = (process.env.BURSAR_FULL === '1' ? 600_000 : 60_000) + 2 * fuzzMs;
 
 /**
  * Runs `fn` for the seeds seedBase, seedBase + 1, …: `iterations` of them, and more until
