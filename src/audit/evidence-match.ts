@@ -14,6 +14,7 @@ export interface ProvenRecord {
   readonly keyThumbprint?: string;
   readonly tokens?: readonly string[];
   readonly key?: string;
+  readonly change?: { readonly renamedTo?: { readonly key: string } };
   readonly bytesIn: number;
   readonly size?: number;
   readonly sha256?: string;
@@ -67,7 +68,13 @@ function contradictionOfRequest(request: SignedRequest, record: ProvenRecord): s
   if (isNative !== action.startsWith('bursar:')) return `another request than ${action} was signed`;
   // Which keys DeleteObjects is about is in its body.
   const isNamed = key !== undefined && !(method === 'POST' && /^delete(?:[=&]|$)/.test(query));
-  if (isNamed && !decodePath(path)?.endsWith(`/${key}`)) return 'another key was signed';
+  // The path of a rename is that of the new key, which the record of the old one has, too.
+  const isRename = action === 's3:RenameObject';
+  if (isRename && !/(?:^|&)renameObject(?:[=&]|$)/.test(query)) {
+    return `another request than ${action} was signed`;
+  }
+  const named = (isRename && record.change?.renamedTo?.key) || key;
+  if (isNamed && !decodePath(path)?.endsWith(`/${named}`)) return 'another key was signed';
   // The request of a copy has an empty body, whatever the object's size is.
   const isWhole = action === 's3:PutObject' && method === 'PUT' && record.bytesIn === record.size;
   if (isWhole && bodySha256 !== null && sha256 !== undefined && bodySha256 !== sha256) {

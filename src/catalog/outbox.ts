@@ -29,14 +29,31 @@ export async function noteChange(
   await tx.run(sql, store, moment.seq, moment.timeMs, bucketId, key, versionId);
 }
 
+/** Whether the journal has still to tell of a version of one of these keys. */
+export async function isPending(
+  read: Reader,
+  { store, bucketId, keys }: { store: number; bucketId: number; keys: [string, string] },
+): Promise<boolean> {
+  if (store <= localStore) return false;
+  const sql = 'SELECT 1 FROM outbox WHERE store = ? AND bucket_id = ? AND key IN (?, ?) LIMIT 1';
+  return (await read.get(sql, store, bucketId, ...keys)) !== undefined;
+}
+
+/** The row of a store that is of this change; undefined: there is none. */
+export function findOutboxRow(
+  read: Reader,
+  store: number,
+  seq: number,
+): Promise<OutboxRow | undefined> {
+  return read.get<OutboxRow>(`${selectRows} WHERE store = ? AND seq = ?`, store, seq);
+}
+
+const selectRows = `SELECT seq, time_ms AS timeMs, bucket_id AS bucketId, key,
+  version_id AS versionId FROM outbox`;
+
 /** The first `max` rows of a store, in order of seq. */
 export async function listOutbox(read: Reader, store: number, max: number): Promise<OutboxRow[]> {
-  return read.all<OutboxRow>(
-    `SELECT seq, time_ms AS timeMs, bucket_id AS bucketId, key, version_id AS versionId
-       FROM outbox
-       WHERE store = ? ORDER BY seq LIMIT ?`,
-    ...[store, max],
-  );
+  return read.all<OutboxRow>(`${selectRows} WHERE store = ? ORDER BY seq LIMIT ?`, store, max);
 }
 
 /** Whether the journal may have been told of this change just before the process ended. */

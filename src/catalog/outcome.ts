@@ -47,8 +47,15 @@ export interface EndedObject {
   createdMs: number;
 }
 
+/** What a change did at another key of its bucket, which a second record tells of. */
+export interface OtherKey {
+  key: string;
+  /** With the index of that record, which is the next one. */
+  storage: StorageDelta;
+}
+
 export type Outcome<R> =
-  | { ok: true; storage: StorageDelta; result: R }
+  | { ok: true; storage: StorageDelta; result: R; also?: OtherKey }
   | { ok: false; code: ErrorCode; fields?: Record<string, string> };
 
 export const noStorage: StorageDelta = {

@@ -10,7 +10,7 @@ import { countReferences, extentState } from './extents.ts';
 import { type Moment, type Outcome, refused } from './outcome.ts';
 import { openKey } from './version-places.ts';
 import { insertVersion, keepAsNoncurrent } from './version-rows.ts';
-import { type ObjectDraft, readNamed } from './versions.ts';
+import { type ObjectDraft, placedMs, readNamed } from './versions.ts';
 
 /** Gives a store its number again, and the journal that is about to be begun in it. */
 export async function restoreStore(
@@ -80,7 +80,7 @@ export async function restoreVersion(
   if (found) return refused('AlreadyExists');
   const newest = await readNamed(tx, bucketId, { key });
   if (newest) {
-    const since = { ...moment, timeMs: createdMs };
+    const since = { ...moment, timeMs: placedMs({ createdMs, attributes: object.attributes }) };
     await keepAsNoncurrent(tx, bucket, { ...newest, isDamaged: false }, since);
   }
   await adoptFromStore(tx, bucket, object.manifest, moment.timeMs);

@@ -173,7 +173,13 @@ export async function replaceCurrent(
   return addVersion(tx, { key, isMarker: 0, object: locked }, place, moment);
 }
 
-function addMarker(tx: Tx, key: string, place: Place, moment: Moment): Promise<Outcome<null>> {
+/** Makes a delete marker the current version of the key. */
+export function addMarker(
+  tx: Tx,
+  key: string,
+  place: Place,
+  moment: Moment,
+): Promise<Outcome<null>> {
   const { tenant, owner } = place.bucket;
   const nothing = { sizeBytes: 0, etag: '', sha256: null, class: '', manifest: Buffer.alloc(0) };
   const attributes: Attributes = { headers: {}, metadata: {} };
@@ -209,7 +215,7 @@ async function addVersion(
 }
 
 /** Says nothing of when or where it was made. */
-function newVersionId(): string {
+export function newVersionId(): string {
   return randomBytes(16).toString('hex');
 }
 

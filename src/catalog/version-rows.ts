@@ -82,6 +82,20 @@ export async function insertVersion(
   return { class: object.class, bytes };
 }
 
+/**
+ * Makes of a current version that of another key, as `to` says; what was current there was kept or
+ * ended. Its own row stays until it is removed. The manifest is not read: it can be large.
+ */
+export async function moveCurrent(tx: Tx, from: FoundVersion, to: FoundVersion): Promise<void> {
+  await tx.run(
+    `INSERT OR REPLACE INTO versions SELECT bucket_id, ?, ?, ?, is_marker, size, etag, sha256,
+         class, owner, created_ms, manifest, ?, epoch, manifest_mac, ?, billed
+       FROM versions WHERE bucket_id = ? AND key = ?`,
+    ...[to.key, to.seq, to.versionId, to.attributes, to.rowMac],
+    ...[from.bucketId, from.key],
+  );
+}
+
 const notSuperseded = { supersededSeq: null, supersededMs: null };
 
 /** Keeps the current version as a noncurrent one, from this moment on: another is to replace it. */

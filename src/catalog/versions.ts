@@ -4,7 +4,7 @@
 // authentic before it is given. Writing is version-changes.ts's.
 import type { Reader } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
-import { type BucketName, verifyVersion } from './authentic.ts';
+import { type BucketName, verifyListed, verifyVersion } from './authentic.ts';
 import type { Retention } from './object-lock.ts';
 
 export type ChecksumType = 'COMPOSITE' | 'FULL_OBJECT';
@@ -25,6 +25,8 @@ export interface Attributes {
   /** Of object lock (object-lock.ts). These and the tags are all that can change. */
   retention?: Retention;
   legalHold?: boolean;
+  /** When it came to its key by a rename; absent: when it was made. */
+  renamedMs?: number;
   /** For a copy, who made it (`tenant/name`), and of what. */
   copied?: { by: string; tenant: string; bucket: string; bucketId: number; key: string };
 }
@@ -250,6 +252,40 @@ function selectAt(condition: string, more: string, noncurrent: string): string {
   const at = `WHERE bucket_id = ? AND key = ? AND ${condition}`;
   return `SELECT ${currentColumns}, ${more} FROM versions AS v ${at}
     UNION ALL SELECT ${noncurrentColumns}, ${more} FROM ${noncurrent} ${at} LIMIT 1`;
+}
+
+/** All of a version but its manifest, which can be large. */
+export type VersionHead = Omit<StoredVersion, 'manifest'>;
+
+/** The current version of a key as its row is, which may be a marker. */
+export function readHead(
+  read: Reader,
+  bucketId: number,
+  key: string,
+): Promise<VersionHead | undefined> {
+  return read.get<VersionHead>(headSql, bucketId, key);
+}
+
+const headSql = selectNewest('bucket_id AS bucketId, billed AS billedBytes');
+
+/** The same, found authentic. Throws IntegrityError when it is not. */
+export async function findHead(
+  { read, keyring }: Catalog,
+  bucket: BucketName,
+  key: string,
+): Promise<VersionHead | undefined> {
+  const head = await readHead(read, bucket.id, key);
+  if (head) verifyListed(keyring, bucket, head);
+  return head;
+}
+
+/** When a version came to its key: when it was made, or renamed to it. */
+export function placedMs({
+  createdMs,
+  attributes,
+}: Pick<Version, 'createdMs' | 'attributes'>): number {
+  const { renamedMs } = JSON.parse(attributes) as Attributes;
+  return renamedMs ?? createdMs;
 }
 
 /** The newest noncurrent version of a key, as its row says. */

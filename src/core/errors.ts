@@ -29,6 +29,11 @@ const table = {
   ExpectationFailed: [417, 'The expectation of the Expect header cannot be met.'],
   ExpiredBearerToken: [401, 'The bearer token has expired.'],
   ExpiredToken: [400, 'The provided token has expired.'],
+  IdempotencyParameterMismatch: [
+    400,
+    'Parameters on this idempotent request are inconsistent with parameters used in previous ' +
+      'request(s).',
+  ],
   IllegalLocationConstraintException: [
     400,
     'The location constraint is not valid for this gateway.',

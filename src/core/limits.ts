@@ -88,6 +88,8 @@ export const tokenSecondsMax = 366 * 24 * 3600;
 export const expiredTokenKeptMs = 30 * 24 * 3600 * 1000;
 export const seenTokensPerPrincipalMax = 10_000;
 export const revocationsPerPrincipalMax = 10_000;
+// How long the client token of a rename keeps the rename from being done once more.
+export const renameTokenKeptMs = 7 * 24 * 3600 * 1000;
 export const shareSecondsMax = 366 * 24 * 3600;
 export const nativeListMax = 1000;
 

@@ -18,7 +18,8 @@ import {
 } from '../catalog/extents.ts';
 import { noteJournalObject, noteSnapshot } from '../catalog/journal-objects.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
-import { noStorage, type Outcome } from '../catalog/outcome.ts';
+import { noStorage, type OtherKey, type Outcome } from '../catalog/outcome.ts';
+import { forgetTokens } from '../catalog/rename-tokens.ts';
 import { enterUnnamed, restoreStore } from '../catalog/restore.ts';
 import { beginGeneration, noteJournaled, registerStore } from '../catalog/stores.ts';
 import { forgetCompleted } from '../catalog/uploads.ts';
@@ -28,6 +29,7 @@ import { type ErrorCode, statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Unsealed } from '../core/seals/row-seal.ts';
 import type { Billing } from '../quota/billing.ts';
+import { chargeStored } from '../quota/charge.ts';
 import { forgetAlarms } from '../quota/limits/alarms.ts';
 import { partsOf } from '../quota/roll-up/charged-record.ts';
 import type { RecentUse } from '../quota/roll-up/recent-use.ts';
@@ -91,11 +93,46 @@ export async function applyCommit(
   const seal = sealOf(outcome, { index, timeMs, charged, backend });
   if (evidence) await keepEvidence(tx, index, evidence);
   await log.append(told, seal);
+  if (outcome.ok && outcome.also) await tellOtherKey(commit, told, outcome.also, context);
   if (change.kind === 'eraseRecords' && outcome.ok) {
     await tellConcerned(tx, log, { record: told, index, timeMs, indexes: change.indexes });
   }
   const result = resultOf(outcome, { timeMs, terms, index });
   return result.ok && events?.length ? { ...result, events } : result;
+}
+
+/**
+ * Appends the second record of a change, of what it did at another key: what was asked for, sent
+ * and signed is in the first one.
+ */
+async function tellOtherKey(
+  { charge }: Commit,
+  record: RecordDraft,
+  { key, storage }: OtherKey,
+  { timeMs, billing, log }: CommitContext,
+): Promise<void> {
+  const index = log.size;
+  const { storedBytes, storedObjects, billed, makesVersion, supersededSeq, named } = storage;
+  const isStored = storedBytes !== 0 || billed.length > 0;
+  const stored = charge && isStored ? chargeStored(charge.who, charge.pricing.book) : null;
+  const cost = stored && (await billing.charge(stored, storage, timeMs));
+  const storageCost = stored ? await billing.storage.change(stored, storage, timeMs) : 0n;
+  const about = {
+    key,
+    versionId: null,
+    change: { renamedTo: { key: record.key, version: index - 1 } },
+    ...{ sizeBytes: null, etag: null, sha256: null, bytesIn: 0, bytesOut: 0 },
+    evidenceHash: null,
+    evidenceAt: record.evidenceAt ?? (record.evidenceHash ? index - 1 : null),
+  };
+  await log.append(
+    { ...record, ...about },
+    {
+      ...{ index, timeMs, storedBytes, storedObjects, makesVersion, supersededSeq, named },
+      ...{ cost, storageCost },
+      priced: storageCost > 0n && charge ? { book: charge.pricing.book } : null,
+    },
+  );
 }
 
 /** Member by member: this is of each request, and to leave some out of a copy costs far more. */
@@ -262,6 +299,8 @@ export async function applyMaintenance(
       return forgetSwept(tx, work.beforeMs, work.max);
     case 'forgetCompleted':
       return forgetCompleted(tx, work.beforeMs, work.max);
+    case 'forgetTokens':
+      return forgetTokens(tx, work.beforeMs, work.max);
     case 'noteTokenUse':
       return noteTokenUse(tx, work, timeMs);
     case 'purgeTokens':

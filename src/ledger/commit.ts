@@ -52,6 +52,8 @@ export type Maintenance =
   | { kind: 'deferExtents'; ids: Uint8Array[] }
   | { kind: 'forgetSwept'; beforeMs: number; max: number }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number }
+  /** Client tokens of renames. */
+  | { kind: 'forgetTokens'; beforeMs: number; max: number }
   | ({ kind: 'noteTokenUse' } & TokenUses)
   | { kind: 'purgeTokens'; max: number }
   /** Adds up to `max` records to the sums of usage by day. Touches as many. */

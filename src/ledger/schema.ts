@@ -11,6 +11,7 @@ import { cosignatureSchema } from '../audit/log/cosignatures.ts';
 import { logKeySchema } from '../audit/log/log-keys.ts';
 import { logSchema } from '../audit/log/stored-tiles.ts';
 import { journalObjectSchema } from '../catalog/journal-objects.ts';
+import { renameTokenSchema } from '../catalog/rename-tokens.ts';
 import { uploadConflictSchema } from '../catalog/upload-conflicts.ts';
 import { sealSchema } from '../core/seals/seal-triggers.ts';
 import { accountSchema } from '../quota/leases/account-tables.ts';
@@ -304,7 +305,7 @@ CREATE TABLE parts (
   mac BLOB NOT NULL,
   PRIMARY KEY (upload_id, number)
 ) WITHOUT ROWID;
-
+${renameTokenSchema}
 -- quota: how much -----------------------------------------------------------------------------
 ${accountSchema}${alarmSchema}${alarmHookSchema}${transferSchema}${storageSchema}${usageDaysSchema}
 -- audit: what happened ------------------------------------------------------------------------

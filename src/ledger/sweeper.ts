@@ -7,7 +7,12 @@
 import { listCondemned, listStoresToSweep } from '../catalog/extents.ts';
 import { listOutbox } from '../catalog/outbox.ts';
 import type { Reader } from '../core/database.ts';
-import { completedUploadKeptMs, sweptKeptMs, uploadMsMax } from '../core/limits.ts';
+import {
+  completedUploadKeptMs,
+  renameTokenKeptMs,
+  sweptKeptMs,
+  uploadMsMax,
+} from '../core/limits.ts';
 import { inlineStore } from '../core/manifest.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import type { ExtentStore } from '../tiering/stores/store.ts';
@@ -85,6 +90,13 @@ export class Sweeper {
       ledger.maintain({
         kind: 'forgetCompleted',
         beforeMs: steadyClock.nowMs() - completedUploadKeptMs,
+        max,
+      }),
+    );
+    await repeat(() =>
+      ledger.maintain({
+        kind: 'forgetTokens',
+        beforeMs: steadyClock.nowMs() - renameTokenKeptMs,
         max,
       }),
     );

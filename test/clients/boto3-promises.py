@@ -152,6 +152,25 @@ def copies(s3, bucket):
     refused(gone, 404, "NoSuchKey")
 
 
+def renames(s3, bucket):
+    if not hasattr(s3, "rename_object"):
+        raise Skipped("this version of boto3 has no renames")
+    made = s3.put_object(Bucket=bucket, Key="from/a b", Body=b"1", Metadata={"x": "y"})
+    before = s3.head_object(Bucket=bucket, Key="from/a b")
+    source = {"RenameSource": "from/a%20b", "SourceIfMatch": made["ETag"]}
+    s3.rename_object(Bucket=bucket, Key="to/é", **source)
+    after = s3.head_object(Bucket=bucket, Key="to/é")
+    for name in ("ETag", "LastModified", "Metadata", "ContentLength"):
+        assert after[name] == before[name], name
+    assert read(s3, bucket, "to/é") == b"1"
+    refused(lambda: s3.head_object(Bucket=bucket, Key="from/a b"), 404)
+    s3.put_object(Bucket=bucket, Key="k", Body=b"2")
+    keep = lambda: s3.rename_object(
+        Bucket=bucket, Key="to/é", RenameSource="k", DestinationIfNoneMatch="*"
+    )
+    refused(keep, 412, "PreconditionFailed")
+
+
 def part_copies(s3, bucket):
     body = seeded(5, 12 * MIB)
     s3.put_object(Bucket=bucket, Key="source", Body=body)

@@ -14,6 +14,7 @@ const clients = {
   conditional_writes: 'never overwrites with If-None-Match: *',
   multipart_file_object: 'uploads and downloads a file object in parts',
   copies: 'copies, with metadata kept or replaced',
+  renames: 'renames, and keeps what is there with If-None-Match: *',
   part_copies: 'joins parts that were copied from ranges',
   list_pages: 'pages through a listing with delimiter and start-after',
   strange_keys: 'round-trips strange keys in bodies and listings',

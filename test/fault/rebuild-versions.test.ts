@@ -128,6 +128,43 @@ describeWithTool(versitygw, 'versions of a gateway that lost its database', (pat
       expect(stdout + stderr).toMatch(/compared \d+ records with the log, and 7 versions/);
       expect(code, stdout + stderr).toBe(0);
     }, 60_000);
+
+    it('that were renamed are at their new keys alone', async () => {
+      await rig.serve();
+      const rename = (from: string, to: string) =>
+        ask('PUT', to, {
+          query: [['renameObject', '']],
+          headers: { 'x-amz-rename-source': from, 'x-amz-client-token': `${from}-to-${seed++}` },
+        });
+      let seed = 100;
+      for (const bucket of ['/moved', '/moved-versions']) {
+        await ask('PUT', bucket);
+        if (bucket === '/moved-versions') await setVersioning(bucket, 'Enabled');
+        // What is kept beside others is told by extents alone, or in the journal.
+        for (const key of ['a', 'b', 'c', 'x']) {
+          const body = seededBytes(seed, 150_000 + seed++);
+          await ask('PUT', `${bucket}/${key}`, { body });
+        }
+        await ask('PUT', `${bucket}/small`, { body: seededBytes(seed, 100) });
+        await rename('a', `${bucket}/b`);
+        await rename('c', `${bucket}/d`);
+        await ask('PUT', `${bucket}/c`, { body: seededBytes(seed, 150_000 + seed++) });
+        for (const [from, to] of ['xy', 'yz', 'zx', 'xw'].map((pair) => [...pair])) {
+          await rename(String(from), `${bucket}/${to}`);
+        }
+        await rename('small', `${bucket}/tiny`);
+        await rename('d', `${bucket}/gone`);
+        await remove(`${bucket}/gone`);
+        // The time of what it replaces is later than its own.
+        await rename('b', `${bucket}/c`);
+      }
+      const before = [await look('moved'), await look('moved-versions')];
+      const { objects } = await listBucket(rig.client, 'moved');
+      expect([...objects.keys()]).toEqual(['c', 'tiny', 'w']);
+      await rig.kill();
+      await rebuildNow();
+      expect([await look('moved'), await look('moved-versions')]).toEqual(before);
+    }, 120_000);
   });
 
   describe('with what protects them', () => {

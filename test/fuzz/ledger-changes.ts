@@ -44,6 +44,8 @@ export function randomChange(random: Random, model: LedgerModel, seq: number): R
     putObject,
     putObject,
     copyObject,
+    renameObject,
+    renameObject,
     deleteObject,
     deleteObject,
     deleteVersion,
@@ -194,6 +196,22 @@ function copyObject(random: Random, model: LedgerModel, seq: number): RandomChan
   const object = objectOf(tenant, sizeBytes, manifest, seq);
   return {
     change: { kind: 'copyObject', bucketId, key, conditions, source, object },
+    declare: [],
+  };
+}
+
+/** Mostly of a current object, now and then of one that is not current any more. */
+function renameObject(random: Random, model: LedgerModel): RandomChange {
+  const { id: bucketId } = bucketOf(random, model);
+  const key = keyOf(random, model, bucketId);
+  const conditions = conditionsOf(random, model, bucketId, key);
+  const current = model.currentOf(bucketId);
+  const kept = model.keptOf(bucketId);
+  const from = randomBelow(random, 8) === 0 ? kept : current;
+  const { key: sourceKey, seq } = from.length > 0 ? randomOf(random, from) : { key: 'k', seq: 1 };
+  const source = { key: sourceKey, seq };
+  return {
+    change: { kind: 'renameObject', bucketId, key, conditions, source, token: null },
     declare: [],
   };
 }
@@ -356,9 +374,11 @@ export function draftOf(
   change: CatalogChange,
   charged: { tenant: string; principal: string; bucket: ModelBucket | null },
   transfer: { ingressBytes: number; egressBytes: number },
+  /** What a rename is of. */
+  renamed: Pick<ObjectDraft, 'sizeBytes' | 'etag' | 'sha256' | 'class'> | null,
 ): RecordDraft {
   const { bucket } = charged;
-  const object = 'object' in change ? change.object : null;
+  const object = 'object' in change ? change.object : renamed;
   return {
     action: change.kind,
     tenant: charged.tenant,

@@ -17,7 +17,12 @@ import {
   type VersionListing,
   type VersionPosition,
 } from '#bursar/catalog/listing.js';
-import { type Attributes, findCurrent, findNamedWithBody } from '#bursar/catalog/versions.js';
+import {
+  type Attributes,
+  findCurrent,
+  findNamedWithBody,
+  readHead,
+} from '#bursar/catalog/versions.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
 import { parseUsd } from '#bursar/core/money.js';
@@ -141,15 +146,29 @@ class Trial {
       tokens: [],
       bucket,
     };
-    const record = draftOf(change, charged, transfer);
+    const record = draftOf(change, charged, transfer, await this.renamedBy(change));
     const charge: Charge = { who: charged, transfer, pricing, settlement: null };
     const commit = { change: structuredClone(change), charge, record };
     const result = await applyCommit(this.db.tx, commit, this.context);
     const newId = (result.ok && result.version?.versionId) || null;
-    const expected = this.model.apply(change, seq, newId);
+    const expected = this.model.apply(change, seq, newId, await this.leftMarker(change));
     const got = result.ok ? 'ok' : result.code;
     expect([change.kind, got]).toEqual([change.kind, expected.ok ? 'ok' : expected.code]);
     if (result.ok && expected.ok) expect(result.version).toEqual(expected.named);
+  }
+
+  /** The row of what is to be renamed. */
+  async renamedBy(change: CatalogChange) {
+    if (change.kind !== 'renameObject') return null;
+    return (await readHead(this.db.tx, change.bucketId, change.source.key)) ?? null;
+  }
+
+  /** The id of the marker that a rename has left. */
+  async leftMarker(change: CatalogChange): Promise<string | null> {
+    if (change.kind !== 'renameObject') return null;
+    const sql = 'SELECT version_id AS id FROM versions WHERE bucket_id = ? AND key = ?';
+    const { bucketId, source } = change;
+    return (await this.db.tx.get<{ id: string | null }>(sql, bucketId, source.key))?.id ?? null;
   }
 
   async maintain(): Promise<void> {
@@ -323,9 +342,17 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
     expect(index).toBe(idx);
     if (target === undefined) continue;
     const sum = sums.get(target) ?? [0, 0, 0, 0, 0, 0];
-    const { cost, storageCost = '0' } = costs;
+    // The second record of a rename stands for no request.
+    const { cost = '0', storageCost = '0', price } = costs;
     const spend = Number(parseUsd(cost)) + Number(parseUsd(storageCost));
-    const more = [1, bytesIn, bytesOut, storedBytes, storedObjects, spend] as number[];
+    const more = [
+      price === undefined ? 0 : 1,
+      bytesIn,
+      bytesOut,
+      storedBytes,
+      storedObjects,
+      spend,
+    ] as number[];
     sums.set(
       target,
       sum.map((value, i) => value + (more[i] as number)),

@@ -15,6 +15,7 @@ export type CatalogChange =
           | 'deleteBucket'
           | 'putObject'
           | 'copyObject'
+          | 'renameObject'
           | 'deleteObject'
           | 'amendVersion'
           | 'createUpload'
@@ -96,6 +97,7 @@ type Change<K extends CatalogChange['kind']> = Extract<CatalogChange, { kind: K 
 type Done = Extract<ModelOutcome, { ok: true }>;
 const nothing: Done = { ok: true, storedBytes: 0, storedObjects: 0 };
 const refused = (code: string): ModelOutcome => ({ ok: false, code });
+const marker = { sizeBytes: 0, etag: '', manifest: Buffer.alloc(0), attributes: '{}' };
 const idOf = (id: Uint8Array): string => Buffer.from(id).toString('hex');
 
 export class LedgerModel {
@@ -138,8 +140,16 @@ export class LedgerModel {
     return { storedBytes, storedObjects: objects.length };
   }
 
-  /** `newId` is what the ledger calls the version, if it makes one that has an id. */
-  apply(change: CatalogChange, seq: number, newId: string | null): ModelOutcome {
+  /**
+   * `newId` is what the ledger calls the version, if it makes one that has an id; `markerId` the
+   * same of the marker that a rename leaves.
+   */
+  apply(
+    change: CatalogChange,
+    seq: number,
+    newId: string | null,
+    markerId: string | null = null,
+  ): ModelOutcome {
     switch (change.kind) {
       case 'setVersioning':
         return this.#setVersioning(change);
@@ -153,6 +163,8 @@ export class LedgerModel {
         return this.#putObject(change, seq, newId);
       case 'copyObject':
         return this.#copyObject(change, seq, newId);
+      case 'renameObject':
+        return this.#renameObject(change, seq, { newId, markerId });
       case 'deleteObject':
         return this.#deleteObject(change, seq, newId);
       case 'createUpload':
@@ -242,6 +254,37 @@ export class LedgerModel {
     return this.#replace(change, seq, newId);
   }
 
+  /** Two changes, of which the second is in the next record. */
+  #renameObject(
+    change: Change<'renameObject'>,
+    seq: number,
+    { newId, markerId }: { newId: string | null; markerId: string | null },
+  ): ModelOutcome {
+    const { bucketId, key, source } = change;
+    if (key === source.key) return refused('InvalidRequest');
+    const refusal = this.#checkWrite(change, seq);
+    if (refusal) return refusal;
+    const left = { bucketId, key: source.key };
+    const [version] = this.kept(bucketId, source.key);
+    if (version?.seq !== source.seq || version.isMarker) return refused('SlowDown');
+    if (isHeld(version, seq, false)) return refused('AccessDenied');
+    const isMoved = this.#replacedBy(left) === version;
+    const { sizeBytes, etag, manifest, tags } = version;
+    if (!isMoved) this.#share(manifest);
+    const object = { sizeBytes, etag, manifest, attributes: JSON.stringify({ tags }) };
+    const there = this.#replace({ bucketId, key, object }, seq, newId);
+    if (!there.ok) return there;
+    if (isMoved) {
+      this.#disturb(version);
+      this.versions = this.versions.filter((one) => one !== version);
+      there.storedBytes -= sizeBytes;
+      there.storedObjects -= 1;
+    }
+    if (this.#bucket(bucketId)?.versioning === 'Unversioned') return there;
+    this.#replace({ ...left, object: marker, isMarker: true }, seq + 1, markerId);
+    return there;
+  }
+
   #deleteObject(change: Change<'deleteObject'>, seq: number, newId: string | null): ModelOutcome {
     const { bucketId, key, versionId, bypassGovernance = false } = change;
     const refusal = this.#checkKey(change);
@@ -263,7 +306,6 @@ export class LedgerModel {
       if (current) this.#disturb(current);
       return current ? this.#end(current) : nothing;
     }
-    const marker = { sizeBytes: 0, etag: '', manifest: Buffer.alloc(0), attributes: '{}' };
     const ends = this.#replacedBy(change);
     if (ends && isHeld(ends, seq, bypassGovernance)) return refused('AccessDenied');
     return this.#replace({ bucketId, key, object: marker, isMarker: true }, seq, newId);

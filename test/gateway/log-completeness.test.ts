@@ -172,6 +172,10 @@ const s3: Record<string, (bucket: string) => Message> = {
     ...{ method: 'PUT', path: `/${bucket}/copy` },
     headers: { 'x-amz-copy-source': `${bucket}/k` },
   }),
+  renameObject: (bucket) => ({
+    ...on(`${bucket}/renamed`, 'renameObject', 'PUT'),
+    headers: { 'x-amz-rename-source': 'copy' },
+  }),
   listObjects: (bucket) => ({ method: 'GET', path: `/${bucket}` }),
   listObjectsV2: (bucket) => ({ ...on(bucket, 'list-type'), query: [['list-type', '2']] }),
   createMultipartUpload: (bucket) => on(`${bucket}/big`, 'uploads', 'POST'),

@@ -22,6 +22,7 @@ import { describePostPolicies } from './suite/post-policies.ts';
 import { describePublicAccess } from './suite/public-access.ts';
 import { describeRanges } from './suite/ranges.ts';
 import { describeReceipts } from './suite/receipts.ts';
+import { describeRename } from './suite/rename.ts';
 import { describeStated } from './suite/stated.ts';
 import { describeTenancy } from './suite/tenancy.ts';
 import type { StartTarget, Target } from './target.ts';
@@ -53,6 +54,7 @@ export function protocolSuite(
     describeMultipartChecksums(targetOf);
     describeRanges(targetOf);
     describeConditions(targetOf);
+    describeRename(targetOf);
     describePostForms(targetOf);
     describeStated(targetOf);
     describeReceipts(targetOf);

@@ -230,6 +230,7 @@ export const scenarios: Scenarios = {
   ],
   putObject: null,
   copyObject: null,
+  renameObject: null,
   deleteObject: null,
   amendVersion: null,
   createUpload: null,

@@ -71,6 +71,10 @@ async function fillBuckets(client: S3Client): Promise<void> {
   }
   await send(client, 'PUT', '/data/large', { body: Buffer.alloc(200_000, 'x') });
   await send(client, 'DELETE', '/data/many/1');
+  await send(client, 'PUT', '/data/renamed', {
+    query: [['renameObject', '']],
+    headers: { 'x-amz-rename-source': 'many/2', 'x-amz-client-token': 'once' },
+  });
   for (const body of ['first', 'second']) {
     await send(client, 'PUT', '/locked/key', { body: Buffer.from(body) });
   }

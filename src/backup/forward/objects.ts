@@ -8,7 +8,7 @@ import {
   readSettings,
 } from '../../catalog/buckets.ts';
 import { listKept } from '../../catalog/kept-versions.ts';
-import { readNamed, type StoredVersion, type Version } from '../../catalog/versions.ts';
+import { placedMs, readNamed, type StoredVersion, type Version } from '../../catalog/versions.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import { decodeManifest } from '../../core/manifest.ts';
 import { pages } from '../../core/pages.ts';
@@ -206,7 +206,7 @@ async function forwardVersion(forward: Forward, told: Told): Promise<void> {
     report.amended++;
     return;
   }
-  if (found && isTail && found.createdMs > version.createdMs) return;
+  if (found && isTail && placedMs(found) > version.createdMs) return;
   const { runs, reason } = await checkExtents(work.staging, bucket.store, version);
   if (!runs) {
     report.lost.add({ tenant: bucket.tenant, bucket: bucket.name, key, versionId, reason });

@@ -56,6 +56,8 @@ export class AskedRequest implements Recorded {
   requester: string;
   /** IAM name of what is asked for, once the route is known. */
   action: S3Action | 's3:Unknown' = 's3:Unknown';
+  /** What its record calls that. */
+  recordedAs: string = this.action;
   #resource: Resource = 'service';
   /** The bucket as the request named it, which is what its answer calls it. */
   readonly askedName: string | null;
@@ -113,8 +115,9 @@ export class AskedRequest implements Recorded {
   }
 
   /** What is asked for. */
-  concern({ action, versionAction, resource }: AnyOperation): void {
+  concern({ action, versionAction, resource, recordedAs }: AnyOperation): void {
     this.action = versionAction && this.versionId !== undefined ? versionAction : action;
+    this.recordedAs = recordedAs ?? this.action;
     this.#resource = resource;
   }
 

@@ -128,14 +128,38 @@ export function rangeApplies(
   return text.replace(/^"(.*)"$/, '$1') === current.etag;
 }
 
-/** `checkReadConditions` for the source of a copy, where "not modified" fails as well. */
-export function checkCopyConditions(
+/**
+ * `checkReadConditions` for the source of a copy or a rename, where "not modified" fails as well.
+ */
+export function checkSourceConditions(
   request: S3Request,
   source: { etag: string; createdMs: number },
+  header: 'x-amz-copy-source' | 'x-amz-rename-source',
 ): void {
-  const { failed, notModified } = evaluate(request, 'x-amz-copy-source-', source);
+  const { failed, notModified } = evaluate(request, `${header}-`, source);
   const condition = failed ?? notModified;
   if (condition) throw new Refusal('PreconditionFailed', { fields: { Condition: condition } });
+}
+
+/** Does a request demand something of when the object was made that it replaces? */
+export function isDated({ headers }: S3Request): boolean {
+  return headers['if-modified-since'] !== undefined || headers['if-unmodified-since'] !== undefined;
+}
+
+/**
+ * The same for what a request demands of when the object was made that is to be replaced; null:
+ * there is none. Entity tags are decided in the commit.
+ */
+export function checkReplaced(
+  request: S3Request,
+  current: { etag: string; createdMs: number } | null,
+): void {
+  // What was never made was not modified since.
+  const { failed, notModified } = evaluate(request, '', current ?? { etag: '', createdMs: 0 });
+  const condition = failed ?? notModified;
+  if (condition?.endsWith('-Since')) {
+    throw new Refusal('PreconditionFailed', { fields: { Condition: condition } });
+  }
 }
 
 function evaluate(

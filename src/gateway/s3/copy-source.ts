@@ -14,7 +14,7 @@ import type { RequestServices } from '../services.ts';
 import { checkVersionId, missingVersion, shownId } from './asked-version.ts';
 import { ClientGone } from './body.ts';
 import { checkExpectedOwner, lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
-import { checkCopyConditions } from './conditional.ts';
+import { checkSourceConditions } from './conditional.ts';
 import { tagsOf } from './objects/object-attributes.ts';
 import { streamRuns } from './operations/get-object.ts';
 import { checkKeyLength, decode, type S3Request } from './request.ts';
@@ -142,7 +142,7 @@ async function findCopySource(
   const { version } = await load();
   if (version?.isMarker && !isNewest) throw markerSource();
   if (!version || version.isMarker) throw await missingVersion(context, versionId, source);
-  checkCopyConditions(request, version);
+  checkSourceConditions(request, version, 'x-amz-copy-source');
   if (keepsTags && tagsOf(version).length > 0) {
     await context.asked.authorizeOther({
       action: isNewest ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging',

@@ -14,6 +14,8 @@ import type { Asked, Reserved, Resource } from './stages.ts';
 export interface Operation<R extends Resource, Input = void, Decided = void> {
   name: string;
   action: S3Action;
+  /** What records call it, where that is no action that can be granted. */
+  recordedAs?: 's3:RenameObject';
   /** Its action where the request names a version; absent: there is none of its own. */
   versionAction?: S3Action;
   /** May a request name a version? Also where there is a `versionAction`. */

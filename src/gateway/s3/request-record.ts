@@ -25,7 +25,7 @@ export function draftOf(
 ): RecordDraft {
   const { tenant, bucketTenant, versionId, exchange, request } = asked;
   const draft: RecordDraft = draftRecord(actorOf(asked.who, tenant), request, {
-    action: asked.action,
+    action: asked.recordedAs,
     bucket: asked.bucketName ?? asked.askedName,
     bucketTenant: bucketTenant === tenant ? null : bucketTenant,
     key: asked.key,

@@ -29,6 +29,7 @@ import {
 import { lockConfiguration, objectLegalHold, objectRetention } from './operations/object-lock.ts';
 import { objectTagging } from './operations/object-tagging.ts';
 import { putObject } from './operations/put-object.ts';
+import { renameObject } from './operations/rename-object.ts';
 import { uploadPart, uploadPartCopy } from './operations/upload-part.ts';
 import type { S3Request } from './request.ts';
 import type { Resource } from './stages.ts';
@@ -107,6 +108,7 @@ const rows: readonly Row[] = [
   },
   { resource: 'object', query: ['tagging'], ...objectTagging },
   { resource: 'object', query: ['attributes'], GET: getObjectAttributes },
+  { resource: 'object', query: ['renameObject'], PUT: renameObject },
   { resource: 'object', also: ['partNumber'], GET: getObject, HEAD: headObject },
   { resource: 'object', header: 'x-amz-copy-source', PUT: copyObject },
   { resource: 'object', PUT: putObject, DELETE: deleteObject },
@@ -137,7 +139,7 @@ const subresources = new Set([
   ...['abac', 'accelerate', 'analytics', 'annotation', 'encryption', 'intelligent-tiering'],
   ...['inventory', 'logging', 'metadataAnnotationTable', 'metadataConfiguration'],
   ...['metadataInventoryTable', 'metadataJournalTable', 'metadataTable', 'metrics', 'notification'],
-  ...['renameObject', 'replication', 'requestPayment', 'restore', 'select', 'session', 'torrent'],
+  ...['replication', 'requestPayment', 'restore', 'select', 'session', 'torrent'],
   ...['website'],
 ]);
 

@@ -1,5 +1,6 @@
 // Commands of objects, their versions, and multipart uploads. Their types, checks and rows are in
 // `catalog/`, where they share what becomes of the versions of a key.
+import { renameObject } from '../../catalog/rename.ts';
 import { restoreVersion } from '../../catalog/restore.ts';
 import { restoreAttributes, restoreEnd } from '../../catalog/roll-forward.ts';
 import { abortUpload, completeUpload, createUpload, putPart } from '../../catalog/uploads.ts';
@@ -22,6 +23,7 @@ function ofContents<C>(apply: Command<C>['apply']): Command<C> {
 export const objectCommands = {
   putObject: ofContents(putObject),
   copyObject: ofContents(copyObject),
+  renameObject: ofContents(renameObject),
   deleteObject: ofContents(deleteObject),
   amendVersion: ofContents(amendVersion),
   createUpload: ofContents(createUpload),

@@ -15,6 +15,7 @@ import { DeepBuckets, DeepLimits } from './deep-buckets.ts';
 import { DeepIdentities } from './deep-identities.ts';
 import { DeepLocks } from './deep-locks.ts';
 import { DeepErasures, DeepLog } from './deep-log.ts';
+import { DeepRenames } from './deep-renames.ts';
 import { DeepStored } from './deep-stored.ts';
 import { DeepRetired, DeepStrays } from './deep-strays.ts';
 import { DeepTokens } from './deep-tokens.ts';
@@ -60,6 +61,7 @@ export class DeepState {
       buckets: new DeepBuckets(staging),
       locks: new DeepLocks({ staging, readRecord, tell }),
       uploads: new DeepUploads(staging),
+      renames: new DeepRenames(staging),
       usage: this.#usage,
       alarms: new DeepAlarms(staging, readText),
       log: new DeepLog(staging),

@@ -2,8 +2,8 @@
 // its row was found authentic, so that no edit of the database is carried into the journal, where
 // it would be sealed.
 import { type Bucket, getBucket, readSettings } from '../../catalog/buckets.ts';
-import type { OutboxRow } from '../../catalog/outbox.ts';
-import { findNamed, type Version } from '../../catalog/versions.ts';
+import { findOutboxRow, type OutboxRow } from '../../catalog/outbox.ts';
+import { type Attributes, findNamed, type Version } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
@@ -127,7 +127,27 @@ export async function composeSegment(
     }
   };
   let looked = 0;
-  for (const { seq, bucketId, key, versionId } of rows) {
+  const bucketFor = async (bucketId: number): Promise<Bucket | undefined> => {
+    if (!buckets.has(bucketId)) {
+      const found = await unlessDamaged(getBucket(read, bucketId));
+      buckets.set(bucketId, found === damaged ? undefined : found);
+      if (found === damaged) segment.damaged++;
+      else add(found ? bucketEntry(found, listedSeq) : { kind: 'bucketGone', id: bucketId });
+    }
+    return buckets.get(bucketId);
+  };
+  /** Gives what was told. */
+  const addRow = async (row: OutboxRow): Promise<Entry | null> => {
+    const bucket = await bucketFor(row.bucketId);
+    // A bucket that is gone has taken its keys with it.
+    const entry = bucket ? await rowEntry(read, keyring, bucket, row) : null;
+    if (entry) add(entry);
+    else if (bucket) segment.damaged++;
+    return entry;
+  };
+  /** The last row that tells what came to a key by a rename; the next one tells the other key. */
+  let arrivedSeq = -1;
+  for (const { seq, timeMs, bucketId, key, versionId } of rows) {
     if (bucketId === identitiesBucket) {
       if (bytes > segmentBytesMax) break;
       await addThings(seq);
@@ -141,19 +161,16 @@ export async function composeSegment(
       if (bytes > segmentBytesMax) break;
       if (++looked % entriesPerTurn === 0) await nextTurn();
       newest.delete(name);
-      if (!buckets.has(bucketId)) {
-        const found = await unlessDamaged(getBucket(read, bucketId));
-        buckets.set(bucketId, found === damaged ? undefined : found);
-        if (found === damaged) segment.damaged++;
-        else add(found ? bucketEntry(found, listedSeq) : { kind: 'bucketGone', id: bucketId });
-      }
-      const bucket = buckets.get(bucketId);
-      // A bucket that is gone has taken its keys with it.
-      const entry = bucket && (await rowEntry(read, keyring, bucket, row));
-      if (entry) add(entry);
-      else if (bucket) segment.damaged++;
+      const entry = await addRow(row);
+      if (entry?.kind === 'version' && wasRenamedAt(entry, timeMs)) arrivedSeq = seq;
     }
     segment.lastSeq = seq;
+  }
+  // No segment ends within a rename: what it lacked would be at both keys, or at none.
+  const left = arrivedSeq === segment.lastSeq && (await findOutboxRow(read, store, arrivedSeq + 1));
+  if (left && left.key !== null) {
+    await addRow(left);
+    segment.lastSeq = left.seq;
   }
   return segment;
 }
@@ -187,6 +204,10 @@ async function rowEntry(
     if (error instanceof IntegrityError) return null;
     throw error;
   }
+}
+
+function wasRenamedAt({ attributes }: VersionEntry, timeMs: number): boolean {
+  return (JSON.parse(attributes) as Attributes).renamedMs === timeMs;
 }
 
 function nameOf({

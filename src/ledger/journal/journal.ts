@@ -191,6 +191,11 @@ export class Journal {
     });
   }
 
+  /** The same for all changes that it was told of. */
+  settled(): Promise<void> {
+    return this.flushed(this.#notedSeq);
+  }
+
   /**
    * Resolves when the journal tells of a change of identities; false: it does not yet. Where the
    * store takes nothing it is not waited for, and it is told later; where a snapshot is still to

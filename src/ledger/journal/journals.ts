@@ -44,7 +44,7 @@ export class Journals {
     // What is recorded with others has changed nothing.
     if (!journal || index === null) return null;
     // No extent knows the id of the version that it became.
-    if (version || needsJournal(change)) return journal.flushed(index);
+    if (version || needsJournal(change)) return journal.flushed(lastIndexOf(change, index));
     if (change.kind !== 'putObject') return null;
     journal.note(index);
     return journal.owned();
@@ -65,6 +65,14 @@ export class Journals {
     }
     const told = await Promise.all(journals.map(([, journal]) => journal.told(index)));
     return journals.flatMap(([store], i) => (told[i] ? [] : [store]));
+  }
+
+  /**
+   * Resolves when the store's journal tells of all that was committed for it until now; null: it
+   * has none. Rejects with Refusal ServiceUnavailable.
+   */
+  settled(store: number): Promise<void> | null {
+    return this.#journals.get(store)?.settled() ?? null;
   }
 
   /** Throws the same for what the gateway itself ends there. */
@@ -112,6 +120,11 @@ export class Journals {
   }
 }
 
+/** The index of the last record of a change: a rename has one at each of its keys. */
+function lastIndexOf({ kind }: Change, index: number): number {
+  return kind === 'renameObject' ? index + 1 : index;
+}
+
 /** Whether no extent's metadata tells of a change, or not enough to restore it by that alone. */
 function needsJournal(change: Change): boolean {
   switch (change.kind) {
@@ -120,6 +133,7 @@ function needsJournal(change: Change): boolean {
       return change.extentIds.length === 0 || ifMatch !== null || ifNoneMatch !== null;
     }
     case 'copyObject':
+    case 'renameObject':
     case 'completeUpload':
     case 'deleteObject':
     case 'amendVersion':

@@ -6,6 +6,7 @@ import { erasureNotices } from './0007-erasure-notices.ts';
 import { identityOutbox } from './0008-identity-outbox.ts';
 import { alteredRecords } from './0009-altered-records.ts';
 import { seals } from './0010-seals.ts';
+import { renameTokens } from './0011-rename-tokens.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -19,6 +20,7 @@ export const steps: readonly Migration[] = [
   identityOutbox,
   alteredRecords,
   seals,
+  renameTokens,
 ];
 
 /** The schema of this Bursar. */

@@ -1,6 +1,7 @@
 // What is taken into the staging of a rebuild (staging.ts): of all that is said of a bucket, its
 // settings, or a version the newest stays, whatever the order in which it is read; of two that are
 // equally new, that there is nothing, since only a later look can have found that.
+import { placedMs } from '../../catalog/versions.ts';
 import type { Tx } from '../../core/database.ts';
 import { decodeManifest } from '../../core/manifest.ts';
 import { archiveTenant } from '../archive/pack-entry.ts';
@@ -28,7 +29,7 @@ export async function takeEntry(tx: Tx, store: number, entry: Entry): Promise<vo
       );
       return;
     case 'version':
-      return takeVersion(tx, { ...entry, timeMs: entry.createdMs, text: JSON.stringify(entry) });
+      return takeVersion(tx, { ...entry, timeMs: placedMs(entry), text: JSON.stringify(entry) });
     case 'gone':
       return takeVersion(tx, { ...entry, seq: null, text: null });
     case 'garbage': {

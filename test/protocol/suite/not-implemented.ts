@@ -36,7 +36,6 @@ const ofObjects = [
   'attributes',
   'legal-hold',
   'partNumber=1',
-  'renameObject',
   'restore',
   'retention',
   'tagging',

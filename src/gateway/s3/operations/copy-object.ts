@@ -214,6 +214,7 @@ function readWanted(
     retention: _,
     legalHold: _2,
     copied: _3,
+    renamedMs: _4,
     ...kept
   } = JSON.parse(version.attributes) as Attributes;
   const asked = request.headers['x-amz-checksum-algorithm'] ?? kept.checksum?.algorithm;

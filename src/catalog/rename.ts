@@ -1,0 +1,186 @@
+// RenameObject: an object gets another key of its bucket, and no byte of it moves. Invariants: what
+// comes to the new key and what leaves the old one are one transaction; the version keeps its
+// bytes, ETag, time, class and attributes, but for its lock; and a version that object lock holds
+// keeps its key. Where the bucket does not keep versions, the row itself moves, and the references
+// to its extents with it: nothing is counted, so the price does not grow with what is stored. Where
+// it does, the version stays under a delete marker, and the new one shares its extents.
+import type { Tx } from '../core/database.ts';
+import { computeRowMac, isAuthentic, verifyListed } from './authentic.ts';
+import type { WriteConditions } from './conditions.ts';
+import { addReferences } from './extents.ts';
+import { withDefaultRetention } from './object-lock.ts';
+import { isPending, noteChange } from './outbox.ts';
+import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
+import { type ClientToken, isRepeated, noteToken } from './rename-tokens.ts';
+import { noteDeletion } from './upload-conflicts.ts';
+import { addMarker, newVersionId } from './version-changes.ts';
+import {
+  findPlace,
+  namedIn,
+  type OpenBucket,
+  openToReplace,
+  type Place,
+  refuseEnd,
+} from './version-places.ts';
+import {
+  endReplaced,
+  endVersion,
+  type FoundVersion,
+  keepAsNoncurrent,
+  moveCurrent,
+  removalOf,
+} from './version-rows.ts';
+import { type Attributes, readHead } from './versions.ts';
+
+export interface RenameObject {
+  kind: 'renameObject';
+  bucketId: number;
+  /** The new key. */
+  key: string;
+  conditions: WriteConditions;
+  /** `seq` of what is at the new key, null: nothing; absent: whatever it is. */
+  replaces?: number | null;
+  /** The version that is renamed: it must still be the current one of this other key. */
+  source: { key: string; seq: number };
+  /** null: the request has none. */
+  token: ClientToken | null;
+}
+
+/**
+ * Refuses SlowDown where it is to be decided again: what it was decided by is not there any more,
+ * or the journal must first tell of what was done before. Its outcome has a second record, of the
+ * end at the old key, whose index is the next one.
+ */
+export async function renameObject(
+  tx: Tx,
+  change: RenameObject,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const { key, source, token } = change;
+  if (key === source.key) return refused('InvalidRequest');
+  const opening = await openToReplace(tx, change, moment);
+  if (!opening.ok) return opening;
+  const { bucket, ends, keeps } = opening.result;
+  if (change.replaces !== undefined && change.replaces !== ((keeps ?? ends)?.seq ?? null)) {
+    return refused('SlowDown');
+  }
+  if (token && (await isRepeated(tx, bucket, token, moment))) return refused('SlowDown');
+  const found = await readSource(tx, bucket, source, moment);
+  if (found?.seq !== source.seq || found.isMarker) return refused('SlowDown');
+  if (found.isDamaged) return refused('BursarIntegrityError');
+  const locked = refuseEnd(bucket, found, {}, moment);
+  if (locked) return locked;
+  // A journal says what there is when it is asked, which may be later than what it was asked for:
+  // if it had still to tell of either key, it could tell of the one and not yet of the other.
+  const { id: bucketId, store } = bucket;
+  if (await isPending(tx, { store, bucketId, keys: [key, source.key] })) return refused('SlowDown');
+  const left = await findPlace(tx, { bucket, found }, source, moment);
+  const isMoved = left.ends?.seq === found.seq;
+  const arrived = await arrive(tx, change, { at: opening.result, found, isMoved }, moment);
+  if (token) await noteToken(tx, bucket, token, moment);
+  const leaving = { ...moment, seq: moment.seq + 1 };
+  const also = isMoved
+    ? await leaveMoved(tx, found, left, leaving)
+    : await leaveShared(tx, source.key, left, leaving);
+  return { ok: true, storage: arrived, result: null, also: { key: source.key, storage: also } };
+}
+
+/** The current version of the old key, without its manifest, which can be large. */
+async function readSource(
+  tx: Tx,
+  bucket: OpenBucket,
+  { key }: RenameObject['source'],
+  { keyring }: Moment,
+): Promise<FoundVersion | undefined> {
+  const row = await readHead(tx, bucket.id, key);
+  if (!row) return undefined;
+  const isDamaged = !isAuthentic(() => verifyListed(keyring, bucket, row));
+  return { ...row, manifest: noManifest, isDamaged };
+}
+
+const noManifest = Buffer.alloc(0);
+
+interface Arrival {
+  at: Place;
+  found: FoundVersion;
+  isMoved: boolean;
+}
+
+/** Makes the version the current one of its new key. After this point the write must succeed. */
+async function arrive(
+  tx: Tx,
+  { key }: RenameObject,
+  { at: { bucket, ends, keeps }, found, isMoved }: Arrival,
+  moment: Moment,
+): Promise<StorageDelta> {
+  if (keeps) await keepAsNoncurrent(tx, bucket, keeps, moment);
+  if (ends) await (keeps ? endVersion : endReplaced)(tx, ends, moment.seq);
+  const versionId = bucket.versioning === 'Enabled' ? newVersionId() : null;
+  const attributes = attributesOf(found, bucket, moment);
+  const moved = { ...found, key, seq: moment.seq, versionId, attributes };
+  const rowMac = computeRowMac(moment.keyring, bucket, moved, moved);
+  await moveCurrent(tx, found, { ...moved, rowMac });
+  if (!isMoved) await addReferences(tx, await readManifest(tx, bucket, key));
+  const { store, id: bucketId } = bucket;
+  await noteChange(tx, { store, bucketId, key, versionId }, moment);
+  const removed = ends && removalOf(ends);
+  const added = { class: found.class, bytes: found.billedBytes };
+  return {
+    storedBytes: (isMoved ? 0 : found.sizeBytes) + (removed?.storedBytes ?? 0),
+    storedObjects: (isMoved ? 0 : 1) + (removed?.storedObjects ?? 0),
+    billed: [...(isMoved ? [] : [added]), ...(removed?.billed ?? [])],
+    ended: removed?.ended ?? null,
+    makesVersion: true,
+    ...(ends && { supersededSeq: ends.seq }),
+    ...namedIn(bucket, { versionId, isMarker: false }),
+  };
+}
+
+/** Those that it had, without its lock, which is over; and when it came to its key. */
+function attributesOf(
+  { attributes }: FoundVersion,
+  { objectLock }: OpenBucket,
+  { timeMs }: Moment,
+): string {
+  const { retention: _, legalHold: _2, ...kept } = JSON.parse(attributes) as Attributes;
+  const renamed: Attributes = { ...kept, renamedMs: timeMs };
+  return withDefaultRetention(JSON.stringify(renamed), objectLock, timeMs);
+}
+
+async function readManifest(tx: Tx, { id }: OpenBucket, key: string): Promise<Uint8Array> {
+  const sql = 'SELECT manifest FROM versions WHERE bucket_id = ? AND key = ?';
+  const row = await tx.get<{ manifest: Uint8Array }>(sql, id, key);
+  return row?.manifest ?? noManifest;
+}
+
+/** The row is at the new key: here its version ends, and lets go of nothing. */
+async function leaveMoved(
+  tx: Tx,
+  found: FoundVersion,
+  { bucket, keeps }: Place,
+  moment: Moment,
+): Promise<StorageDelta> {
+  const { key, seq } = found;
+  // To the rows a version that moved is like a marker: no bytes end with it.
+  const gone = { ...found, isMarker: 1 };
+  if (bucket.versioning !== 'Unversioned') {
+    const outcome = await addMarker(tx, key, { bucket, ends: gone, keeps }, moment);
+    return outcome.ok ? outcome.storage : noStorage;
+  }
+  await endVersion(tx, gone, moment.seq);
+  const { id: bucketId, store } = bucket;
+  await noteDeletion(tx, { bucketId, key }, moment.seq);
+  await noteChange(tx, { store, bucketId, key, versionId: found.versionId }, moment);
+  return { ...noStorage, supersededSeq: seq };
+}
+
+/** The version is kept, under a marker. */
+async function leaveShared(
+  tx: Tx,
+  key: string,
+  left: Place,
+  moment: Moment,
+): Promise<StorageDelta> {
+  const outcome = await addMarker(tx, key, left, moment);
+  return outcome.ok ? outcome.storage : noStorage;
+}
