@@ -197,7 +197,9 @@ export async function noteTokenUse(
   }
   for (const { tenant, principal } of grown.values()) await forgetOldest(tx, tenant, principal);
   for (const { id, uses, lastUsedMs } of used) {
-    const sql = 'UPDATE tokens SET uses = uses + ?, last_used_ms = ? WHERE id = ?';
+    // Each thread tells of its own.
+    const sql = `UPDATE tokens SET uses = uses + ?, last_used_ms = max(coalesce(last_used_ms, 0), ?)
+      WHERE id = ?`;
     await tx.run(sql, uses, lastUsedMs, id);
   }
   return added;

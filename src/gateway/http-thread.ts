@@ -1,10 +1,11 @@
 // What an HTTP thread besides the main one serves: requests for objects in buckets on the local
-// disk, by access keys without limits, which are nearly all requests of a busy gateway. All else it
-// passes on to the main thread, which has what there is but once: the native API, STS and share
-// links, tokens and proofs that are good once, amounts and rates of accounts, the disk's room for
-// large bodies, and S3 stores.
+// disk, and share links, which are nearly all requests of a busy gateway. All else it passes on to
+// the main thread, which has what there is but once: the native API, STS and forms, proofs that are
+// good once, the disk's room for large bodies, and S3 stores. Invariant: a request is passed on
+// before anything is counted for it, and before a byte of its body was read.
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { Refusal } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
 import type { Logger } from '../instruments/logger.ts';
 import { takeCredentials } from './credentials.ts';
@@ -14,12 +15,13 @@ import type { ExchangeTerms } from './http/exchange.ts';
 import { type Answer, answerClientError, openHttpServer } from './http/http-server.ts';
 import type { MainThread } from './http/pass-on.ts';
 import type { IntegrityCounter } from './integrity-counter.ts';
-import type { AskedRequest } from './s3/asked.ts';
-import type { AnyOperation } from './s3/operation.ts';
-import { type Pipeline, serveRequest } from './s3/pipeline.ts';
+import { type Entrance, type Pipeline, serveRequest } from './s3/pipeline.ts';
+import type { S3Request } from './s3/request.ts';
+import { findOperation } from './s3/routes.ts';
 import { s3Entrance } from './s3/s3-entrance.ts';
 import { describers, makePipeline } from './server.ts';
 import type { RequestServices } from './services.ts';
+import { shareEntrance } from './share/share-entrance.ts';
 
 export interface HttpThreadOptions {
   services: RequestServices;
@@ -36,6 +38,8 @@ export interface HttpThreadOptions {
   follow: () => Promise<void> | null;
   /** Bodies of objects up to so many bytes take no room of the disk that is promised. */
   inlineBytesMax: number;
+  /** Are there stores that only the main thread has? */
+  hasOtherStores: boolean;
 }
 
 /** The operations that it serves by itself. */
@@ -50,27 +54,35 @@ export function openHttpThread(options: HttpThreadOptions): {
   connections: Connections;
   caches: ReturnType<typeof takeCredentials>['caches'];
 } {
-  const { services, terms, mainThread, inlineBytesMax } = options;
+  const { services, terms, mainThread } = options;
   const { authenticator, caches } = takeCredentials(services);
   const connections = new Connections(options.bounds);
   const pipeline: Pipeline = {
     ...makePipeline(services, options),
-    passOn: (asked, operation) => {
-      if (isOwn(asked, operation, inlineBytesMax)) return false;
-      mainThread.answer(asked.exchange);
+    passOn: ({ bucket, exchange }) => {
+      if (bucket === null || bucket.store === localStore) return false;
+      mainThread.answer(exchange);
       return true;
     },
   };
-  const entrance = s3Entrance(services, authenticator);
   const passOn: Answer = (exchange) => mainThread.answer(exchange);
-  const serve: Answer = (exchange) => {
-    if (isPlain(exchange.raw) && !hasLimits(services)) {
-      void serveRequest(pipeline, entrance, exchange);
-    } else passOn(exchange);
+  const behind = (entrance: Entrance): Answer => {
+    return (exchange) => {
+      if (isOnce(exchange.raw) || mayCountTwice(exchange.raw, options)) passOn(exchange);
+      else void serveRequest(pipeline, entrance, exchange);
+    };
   };
+  const s3 = s3Entrance(services, authenticator, (request, exchange) => {
+    if (isOwn(request, options)) return false;
+    passOn(exchange);
+    return true;
+  });
   const server = openHttpServer({
     ...{ terms, connections, describers },
-    answers: { native: passOn, share: passOn, sts: passOn, preflight: passOn, s3: serve },
+    answers: {
+      ...{ native: passOn, sts: passOn, preflight: passOn },
+      ...{ share: behind(shareEntrance(services, services.directory)), s3: behind(s3) },
+    },
     domains: services.domains,
     shareHost: new ShareHost(services),
     hosts: new AcceptedHosts({
@@ -88,32 +100,51 @@ export function openHttpThread(options: HttpThreadOptions): {
   return { server, connections, caches };
 }
 
-/** Which amounts and rates are left, only the main thread knows. */
-function hasLimits({ leaseHolder, rates }: RequestServices): boolean {
-  return leaseHolder.hasLimits || !rates.isEmpty;
+/** Does it come with what is good only once: the proof of a write by a token that is bound? */
+function isOnce({ method, headers }: IncomingMessage): boolean {
+  if (method === 'GET' || method === 'HEAD') return false;
+  return headers['signature-input'] !== undefined || headers.dpop !== undefined;
 }
 
 const signed = 'AWS4-HMAC-SHA256 ';
 
-/** Is it signed with an access key alone, or not at all? */
-function isPlain({ method, url = '', headers }: IncomingMessage): boolean {
-  const { authorization = signed, origin } = headers;
-  return (
-    method !== 'POST' &&
-    origin === undefined &&
+/**
+ * Whether who asks is counted, by rates or as bearer of a token, before it is known whether the
+ * bucket is in a store that only the main thread has.
+ */
+function mayCountTwice(
+  { url = '', headers }: IncomingMessage,
+  { services, hasOtherStores }: HttpThreadOptions,
+): boolean {
+  if (!hasOtherStores) return false;
+  const { authorization = signed } = headers;
+  const isByKey =
     authorization.startsWith(signed) &&
     headers['x-amz-security-token'] === undefined &&
-    headers['signature-input'] === undefined &&
-    !/[?&]x-(?:amz-security|bursar)-/i.test(url)
-  );
+    !/[?&]x-amz-security-|^\/_\//i.test(url);
+  return !isByKey || !services.rates.isEmpty;
 }
 
-function isOwn(asked: AskedRequest, { name }: AnyOperation, inlineBytesMax: number): boolean {
-  const { bucket, who, request } = asked;
-  if (!ownOperations.has(name) || who.delegation !== null) return false;
-  if (bucket !== null && bucket.store !== localStore) return false;
-  const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
+function isOwn(request: S3Request, { inlineBytesMax }: HttpThreadOptions): boolean {
+  const { method, query, headers } = request;
+  // A form, and a page's request, whose answer says what the bucket's rules allow the page.
+  if (method === 'POST' || headers.origin !== undefined) return false;
+  if (!ownOperations.has(operationNameOf(request))) return false;
+  if (method !== 'PUT') return true;
+  // A presigned URL can have this header in its query, and is a copy then.
+  if (query.some(([name]) => name.toLowerCase() === 'x-amz-copy-source')) return false;
+  const { 'content-length': length, 'transfer-encoding': coding } = headers;
   // One that says nothing of its body is refused.
-  if (name !== 'PutObject' || (length === undefined && coding === undefined)) return true;
+  if (length === undefined && coding === undefined) return true;
   return Number(length) <= inlineBytesMax;
+}
+
+/** The main thread says why there is none. */
+function operationNameOf(request: S3Request): string {
+  try {
+    return findOperation(request).name;
+  } catch (error) {
+    if (error instanceof Refusal) return '';
+    throw error;
+  }
 }

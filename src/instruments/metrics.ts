@@ -3,11 +3,12 @@
 // percentages and witnesses.
 import { Counter } from 'prom-client';
 import type { MetricRegistry } from './metric-registry.ts';
+import { QuotaRefusals } from './quota-refusals.ts';
 
 export class Metrics {
   readonly registry: MetricRegistry;
   readonly #alarms: Counter;
-  readonly #refusals: Counter;
+  readonly #refusals: QuotaRefusals;
   readonly #lifecycleEnds: Counter;
 
   constructor(registry: MetricRegistry) {
@@ -19,12 +20,7 @@ export class Metrics {
       labelNames: ['percent'],
       registers,
     });
-    this.#refusals = new Counter({
-      name: 'bursar_quota_refusals_total',
-      help: 'Requests that a limit refused, since the start.',
-      labelNames: ['meter', 'window'],
-      registers,
-    });
+    this.#refusals = new QuotaRefusals(registry);
     this.#lifecycleEnds = new Counter({
       name: 'bursar_lifecycle_ends_total',
       help: 'Versions and uploads that lifecycle rules ended, since the start.',
@@ -85,7 +81,7 @@ export class Metrics {
   }
 
   countRefusal(meter: string, window: string): void {
-    this.#refusals.inc({ meter, window });
+    this.#refusals.countRefusal(meter, window);
   }
 
   /** `kind`: current versions, noncurrent ones, or uploads. */

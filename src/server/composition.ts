@@ -7,6 +7,7 @@ import { steadyClock } from '../core/steady-clock.ts';
 import type { Services } from '../gateway/services.ts';
 import type { Operator, OperatorLog } from '../instruments/operator-log.ts';
 import { catchUpUsage } from '../ledger/timers.ts';
+import { Recalls } from '../quota/leases/recalls.ts';
 import { startProbe } from './background-probe.ts';
 import { endBackups, scheduleBackups, startBackups } from './backups.ts';
 import type { Base } from './base.ts';
@@ -26,6 +27,7 @@ import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key
 import { watchServices } from './service-metrics.ts';
 import type { Config } from './settings/config.ts';
 import { endSoon, openStores } from './stores.ts';
+import { makeSharedMemory, type ThreadLinks } from './threads/links.ts';
 import { listenOnThreads } from './threads/listen.ts';
 import { shareOf } from './threads/share.ts';
 import { startUpkeep } from './upkeep.ts';
@@ -77,7 +79,13 @@ async function start(base: Base): Promise<RunningServer> {
   await ensureRootKey(rootKey);
 
   const addresses = new Addresses(config);
-  const opening = { ...data, ...stores, thread: 0, witnesses, addresses };
+  const shared = makeSharedMemory();
+  const recalls = new Recalls();
+  const links: ThreadLinks = {
+    ...{ thread: 0, shared },
+    recall: (accounts) => recalls.recall(0, accounts),
+  };
+  const opening = { ...data, ...stores, links, witnesses, addresses };
   const { services: requestServices, memory } = openRequestServices(
     { ...base, config: shareOf(config, config.httpThreads) },
     opening,
@@ -113,7 +121,7 @@ async function start(base: Base): Promise<RunningServer> {
     priceBooks: prices.books,
     lookAtHealth: () => health.look(),
   };
-  await listenOnThreads(base, services, addresses);
+  await listenOnThreads(base, services, { addresses, shared, recalls });
   const { publicUrl: endpoint, adminUrl } = addresses;
   await announceEndpoint(rootKey, { endpoint, adminUrl });
   startProbe(base, requestServices, addresses.listenedUrl);

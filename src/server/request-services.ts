@@ -8,7 +8,8 @@ import type { RequestServices } from '../gateway/services.ts';
 import type { StoreList } from '../gateway/store-list.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { DiskRoom, freeBytesOf } from '../quota/disk-room.ts';
-import { LeaseHolder } from '../quota/leases/lease-holder.ts';
+import { LeaseHolder, type LeaseSource } from '../quota/leases/lease-holder.ts';
+import { RateTable } from '../quota/rate-table.ts';
 import { Rates } from '../quota/rates.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
 import { DigestPool } from '../tiering/digest-pool.ts';
@@ -20,6 +21,7 @@ import { opened } from './closers.ts';
 import type { Addresses } from './listening.ts';
 import type { OpenLedger } from './opened-ledger.ts';
 import type { OpenStores } from './stores.ts';
+import type { ThreadLinks } from './threads/links.ts';
 
 /** Where bodies are on their way. */
 export interface Memory {
@@ -34,8 +36,7 @@ export type ServiceParts = Pick<
 > &
   Pick<OpenStores, 'stores' | 'journals' | 'upkeep'> &
   Pick<RequestServices, 'witnesses'> & {
-    /** The number of the HTTP thread: 0 is the main one. */
-    thread: number;
+    links: ThreadLinks;
     storeList: StoreList;
     addresses: Pick<Addresses, 'publicUrl'>;
   };
@@ -87,10 +88,15 @@ const keepEveryMs = 1000;
 /** The limits that are kept in memory, as the ledger has them. */
 function openLimits(
   { closers }: Pick<Base, 'closers'>,
-  { ledger, state, thread }: Pick<ServiceParts, 'ledger' | 'state' | 'thread'>,
+  { ledger, state, links }: Pick<ServiceParts, 'ledger' | 'state' | 'links'>,
 ): Pick<RequestServices, 'leaseHolder' | 'rates'> {
-  const leaseHolder = new LeaseHolder(ledger, monotonicMs, thread);
-  const rates = new Rates();
+  const source: LeaseSource = {
+    draw: (request) => ledger.draw(request),
+    giveBack: (request) => ledger.giveBack(request),
+    recall: links.recall,
+  };
+  const leaseHolder = new LeaseHolder(source, monotonicMs, links.thread);
+  const rates = new Rates(new RateTable(links.shared.rates));
   state.limits.begin(leaseHolder, rates);
   const timer = setInterval(() => {
     rates.keep();

@@ -152,9 +152,12 @@ describe('two links with one jti', () => {
   });
 
   it('of which one has none leave the other no more than it says', async () => {
-    const limited = passedOn(total(99)).child({ limits: total(2) });
+    const { parent, child } = passedOn(total(99));
+    const limited = child({ limits: total(2) });
     const free = twin(limited, { limits: undefined });
     expect((await rig.bear(free)).status).toBe(200);
+    // Another thread knows of it when it is counted.
+    await expectCap(`token:${idOf(parent)}`, { used: '1' });
     expect(await served(4, () => rig.bear(limited))).toBe(1);
     expect(await served(4, () => rig.bear(limited))).toBe(0);
   });

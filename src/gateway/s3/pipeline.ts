@@ -31,20 +31,20 @@ export interface Pipeline {
   /** Told of each request that a limit refused. */
   metrics: Pick<Metrics, 'countRefusal'>;
   /**
-   * Has another thread answer what this one cannot; gives whether it does. It is asked before
-   * anything is done for a request, and once more when its bucket is known; in between no body is
-   * read of what it did not pass on. Absent: this thread answers all.
+   * Has another thread answer what this one cannot, now that its bucket is known; gives whether it
+   * does. What is counted or used up before must not be so again there: where there may be such
+   * buckets, `Entrance.enter` passes on what would be. Absent: this thread answers all.
    */
-  passOn?: (asked: AskedRequest, operation: AnyOperation) => boolean;
+  passOn?: (asked: AskedRequest) => boolean;
 }
 
 /** How requests of one kind come in; from there on all go the same way. */
 export interface Entrance {
   /**
    * Who asks for what. Throws, or rejects with, a Refusal, of which there is no record: nobody is
-   * known.
+   * known. null: another thread answers it.
    */
-  enter(exchange: Exchange): Promise<Identified>;
+  enter(exchange: Exchange): Promise<Identified | null>;
   /** How a refusal is told to clients that come in here. */
   describeRefusal: DescribeRefusal;
 }
@@ -64,6 +64,7 @@ export async function serveRequest(
   let reserved: ReservedRequest | null = null;
   try {
     const identified = await entrance.enter(exchange);
+    if (!identified) return;
     clock.enter('decide');
     const { request, who, receivedBytes = 0 } = identified;
     exchange.know(who);
@@ -83,10 +84,8 @@ export async function serveRequest(
       if (counted) await clock.during('reserve', counted);
     }
     if (identified.refused) throw identified.refused;
-    if (pipeline.passOn?.(asked, operation)) return;
     const { input, decided } = await admit(asked, operation);
-    // Its bucket is known now.
-    if (pipeline.passOn?.(asked, operation)) return;
+    if (pipeline.passOn?.(asked)) return;
     recorded = asked;
     // What is written to a log that is not signed could never be proven.
     if (!isRead(request)) services.log.checkWritable();

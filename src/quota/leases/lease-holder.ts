@@ -33,7 +33,7 @@ export interface LeaseSource {
   giveBack(request: GiveBackRequest): Promise<unknown>;
   /**
    * Has the other holders give up what they have free of these accounts (`giveUpFree`); resolves
-   * when they have, or when one takes too long. Absent: there are no others.
+   * when they have. Absent: there are no others.
    */
   recall?(accounts: string[]): Promise<unknown>;
 }
@@ -46,6 +46,8 @@ export type ReserveOutcome =
 const triesMax = 5;
 /** How long nothing is kept free of an account that was recalled, milliseconds. */
 const yieldMs = 1000;
+/** How long other holders may take to give up what is free: longer, and a thread is stuck. */
+const recallMsMax = 1000;
 
 type Acquired = { ok: true; holds: Hold[] } | { ok: false; shortage: Shortage };
 type Attempt =
@@ -128,7 +130,9 @@ export class LeaseHolder {
     if (limits === known) return;
     const limited = shared(limitedMeters(limitSetOf(limits)));
     if (!lease) {
-      this.#leases.set(account, new AccountLease(account, limited, token));
+      const made = new AccountLease(account, limited, token);
+      made.round = this.#round;
+      this.#leases.set(account, made);
       return;
     }
     // Another link with the same id, and tighter.
@@ -279,7 +283,10 @@ export class LeaseHolder {
       if (attempt.heldByOthers && this.#source.recall) {
         const { account } = attempt.shortage;
         recalled.add(account);
-        await this.#source.recall([account]);
+        // A token whose lease were forgotten meanwhile would be one without limits.
+        for (const { lease } of claims) lease.holds += 1;
+        await inTime(this.#source.recall([account]));
+        for (const { lease } of claims) lease.holds -= 1;
       } else if (!attempt.hasGained || tries++ === triesMax) {
         return { ok: false, shortage: attempt.shortage };
       }
@@ -503,6 +510,16 @@ async function track<T>(within: readonly { lease: AccountLease }[], work: Promis
   } finally {
     for (const { lease } of within) lease.asked.delete(work);
   }
+}
+
+/** Resolves when the others are done, or take too long. */
+async function inTime(recalled: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLong = new Promise((resolve) => {
+    timer = setTimeout(resolve, recallMsMax);
+  });
+  await Promise.race([recalled, tooLong]);
+  clearTimeout(timer);
 }
 
 function gainsOf(claims: readonly Claim[]): number {

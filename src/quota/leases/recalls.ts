@@ -1,9 +1,6 @@
 // Between the holders of a run: has all others give up what they have free of accounts in which one
 // of them is short. It is to be in one thread, which reaches the others.
 
-/** How long a holder may take, milliseconds: the thread of one that takes longer is stuck. */
-const recallMsMax = 1000;
-
 /** Has a holder give up what it has free (`LeaseHolder.giveUpFree`). */
 type GiveUp = (accounts: readonly string[]) => Promise<unknown>;
 
@@ -15,15 +12,10 @@ export class Recalls {
     this.#holders.set(holder, giveUp);
   }
 
-  /** What a holder asks of the others; resolves when they are done, or one takes too long. */
+  /** What a holder asks of the others; resolves when they are done, which one may never be. */
   async recall(holder: number, accounts: readonly string[]): Promise<void> {
     const done: Promise<unknown>[] = [];
     for (const [other, giveUp] of this.#holders) if (other !== holder) done.push(giveUp(accounts));
-    let timer: NodeJS.Timeout | undefined;
-    const tooLong = new Promise((resolve) => {
-      timer = setTimeout(resolve, recallMsMax);
-    });
-    await Promise.race([Promise.allSettled(done), tooLong]);
-    clearTimeout(timer);
+    await Promise.allSettled(done);
   }
 }

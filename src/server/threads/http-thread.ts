@@ -23,6 +23,7 @@ import type { StoreList } from '../../gateway/store-list.ts';
 import { Instruments } from '../../instruments/instruments.ts';
 import { makeLogger } from '../../instruments/logger.ts';
 import { MetricRegistry } from '../../instruments/metric-registry.ts';
+import { QuotaRefusals } from '../../instruments/quota-refusals.ts';
 import { RequestLog } from '../../instruments/request-log.ts';
 import { RequestMetrics } from '../../instruments/request-metrics.ts';
 import { watchCaches } from '../../instruments/state-metrics.ts';
@@ -39,6 +40,7 @@ import { dataFiles } from '../folder/data-folder.ts';
 import { StorePrices } from '../folder/store-prices.ts';
 import { openRequestServices } from '../request-services.ts';
 import type { FromHttpThread, HttpThreadData, ToHttpThread } from './messages.ts';
+import { Questions } from './questions.ts';
 import { shareOf } from './share.ts';
 
 const port = parentPort;
@@ -53,6 +55,7 @@ const linesMs = 50;
 
 const closers: Closers = [];
 const sent = new Int32Array(data.told);
+const recalls = new Questions<void>();
 let received = 0;
 let isClosing = false;
 let lines = '';
@@ -100,7 +103,11 @@ const upkeep = opened(closers, new BackendUpkeep(ledger));
 const { services } = openRequestServices(
   { config, closers, folder: { keyring, storeFolder: files.storeFolder } },
   {
-    ...{ ledger, read: db.tx, state, sealFaults, head, upkeep, thread: data.thread },
+    ...{ ledger, read: db.tx, state, sealFaults, head, upkeep },
+    links: {
+      ...{ thread: data.thread, shared: data.shared },
+      recall: (accounts) => recalls.ask((recall) => tell({ recall, accounts })),
+    },
     prices: new StorePrices(config, Date.now()),
     stores: new Stores(local),
     storeList: localOnly(),
@@ -117,8 +124,7 @@ const { server, connections, caches } = openHttpThread({
     ...{ door: config.adminListen ? 'clients' : 'all', instruments },
     serverTiming: config.serverTiming,
   },
-  // What limits refuse is passed on.
-  metrics: { countRefusal: () => {} },
+  metrics: new QuotaRefusals(registry),
   integrity: { count: ({ store, kind }) => tell({ integrity: { store, kind } }) },
   listenHost: data.place.host,
   acceptHosts: config.acceptHosts ?? [],
@@ -126,6 +132,7 @@ const { server, connections, caches } = openHttpThread({
   isClosing: () => isClosing,
   follow,
   inlineBytesMax: config.inlineBytes,
+  hasOtherStores: data.hasOtherStores,
 });
 watchOwn();
 port.on('message', take);
@@ -178,6 +185,15 @@ function take(message: ToHttpThread): void {
     tell({ held, ids: ids.filter((id) => services.leases.isHeld(Buffer.from(id, 'hex'))) });
     return;
   }
+  if ('giveUp' in message) {
+    const { giveUp: gaveUp, accounts } = message;
+    void services.leaseHolder.giveUpFree(accounts).then(() => tell({ gaveUp }));
+    return;
+  }
+  if ('recalled' in message) {
+    recalls.answer(message.recalled);
+    return;
+  }
   received += 1;
   if ('unsealed' in message) sealFaults.replace(message.unsealed);
   else if ('refusal' in message) head.refuse(message.refusal);
@@ -194,7 +210,7 @@ async function close(timeoutMs: number): Promise<void> {
 }
 
 function watchOwn(): void {
-  const { buckets, cors, objectMemory } = services;
+  const { buckets, cors, leaseHolder, objectMemory } = services;
   watchCaches(registry, { ...caches, buckets, cors, objects: objectMemory });
   registry.gauge({
     name: 'bursar_connections',
@@ -205,6 +221,11 @@ function watchOwn(): void {
     name: 'bursar_object_memory_bytes',
     help: 'What small objects take in memory.',
     collect: () => objectMemory.bytes,
+  });
+  registry.gauge({
+    name: 'bursar_open_reservations',
+    help: 'Requests under way that have a part of a limit set aside.',
+    collect: () => leaseHolder.open,
   });
 }
 

@@ -2,12 +2,14 @@
 // does not come by the ledger's feed, and asks them for what is to be known of the gateway as one.
 // Invariant: what was told here before an answer is known to each thread before it decides the next
 // request, since the word that counts messages is raised when each port has them.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type { IntegrityError } from '../../core/errors.ts';
 import type { RootKey } from '../../core/keyring.ts';
 import type { Unsealed } from '../../core/seals/row-seal.ts';
 import type { MeasuredMetric } from '../../instruments/metric-registry.ts';
 import type { FromHttpThread, HttpThreadData, ToHttpThread } from './messages.ts';
+import { Questions } from './questions.ts';
 
 export interface HttpThreadsHost {
   onUnsealed: (unsealed: Unsealed) => void;
@@ -17,6 +19,8 @@ export interface HttpThreadsHost {
   onWarning: (text: string) => void;
   /** Called when a thread cannot go on, or has ended: the process must stop. */
   onFatal: (reason: string) => void;
+  /** A thread is short of what others have free of limits; resolves when they have given it up. */
+  onRecall: (thread: number, accounts: string[]) => Promise<void>;
 }
 
 /** A thread that says nothing for so long is left out of what is measured, milliseconds. */
@@ -26,8 +30,7 @@ export class HttpThreads {
   readonly #workers: Worker[] = [];
   readonly #told = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   readonly #host: HttpThreadsHost;
-  readonly #waiting = new Map<number, (answer: FromHttpThread) => void>();
-  #questions = 0;
+  readonly #questions = new Questions<FromHttpThread | undefined>();
   #isClosing = false;
 
   constructor(host: HttpThreadsHost) {
@@ -45,7 +48,7 @@ export class HttpThreads {
     await new Promise<void>((resolve, reject) => {
       worker.on('message', (message: FromHttpThread) => {
         if ('ready' in message) resolve();
-        else this.#take(message);
+        else this.#take(message, worker, data.thread);
       });
       worker.on('error', (error) => {
         reject(error);
@@ -87,13 +90,20 @@ export class HttpThreads {
     return new Set(answers.flatMap((answer) => (answer && 'held' in answer ? answer.ids : [])));
   }
 
+  /** Has a thread give up what it has free of limits; resolves when the ledger has it. */
+  async giveUp(thread: number, accounts: readonly string[]): Promise<void> {
+    const worker = this.#workers[thread - 1];
+    if (worker) await this.#ask(worker, (giveUp) => ({ giveUp, accounts: [...accounts] }));
+  }
+
   /** Lets requests finish for so long; resolves when all have ended. */
   async close(timeoutMs: number): Promise<void> {
     this.#isClosing = true;
     const exits = this.#workers.map((worker) => new Promise((done) => worker.once('exit', done)));
     this.#tell({ close: { timeoutMs } });
     await Promise.all(exits);
-    for (const [question, resolve] of this.#waiting) resolve({ held: question, ids: [] });
+    this.#workers.length = 0;
+    this.#questions.answerAll(undefined);
   }
 
   #tell(message: ToHttpThread): void {
@@ -101,38 +111,37 @@ export class HttpThreads {
     Atomics.add(new Int32Array(this.#told), 0, 1);
   }
 
-  /** `undefined` stands for one that did not answer in time. */
+  /** `undefined` stands for one that has ended, or did not answer in time. */
   #askAll(
     ask: (question: number) => ToHttpThread,
     msMax?: number,
   ): Promise<FromHttpThread | undefined>[] {
     return this.#workers.map((worker) => {
-      this.#questions += 1;
-      const question = this.#questions;
-      return new Promise((resolve) => {
-        const late = msMax === undefined ? undefined : setTimeout(() => resolve(undefined), msMax);
-        this.#waiting.set(question, (answer) => {
-          clearTimeout(late);
-          resolve(answer);
-        });
-        worker.postMessage(ask(question));
-      });
+      const answer = this.#ask(worker, ask);
+      if (msMax === undefined) return answer;
+      return Promise.race([answer, sleep(msMax, undefined, { ref: false })]);
     });
   }
 
-  #take(message: FromHttpThread): void {
-    const { onUnsealed, onIntegrityFailure, onLines, onWarning, onFatal } = this.#host;
+  #ask(
+    worker: Worker,
+    ask: (question: number) => ToHttpThread,
+  ): Promise<FromHttpThread | undefined> {
+    return this.#questions.ask((question) => worker.postMessage(ask(question)));
+  }
+
+  #take(message: FromHttpThread, worker: Worker, thread: number): void {
+    const { onUnsealed, onIntegrityFailure, onLines, onWarning, onFatal, onRecall } = this.#host;
     if ('lines' in message) onLines(message.lines);
-    else if ('measured' in message) this.#answer(message.measured, message);
-    else if ('held' in message) this.#answer(message.held, message);
-    else if ('integrity' in message) onIntegrityFailure(message.integrity);
+    else if ('measured' in message) this.#questions.answer(message.measured, message);
+    else if ('held' in message) this.#questions.answer(message.held, message);
+    else if ('gaveUp' in message) this.#questions.answer(message.gaveUp, message);
+    else if ('recall' in message) {
+      const { recall: recalled, accounts } = message;
+      void onRecall(thread, accounts).then(() => worker.postMessage({ recalled }));
+    } else if ('integrity' in message) onIntegrityFailure(message.integrity);
     else if ('unsealed' in message) onUnsealed(message.unsealed);
     else if ('warning' in message) onWarning(message.warning);
     else if ('fatal' in message) onFatal(message.fatal);
-  }
-
-  #answer(question: number, answer: FromHttpThread): void {
-    this.#waiting.get(question)?.(answer);
-    this.#waiting.delete(question);
   }
 }

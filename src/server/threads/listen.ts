@@ -1,22 +1,31 @@
 // The gateway listens: on the main thread alone, or on several that share one port.
 import { closeSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { localStore } from '../../core/manifest.ts';
 import type { Services } from '../../gateway/services.ts';
+import type { Recalls } from '../../quota/leases/recalls.ts';
 import type { Base } from '../base.ts';
 import type { Closers } from '../closers.ts';
 import { type Addresses, listen } from '../listening.ts';
 import { HttpThreads } from './http-threads.ts';
+import type { SharedMemory } from './links.ts';
 import { shareOf } from './share.ts';
 
 /** The socket's name must be short: unix(7). It lies where only the gateway's user gets to. */
 const socketName = 'http.sock';
 const socketPathMax = 100;
 
+interface OfThreads {
+  addresses: Addresses;
+  shared: SharedMemory;
+  recalls: Recalls;
+}
+
 /** Serves from now on. Throws `CommandFailure`. */
 export async function listenOnThreads(
   base: Base,
   services: Services,
-  addresses: Addresses,
+  { addresses, shared, recalls }: OfThreads,
 ): Promise<void> {
   const { config, folder, closers, metrics, log, writeLines } = base;
   const { httpThreads: count } = config;
@@ -29,13 +38,14 @@ export async function listenOnThreads(
   rmSync(socketPath, { force: true });
   const own = { ...base, config: shareOf(config, count) };
   const gateway = await listen(own, services, { addresses, passedOnAt: socketPath });
-  const { ledger, sealFaults, log: head, leases, rootKeys } = services;
+  const { ledger, sealFaults, log: head, leases, leaseHolder, rootKeys } = services;
   const threads = new HttpThreads({
     onUnsealed: (unsealed) => sealFaults.add(unsealed),
     onIntegrityFailure: (failure) => gateway.integrity.count(failure),
     onLines: writeLines,
     onWarning: (text) => log.warn(text),
     onFatal: (reason) => log.stop(reason),
+    onRecall: (thread, accounts) => recalls.recall(thread, accounts),
   });
   // Before the main thread's own server closes, to which they pass on.
   closers.push(() => threads.close(config.shutdownTimeoutMs));
@@ -43,20 +53,24 @@ export async function listenOnThreads(
   head.onRefusal((reason) => threads.tellRefusal(reason));
   rootKeys.onAdded((key) => threads.tellRootKey(key));
   leases.addOthers((ids) => threads.heldOf(ids));
+  recalls.add(0, (accounts) => leaseHolder.giveUpFree(accounts));
   metrics.registry.addOthers(() => threads.measure());
   const { port } = new URL(addresses.listenedUrl);
   await Promise.all(
-    Array.from({ length: count - 1 }, (_, i) =>
-      threads.add({
-        ...{ config, thread: i + 1, count, socketPath },
+    Array.from({ length: count - 1 }, (_, i) => {
+      const thread = i + 1;
+      recalls.add(thread, (accounts) => threads.giveUp(thread, accounts));
+      return threads.add({
+        ...{ config, thread, count, socketPath, shared },
         rootKeys: rootKeys.keys,
         end: ledger.addEnd(),
         place: { host: config.listen.host, port: Number(port || 80) },
         publicUrl: addresses.publicUrl,
+        hasOtherStores: services.stores.all().some(({ number }) => number !== localStore),
         unsealed: sealFaults.found,
         refusal: head.refusal,
-      }),
-    ),
+      });
+    }),
   );
 }
 

@@ -6,6 +6,7 @@ import type { Unsealed } from '../../core/seals/row-seal.ts';
 import type { MeasuredMetric } from '../../instruments/metric-registry.ts';
 import type { LedgerEnd } from '../../ledger/ends.ts';
 import type { Config } from '../settings/config.ts';
+import type { SharedMemory } from './links.ts';
 
 /** What an HTTP thread is begun with. */
 export interface HttpThreadData {
@@ -16,11 +17,14 @@ export interface HttpThreadData {
   count: number;
   rootKeys: readonly RootKey[];
   end: LedgerEnd;
+  shared: SharedMemory;
   /** How many `ToHttpThread` messages were sent to each thread: an Int32Array of one word. */
   told: SharedArrayBuffer;
   /** Where all of them listen. */
   place: { host: string; port: number };
   publicUrl: string;
+  /** Are there stores besides the local disk? */
+  hasOtherStores: boolean;
   /** The Unix socket of the main thread. */
   socketPath: string;
   unsealed: readonly Unsealed[];
@@ -39,6 +43,10 @@ export type ToHttpThread =
   | { measure: number }
   /** Asks for `held`: which of these extents, hex, are being read? */
   | { holds: number; ids: readonly string[] }
+  /** Asks for `gaveUp`: another thread is short of what is free of these accounts. */
+  | { giveUp: number; accounts: string[] }
+  /** The answer to `recall`. */
+  | { recalled: number }
   | { close: { timeoutMs: number } };
 
 export type FromHttpThread =
@@ -54,4 +62,7 @@ export type FromHttpThread =
   | { warning: string }
   | { fatal: string }
   | { measured: number; metrics: MeasuredMetric[] }
-  | { held: number; ids: string[] };
+  | { held: number; ids: string[] }
+  | { gaveUp: number }
+  /** Asks for `recalled`: the others are to give up what they have free of these accounts. */
+  | { recall: number; accounts: string[] };

@@ -5,7 +5,6 @@ import type { Limits } from '#bursar/core/quota-terms.js';
 import type { MeterAmounts } from '#bursar/quota/amounts.js';
 import { leasedOf } from '#bursar/quota/leases/account-state.js';
 import { LeaseHolder } from '#bursar/quota/leases/lease-holder.js';
-import { Recalls } from '#bursar/quota/leases/recalls.js';
 import type { Held } from '#bursar/quota/leases/requests.js';
 import type { Reservation } from '#bursar/quota/leases/reservation.js';
 import { LedgerRig } from './ledger-rig.ts';
@@ -178,30 +177,6 @@ describe('a lease holder that is recalled', () => {
     await reserve({ requests: 1 });
     expect(leased()).toBeGreaterThan(3n);
   });
-
-  it('has others wait no longer than a stuck one may take', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    try {
-      const recalls = new Recalls();
-      const asked: string[] = [];
-      for (const holder of [0, 1, 2]) {
-        recalls.add(holder, () => {
-          asked.push(`holder ${holder}`);
-          return holder === 1 ? new Promise(() => {}) : Promise.resolve();
-        });
-      }
-      let isDone = false;
-      const done = recalls.recall(2, [alice]).then(() => {
-        isDone = true;
-      });
-      await new Promise(setImmediate);
-      expect([asked, isDone]).toEqual([['holder 0', 'holder 1'], false]);
-      vi.runAllTimers();
-      await done;
-    } finally {
-      vi.useRealTimers();
-    }
-  });
 });
 
 describe('a ledger that is short of something', () => {
@@ -222,6 +197,57 @@ describe('a ledger that is short of something', () => {
     await expect(reserve({ requests: 3200 })).rejects.toThrow('refused');
     expect(await reserve({ requests: 3199 })).toBeDefined();
     expect(recalled).toHaveBeenCalled();
+  });
+
+  it('has the last word where a holder is stuck', async () => {
+    const others = new LeaseHolder(rig.source(1), () => clockMs, 1);
+    await limit(alice, { requests: { day: 3200 } });
+    others.setLimits(alice, { requests: { day: 3200 } });
+    const held = others.reserve(needOf(1));
+    await rig.settle();
+    await held;
+    const recall = vi.fn(() => new Promise(() => {}));
+    const waiting = new LeaseHolder({ ...rig.source(), recall }, () => clockMs);
+    waiting.setLimits(alice, { requests: { day: 3200 } });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      const asked = waiting.reserve(needOf(3199));
+      await rig.settle();
+      expect(recall).toHaveBeenCalledOnce();
+      vi.runAllTimers();
+      await rig.settle();
+      expect(await asked).toMatchObject({ ok: false, shortage: { account: alice } });
+      expect(recall).toHaveBeenCalledOnce();
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('knows the limits of a token whose other holders take their time', async () => {
+    const token = {
+      ...{ tenant: 'a', principal: 'alice', expiresAtMs: Date.UTC(2100, 0) },
+      limits: { requests: { total: 2 } },
+    };
+    const draws = [{ account: 'token:t', amounts: { requests: 2 } }];
+    const others = new LeaseHolder(rig.source(1), () => clockMs, 1);
+    others.introduce('token:t', token);
+    const first = others.reserve([{ account: 'token:t', amounts: { requests: 1 } }]);
+    await rig.settle();
+    expect((await first).ok).toBe(true);
+    let isRecalled = () => {};
+    const recalling = new Promise<void>((resolve) => {
+      isRecalled = resolve;
+    });
+    const waiting = new LeaseHolder({ ...rig.source(), recall: () => recalling }, () => clockMs);
+    waiting.introduce('token:t', token);
+    await waiting.keep();
+    const asked = waiting.reserve(draws);
+    await rig.settle();
+    for (let seconds = 0; seconds < 3; seconds++) await waiting.keep();
+    isRecalled();
+    await new Promise(setImmediate);
+    await rig.settle();
+    expect(await asked).toMatchObject({ ok: false, shortage: { account: 'token:t' } });
   });
 
   it('tells of a refusal only when it is the last word', async () => {

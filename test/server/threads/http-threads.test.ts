@@ -106,24 +106,73 @@ it('what is passed on has the address of its client, which it cannot choose', as
   expect(new Set(records.map(({ source }) => source))).toEqual(new Set(['127.0.0.1']));
 });
 
-it('under a limit not one request more is served, whichever thread it comes to', async () => {
-  const carol = as(target, await newPrincipal(target, { name: 'carol' }));
-  const grant = {
-    subjects: ['principal:default/carol'],
-    actions: ['s3:GetObject'],
-    bucket: 'shared',
-  };
-  await callNative(target, 'PUT', `${grants}/counts`, { ...grant, effect: 'allow' });
-  const path = '/_/v1/limits/principal:default/carol';
-  const body = JSON.stringify({ requests: { total: 20 } });
-  const type = { 'content-type': 'application/json' };
-  const { headers } = signMessage(target, { method: 'PUT', path, headers: type, body });
-  const encoded = `/_/v1/limits/${encodeURIComponent('principal:default/carol')}`;
-  const { status } = await exchange(target, 'PUT', encoded, headers, body);
-  expect(status).toBe(200);
-  const statuses = (await ask(carol, small)).map(({ status }) => status);
-  expect(statuses.filter((status) => status === 200)).toHaveLength(20);
+it('a limit is used to its last unit on all threads together, and not beyond', async () => {
+  const carol = await newReader('carol');
+  await setLimits('principal:default/carol', { requests: { total: 3 * connections } });
+  // Each thread has leased some that the others lack.
+  await expectAll(200, carol, small, connections);
+  const answers = await ask(carol, small, 3 * connections);
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(2 * connections);
+  // What is raised is so for the next request of each.
+  await setLimits('principal:default/carol', { requests: { total: 3 * connections + 1 } });
+  const more = (await ask(carol, small)).map(({ status }) => status);
+  expect(more.filter((status) => status === 200)).toHaveLength(1);
+  await setLimits('principal:default/carol', { requests: { total: 10 * connections } });
+  await expectAll(200, carol, small);
 });
+
+it('a rate is that of all threads together', async () => {
+  const dave = await newReader('dave');
+  await setLimits('principal:default/dave', { rate: { requests: 4 } });
+  const [begunMs, statuses] = [performance.now(), [] as number[]];
+  while (statuses.length < 5 * connections) {
+    statuses.push(...(await ask(dave, small)).map(({ status }) => status));
+  }
+  const servedMax = 4 + 4 * ((performance.now() - begunMs) / 1000 + 0.01);
+  const served = statuses.filter((status) => status === 200).length;
+  expect(served).toBeGreaterThanOrEqual(4);
+  expect(served).toBeLessThanOrEqual(servedMax);
+  expect(new Set(statuses)).toEqual(new Set([200, 503]));
+});
+
+it('who bears a token is served by each thread, until it is revoked', async () => {
+  for (let round = 0; round < rounds; round++) {
+    const issued = await callNative(target, 'POST', '/_/v1/tokens', {
+      ...{ scope: 'storage.read:/shared', expiresIn: 3600, limits: { requests: { total: 200 } } },
+    });
+    const authorization = `Bearer ${issued.token}`;
+    const asked = () => exchange(target, 'GET', small.path, { authorization });
+    const askAll = () => Promise.all(Array.from({ length: connections }, asked));
+    expect((await askAll()).map(({ status }) => status)).toEqual(all(200));
+    await callNative(target, 'DELETE', `/_/v1/tokens/${issued.jti}`);
+    expect((await askAll()).map(({ status }) => status)).toEqual(all(403));
+  }
+});
+
+function all(status: number): number[] {
+  return Array.from({ length: connections }, () => status);
+}
+
+/** A principal that may read what is shared. */
+async function newReader(name: string): Promise<Target> {
+  const reader = as(target, await newPrincipal(target, { name }));
+  await callNative(target, 'PUT', `${grants}/${name}-reads`, {
+    ...{ subjects: [`principal:default/${name}`], effect: 'allow' },
+    ...{ actions: ['s3:GetObject'], bucket: 'shared' },
+  });
+  return reader;
+}
+
+async function setLimits(account: string, limits: Record<string, unknown>): Promise<void> {
+  const body = JSON.stringify(limits);
+  const headers = { 'content-type': 'application/json' };
+  const signed = signMessage(target, {
+    ...{ method: 'PUT', path: `/_/v1/limits/${account}`, headers, body },
+  });
+  const encoded = `/_/v1/limits/${encodeURIComponent(account)}`;
+  const { status } = await exchange(target, 'PUT', encoded, signed.headers, body);
+  expect(status).toBe(200);
+}
 
 it('a root key that is added is in use on each thread', async () => {
   await callNative(target, 'POST', '/_/v1/keys/rotations');
