@@ -19,6 +19,7 @@ const overHttp: Row[] = [
   ['grant', async () => (await import('./grant-commands.ts')).addGrantCommands],
   ['mount', async () => (await import('./bucket-commands.ts')).addMountCommands],
   ['bucket', async () => (await import('./bucket-commands.ts')).addBucketCommands],
+  ['rename', async () => (await import('./rename-command.ts')).addRenameCommand],
   ['explain', async () => (await import('./grant-commands.ts')).addExplainCommands],
   ['whoami', async () => (await import('./grant-commands.ts')).addExplainCommands],
   ['issuer', async () => (await import('./issuer-commands.ts')).addIssuerCommands],
