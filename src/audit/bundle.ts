@@ -64,14 +64,8 @@ export function renderBundleRecord(one: BundleRecord): string {
   return `{"index":${index},"opening":${renderOpening(opening)}}`;
 }
 
-export interface VerifiedBundle {
+export interface VerifiedBundle extends Omit<BundleHead, 'checkpoint' | 'keys' | 'proof'> {
   ok: true;
-  tenant: string;
-  pseudonym: string;
-  from: number;
-  to: number;
-  fromTime: string | null;
-  toTime: string | null;
   /** Records that were delivered. */
   records: number;
   /** The number of the tenant's records that were erased. */

@@ -3,21 +3,13 @@
 // Pure.
 import type { VerifiedEvidence } from './evidence-verdict.ts';
 import type { SignedRequest } from './signed-request.ts';
+import type { AuditRecord } from './verify/opening.ts';
 
 /** Those members of a record that evidence can contradict (docs/audit/records.md). */
-export interface ProvenRecord {
-  readonly tenant: string;
-  readonly principal: string;
-  readonly action: string;
-  readonly time: string;
-  readonly evidence: string;
-  readonly keyThumbprint?: string;
-  readonly tokens?: readonly string[];
-  readonly key?: string;
+export interface ProvenRecord
+  extends Pick<AuditRecord, 'tenant' | 'principal' | 'action' | 'time' | 'evidence' | 'tokens'>,
+    Pick<AuditRecord, 'keyThumbprint' | 'key' | 'bytesIn' | 'size' | 'sha256'> {
   readonly change?: { readonly renamedTo?: { readonly key: string } };
-  readonly bytesIn: number;
-  readonly size?: number;
-  readonly sha256?: string;
 }
 
 /** How far ahead the client's clock may have been, milliseconds. */

@@ -1,5 +1,7 @@
 // `bursar records`: what happened.
+
 import { type Command, InvalidArgumentError } from 'commander';
+import type { AuditRecord as Recorded } from '../audit/verify/opening.ts';
 import { printable } from '../core/printable.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
@@ -11,18 +13,10 @@ interface AlteredMark {
   index: number;
 }
 
-interface AuditRecord {
+interface AuditRecord
+  extends Pick<Recorded, 'index' | 'time' | 'tenant' | 'principal' | 'action' | 'status'>,
+    Pick<Recorded, 'bucket' | 'key' | 'target' | 'error'> {
   altered?: undefined;
-  index: number;
-  time: string;
-  tenant: string;
-  principal: string;
-  action: string;
-  bucket?: string;
-  key?: string;
-  target?: string;
-  status: number;
-  error?: string;
 }
 
 interface RecordFlags {

@@ -176,7 +176,7 @@ function readEntries(path: string): Entry[] {
     const shown = mode.toString(8).padStart(3, '0');
     throw new Error(`key file ${path} is open to others (mode ${shown}): chmod 600 it`);
   }
-  const { version, keys } = parse(path);
+  const { version, keys } = readKeyFile(path);
   if (version !== 1) throw new Error(`key file ${path} is of version ${String(version)}`);
   if (!Array.isArray(keys) || keys.length === 0) throw new Error(`key file ${path} has no key`);
   let before = 0;
@@ -195,7 +195,8 @@ function readEntries(path: string): Entry[] {
   return keys;
 }
 
-function parse(path: string): { version?: unknown; keys?: unknown } {
+/** The JSON object of a file with keys. Throws `Error`, which quotes nothing of it. */
+export function readKeyFile(path: string): { version?: unknown; keys?: unknown } {
   try {
     const parsed: unknown = JSON.parse(readFileSync(path, 'utf8'));
     if (typeof parsed === 'object' && parsed !== null) return parsed;

@@ -1,14 +1,16 @@
 // The file of the private keys that sign the log (docs/admin/keys.md). Invariants: only its owner
 // can read it; a crash leaves it as it was before a change or after it, whole; a key signs only
 // once it is durable here and the database names it, which alone says what each key may still do.
+
 import { generateKeyPairSync } from 'node:crypto';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { isSigning, listLogKeys } from '../audit/log/log-keys.ts';
 import { ed25519, noteKey, rawPublicKey } from '../audit/log/note.ts';
 import { readInstance } from '../catalog/stores.ts';
 import { nowMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
 import { writeFileDurably } from '../core/durable-file.ts';
+import { readKeyFile } from '../core/root-keys.ts';
 import { type LogKey, signerOf } from './log-signing.ts';
 
 interface Entry extends LogKey {
@@ -110,21 +112,10 @@ function readEntries(path: string): Entry[] {
   if ((statSync(path).mode & 0o077) !== 0) {
     throw new Error(`key file ${path} is open to others: chmod 600 it`);
   }
-  const { version, keys } = parse(path);
+  const { version, keys } = readKeyFile(path);
   if (version !== 1) throw new Error(`key file ${path} is of version ${String(version)}`);
   if (!Array.isArray(keys)) throw new Error(`key file ${path} has no keys`);
   return keys.map((key) => readEntry(key, path));
-}
-
-function parse(path: string): { version?: unknown; keys?: unknown } {
-  try {
-    const parsed: unknown = JSON.parse(readFileSync(path, 'utf8'));
-    if (typeof parsed === 'object' && parsed !== null) return parsed;
-  } catch (cause) {
-    // The parser's own message would quote the file.
-    throw new Error(`key file ${path} is not JSON`, { cause });
-  }
-  throw new Error(`key file ${path} is not a JSON object`);
 }
 
 /** The id is of the key and of its origin: neither can be another by mistake. */

@@ -2,20 +2,14 @@
 // for is a set of terms that it must have, besides its time and how its key begins. Invariant:
 // index and tail ask the same function, so a record is found by the same words before it is indexed
 // and after.
+import type { AuditRecord } from '../verify/opening.ts';
 
 /** The members of a record by which it is found. */
-export interface FoundBy {
-  readonly index: number;
-  readonly tenant: string;
-  readonly principal: string;
-  readonly action: string;
-  readonly bucket?: string;
-  readonly bucketTenant?: string;
-  readonly key?: string;
-  readonly tokens?: readonly string[];
-  readonly status: number;
-  readonly source: string;
-}
+export type FoundBy = Pick<
+  AuditRecord,
+  | ('index' | 'tenant' | 'principal' | 'action' | 'bucket' | 'bucketTenant')
+  | ('key' | 'tokens' | 'status' | 'source')
+>;
 
 export interface RecordQuery {
   /** What concerns this tenant: by its principals, or about its buckets. Null: everything. */

@@ -17,6 +17,10 @@ export interface AuditRecord {
   readonly status: number;
   readonly bytesIn: number;
   readonly key?: string;
+  readonly keyThumbprint?: string;
+  readonly size?: number;
+  readonly sha256?: string;
+  readonly source: string;
   readonly bucket?: string;
   readonly bucketTenant?: string;
   readonly target?: string;

@@ -1,23 +1,9 @@
 // Networks in conditions: CIDR blocks and single addresses, IPv4 and IPv6. Invariant: an IPv4
 // client is the same client whether its address came plain or mapped into IPv6.
 import { BlockList, isIP } from 'node:net';
+import type { Network } from '../tokens/conditions.ts';
 
-export interface Network {
-  address: string;
-  bits: number;
-  family: 'ipv4' | 'ipv6';
-}
-
-/** A CIDR block or an address; undefined for any other text. */
-export function parseNetwork(text: string): Network | undefined {
-  const [address = '', bitsText, ...rest] = text.split('/', 3);
-  const version = isIP(address);
-  if (version === 0 || rest.length > 0 || address.includes('%')) return undefined;
-  const bitsMax = version === 4 ? 32 : 128;
-  if (bitsText !== undefined && !/^(?:0|[1-9]\d{0,2})$/.test(bitsText)) return undefined;
-  const bits = bitsText === undefined ? bitsMax : Number(bitsText);
-  return bits > bitsMax ? undefined : { address, bits, family: version === 4 ? 'ipv4' : 'ipv6' };
-}
+export { type Network, parseNetwork } from '../tokens/conditions.ts';
 
 /** Is an address, in the form of `plainAddress`, in one of these networks? */
 export function networkTest(networks: readonly Network[]): (address: string) => boolean {

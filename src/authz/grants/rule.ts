@@ -1,6 +1,7 @@
 // The one form that grants, bucket policies and session policies are compiled to: whom, what,
 // where, under which conditions, allow or deny. Invariant: `verdictOf` alone says whether a rule
 // applies to a request; indexes only choose which rules it is asked about.
+import { liesBelow, liesIn } from '../tokens/scope.ts';
 import type { AccessRequest } from './access-request.ts';
 import type { ActionSet } from './actions.ts';
 import { notLoaded } from './condition-keys.ts';
@@ -144,22 +145,4 @@ export function fullName({ source, name }: Rule): string {
 /** Are these the grant of one name and tenant? */
 export function isSameGrant(a: Rule, b: Rule): boolean {
   return a.name === b.name && a.resource.tenant === b.resource.tenant;
-}
-
-// Where a key lies to a prefix that means a place, as scopes and grants have it: boundaries are at
-// slashes. `raw/2026` is the object of this key and all below `raw/2026/`; `raw/2026/` only what
-// begins so; '' is everything. Invariant: `raw/2026` never has anything to do with `raw/20260`.
-
-const slash = 47;
-
-function liesIn(key: string, prefix: string): boolean {
-  return key === prefix || liesBelow(key, prefix);
-}
-
-/** As `liesIn`, without the object whose key is the prefix itself where that has no slash. */
-function liesBelow(key: string, prefix: string): boolean {
-  if (prefix === '') return true;
-  if (!key.startsWith(prefix)) return false;
-  const last = prefix.length - 1;
-  return prefix.charCodeAt(last) === slash || key.charCodeAt(last + 1) === slash;
 }

@@ -46,9 +46,14 @@ function isNetwork(text: string): boolean {
   return parseNetwork(text) !== undefined;
 }
 
-function parseNetwork(
-  text: string,
-): { address: string; bits: number; family: 'ipv4' | 'ipv6' } | undefined {
+export interface Network {
+  address: string;
+  bits: number;
+  family: 'ipv4' | 'ipv6';
+}
+
+/** A CIDR block or an address; undefined for any other text. */
+export function parseNetwork(text: string): Network | undefined {
   const [address = '', bitsText, ...rest] = text.split('/', 3);
   const version = isIP(address);
   if (version === 0 || rest.length > 0 || address.includes('%')) return undefined;

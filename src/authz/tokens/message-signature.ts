@@ -16,7 +16,7 @@ export interface MessageSignature {
   nonce: string;
   /** SHA-256 that the body must have; undefined: there is no body. */
   contentSha256: Buffer | undefined;
-  /** The signature base, as Latin-1 text, and its signature. */
+  /** What was signed, as Latin-1 text: the signature base, or of DPoP the JWS signing input. */
   signed: string;
   signature: Buffer;
 }

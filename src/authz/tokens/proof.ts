@@ -7,22 +7,16 @@ import { hashToken } from './chain.ts';
 import { proofRefusal } from './faults.ts';
 import { isSignedBy, readJws, signJws } from './jws.ts';
 import { type PrivateKey, type PublicKey, thumbprintOfJwk } from './keys.ts';
-import { signMessage, verifyMessageSignature } from './message-signature.ts';
+import { type MessageSignature, signMessage, verifyMessageSignature } from './message-signature.ts';
 import { fieldValue, type RequestDescription, targetUri } from './request-description.ts';
 
-export interface Proof {
+export interface Proof extends MessageSignature {
   kind: 'message-signature' | 'dpop';
   /**
    * What it proves, in the words of audit records. `body-signed`: all of the request; the body must
    * have the SHA-256 below, or there must be none. `headers-signed`: a part of the headers only.
    */
   evidence: 'body-signed' | 'headers-signed';
-  createdMs: number;
-  nonce: string;
-  contentSha256: Buffer | undefined;
-  /** What was signed, as Latin-1 text: a signature base, or a JWS signing input. */
-  signed: string;
-  signature: Buffer;
 }
 
 interface ProofExpectation {
@@ -106,13 +100,7 @@ export function createProof(
 
 const proofType = 'dpop+jwt';
 
-interface DpopProof {
-  createdMs: number;
-  nonce: string;
-  /** The signing input, and its signature. */
-  signed: string;
-  signature: Buffer;
-}
+type DpopProof = Omit<MessageSignature, 'contentSha256'>;
 
 /**
  * Verifies the request's `DPoP` header with the key that the token is bound to; `tokenHash` is the

@@ -80,17 +80,23 @@ function isWithin(child: ScopeEntry, parent: ScopeEntry): boolean {
   return parent.bucket === child.bucket && liesIn(child.prefix, parent.prefix);
 }
 
-function liesIn(key: string, prefix: string): boolean {
+// Where a key lies to a prefix that means a place, as scopes and grants have it: boundaries are at
+// slashes. `raw/2026` is the object of this key and all below `raw/2026/`; `raw/2026/` only what
+// begins so; '' is everything. Invariant: `raw/2026` never has anything to do with `raw/20260`.
+
+const slash = 47;
+
+export function liesIn(key: string, prefix: string): boolean {
   return key === prefix || liesBelow(key, prefix);
 }
 
-function liesBelow(key: string, prefix: string): boolean {
+/** As `liesIn`, without the object whose key is the prefix itself where that has no slash. */
+export function liesBelow(key: string, prefix: string): boolean {
   if (prefix === '') return true;
   if (!key.startsWith(prefix)) return false;
-  return prefix.endsWith('/') || key.charCodeAt(prefix.length) === slash;
+  const last = prefix.length - 1;
+  return prefix.charCodeAt(last) === slash || key.charCodeAt(last + 1) === slash;
 }
-
-const slash = '/'.charCodeAt(0);
 
 /** Thrown by `parseScope`; the message continues "the scope entry … ". */
 export class ScopeError extends Error {

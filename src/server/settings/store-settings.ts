@@ -7,26 +7,17 @@ import { isObject } from '../../core/json.ts';
 import { chunkBytes, extentBytesMax } from '../../core/limits.ts';
 import { localStoreName } from '../../core/manifest.ts';
 import { freeMarket } from '../../quota/prices/price-books.ts';
+import type { S3StoreOptions } from '../../tiering/stores/s3/options.ts';
 import { parseCount, parseDuration, parseSize, parseSwitch, parseUrl } from './quantities.ts';
 import { parseDocument } from './yaml-text.ts';
 
 /** One S3 store as it is to be opened. Milliseconds and bytes; undefined: the driver's default. */
-export interface StoreSettings {
-  name: string;
-  /** `s3://bucket` or `s3://bucket/prefix`, without a slash at its end. */
-  url: string;
-  endpoint?: string;
-  region?: string;
-  pathStyle?: boolean;
-  /** Of the AWS configuration files; undefined: the SDK's default chain of credentials. */
-  profile?: string;
+export interface StoreSettings
+  extends Pick<S3StoreOptions, 'name' | 'url' | 'endpoint' | 'region' | 'pathStyle' | 'profile'>,
+    Pick<S3StoreOptions, 'extentBytesMax' | 'connectionsMax' | 'connectTimeoutMs'>,
+    Pick<S3StoreOptions, 'firstByteTimeoutMs' | 'stallTimeoutMs'> {
   /** The market whose prices it has, such as `aws/us-east-1`; undefined: that of all stores. */
   prices?: string;
-  extentBytesMax?: number;
-  connectionsMax?: number;
-  connectTimeoutMs?: number;
-  firstByteTimeoutMs?: number;
-  stallTimeoutMs?: number;
 }
 
 /** What `--store` names: an S3 store by its place, or one that is configured, or `local`. */
