@@ -6,7 +6,7 @@ import { hash } from 'node:crypto';
 import { canonicalize } from '../core/canonical-json.ts';
 import { isoTime } from '../core/clock.ts';
 import type { Tx } from '../core/database.ts';
-import type { EvidenceJwk, EvidenceKind, SignedEvidence, SignedPart } from '../core/evidence.ts';
+import type { SignedEvidence, SignedPart } from '../core/evidence.ts';
 
 /**
  * One text of a part. A token and the rest of a header section fit; all of them are under 64 KiB.
@@ -23,17 +23,10 @@ CREATE TABLE evidence (            -- what clients signed with keys of their own
 /**
  * The evidence as it is written. What was signed is in it, or its digest where that is not kept.
  */
-export interface KeptPart {
-  kind: EvidenceKind;
-  jwk: EvidenceJwk;
-  thumbprint: string;
-  enrolledAt?: number;
+export interface KeptPart extends Omit<SignedPart, 'signed'> {
   signed?: string;
   /** base64url. */
   signedSha256?: string;
-  signature: string;
-  /** Absent from a `sigv4a` part: it is not kept, and the string to sign has its digest. */
-  canonicalRequest?: string;
 }
 
 export interface Evidence {

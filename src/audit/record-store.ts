@@ -292,14 +292,9 @@ const select = `SELECT records.idx AS "index", time_ms AS timeMs, records.tenant
   LEFT JOIN log_tenants AS other ON other.tenant = records.bucket_tenant
   LEFT JOIN evidence ON evidence.idx = records.idx`;
 
-interface RecordRow {
-  index: number;
-  timeMs: number;
-  tenant: string;
-  bucketTenant: string | null;
+interface RecordRow extends Omit<KeptRecord, 'pseudonyms' | 'opened'> {
   pseudonym: string;
   bucketPseudonym: string | null;
-  commitment: Buffer;
   salt: Buffer | null;
   record: string;
   evidence: string | null;

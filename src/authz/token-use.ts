@@ -2,20 +2,13 @@
 // second, so that a request costs one look-up for it. A crash loses what was not told yet; nothing
 // was promised for that.
 import type { Delegation } from './identity.ts';
-import { detailsOf, type TokenDetails } from './issued-tokens.ts';
+import { detailsOf, type TokenDetails, type TokenEntry } from './issued-tokens.ts';
 import type { Chain } from './tokens/chain.ts';
 import { renderScope } from './tokens/scope.ts';
 
 /** A link that is used here for the first time, as far as is remembered. */
-export interface SeenLink {
-  id: string;
-  /** The link above; null: there is none. */
-  parent: string | null;
-  tenant: string;
-  principal: string;
-  details: TokenDetails;
-  expiresMs: number;
-}
+export interface SeenLink
+  extends Pick<TokenEntry, 'id' | 'parent' | 'tenant' | 'principal' | 'details' | 'expiresMs'> {}
 
 export interface LinkUse {
   id: string;

@@ -45,12 +45,7 @@ export interface TracingOptions {
   isTrusting: boolean;
   version: string;
   /** Of the OpenTelemetry SDK's batches; default: as it has them. */
-  batches: {
-    waitingMax: number;
-    spansMax?: number;
-    intervalMs?: number;
-    exportMsMax?: number;
-  };
+  batches: { waitingMax: number; spansMax?: number; intervalMs?: number; exportMsMax?: number };
 }
 
 export interface Tracing extends RequestTracer {

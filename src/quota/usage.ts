@@ -1,5 +1,6 @@
 // What accounts have used, for everybody who may see the account. The ledger's thread counts it
 // (`leases/account-book.ts`); this reads what it has committed.
+
 import type { Reader } from '../core/database.ts';
 import { meters } from '../core/quota-terms.ts';
 import { emptySums, type Sums } from './amounts.ts';
@@ -7,16 +8,12 @@ import { type CapReport, reportCaps } from './cap-report.ts';
 import { lookAhead, type Outlook, type Week, weekBeginMs, weekDays } from './forecast.ts';
 import { newAccountState } from './leases/account-state.ts';
 import { readAccountState } from './leases/account-tables.ts';
+import type { Tally } from './roll-up/charged-record.ts';
 import { dayOf, endOfDays, readBreakdown, readFirstDay } from './roll-up/usage-days.ts';
 
 /** Flows count from the beginning; levels are the present ones. */
-export interface UsageRow {
+export interface UsageRow extends Omit<Tally, 'spend'> {
   account: string;
-  requests: number;
-  ingressBytes: number;
-  egressBytes: number;
-  storedBytes: number;
-  storedObjects: number;
   /** Picodollars, in decimal. */
   spend: string;
 }

@@ -79,12 +79,7 @@ interface AccessKeyRow extends ActorRow {
   enrolledAt: number | null;
 }
 
-interface PrincipalRow {
-  tenant: string;
-  name: string;
-  kind: PrincipalKind;
-  role: Role;
-  createdMs: number;
+interface PrincipalRow extends Omit<PrincipalEntry, 'groups' | 'active'> {
   active: number;
 }
 

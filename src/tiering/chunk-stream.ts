@@ -2,34 +2,20 @@
 // Invariant: each buffer and each open file is given back once, when nothing can write to it any
 // more, however the stream is left; and the stream waits for a buffer only while it holds none, so
 // that readers cannot lock each other up.
+
 import { IntegrityError } from '../core/errors.ts';
-import type { Keyring } from '../core/keyring.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
-import type { BufferPool, ChunkBuffer, Party } from './buffer-pool.ts';
+import type { ChunkBuffer } from './buffer-pool.ts';
 import { chunkLength } from './chunk-format.ts';
 import { type ChunkPart, planChunks, type ReadChunk, type Reading } from './chunk-reading.ts';
-import type { DigestPool, DigestReader } from './digest-pool.ts';
+import type { DigestReader } from './digest-pool.ts';
 import { LocalReading } from './local-reading.ts';
+import type { ObjectReaderOptions, ReadOptions } from './object-reader.ts';
 import { RemoteReading } from './remote-reading.ts';
-import type { TallySource } from './stores/store-tally.ts';
-import type { Stores } from './stores/stores.ts';
 
-export interface ChunkStreamOptions {
-  tenant: string;
-  runs: readonly ExtentRun[];
-  keyring: Keyring;
-  stores: Stores;
-  digests: DigestPool;
-  buffers: BufferPool;
+export interface ChunkStreamOptions extends Omit<ReadOptions, 'inlineBody'>, ObjectReaderOptions {
   openInline: (run: ExtentRun) => Promise<Buffer>;
-  /** The party whose share of the memory it takes; by default the gateway's own. */
-  party?: Party;
-  /** Called when others wait for the buffer that was given out: close the stream. */
-  recall?: () => void;
-  /** Ends what a remote store is asked for; `next` then rejects with its reason. */
-  signal?: AbortSignal;
-  tallies?: TallySource;
 }
 
 interface Incoming extends ReadChunk {

@@ -2,16 +2,14 @@
 // and sealed on the spot; large ones go through an ExtentSink. Invariant: `seal` resolves only
 // for exactly `sizeBytes` bytes, or at most so many where that was said, all durable or, if inline,
 // sealed and ready for the ledger's transaction. An empty object has no extent at all.
-import type { Keyring } from '../core/keyring.ts';
+
 import { chunkBytes, inlineBytesMax } from '../core/limits.ts';
 import { localStore } from '../core/manifest.ts';
-import type { BufferPool } from './buffer-pool.ts';
-import type { DigestPool } from './digest-pool.ts';
 import { LocalSink } from './local-sink.ts';
+import type { ObjectReaderOptions } from './object-reader.ts';
 import type { ObjectSink, WriteOptions } from './object-sink.ts';
 import { RemoteSink } from './remote-sink.ts';
 import { SmallSink } from './small-sink.ts';
-import type { Stores } from './stores/stores.ts';
 
 export type { ChecksumAlgorithm } from './checksums.ts';
 export type {
@@ -22,11 +20,7 @@ export type {
   WrittenObject,
 } from './object-sink.ts';
 
-export interface ObjectWriterOptions {
-  keyring: Keyring;
-  stores: Stores;
-  digests: DigestPool;
-  buffers: BufferPool;
+export interface ObjectWriterOptions extends ObjectReaderOptions {
   /** The largest object that goes inline, bytes; at most one chunk. Default 64 KiB. */
   inlineBytesMax?: number;
 }

@@ -1,30 +1,22 @@
 // Whether what opens a leaf is a record that may be in the log at that index. Receipts and bundles
 // are both judged here, so that neither believes a record that the other refuses. Pure; a refusal
 // is a value that says why. That the leaf is in the log is for the caller to see.
+
 import type { Opening } from '../receipt.ts';
 import { type EvidenceState, judgeEvidence } from './proven-evidence.ts';
+import type { RecordFields } from './record-fields.ts';
 import { type Refused, refuse } from './signed-checkpoint.ts';
 
 /** A record as JSON says it: docs/audit/records.md. */
-export interface AuditRecord {
+export interface AuditRecord
+  extends Readonly<Pick<RecordFields, 'index' | 'tenant' | 'principal' | 'action' | 'time'>>,
+    Readonly<Pick<RecordFields, 'status' | 'key' | 'size' | 'sha256' | 'bucket' | 'bucketTenant'>>,
+    Readonly<Pick<RecordFields, 'target' | 'error'>> {
   readonly [member: string]: unknown;
-  readonly index: number;
-  readonly tenant: string;
-  readonly principal: string;
-  readonly action: string;
-  readonly time: string;
   readonly evidence: string;
-  readonly status: number;
   readonly bytesIn: number;
-  readonly key?: string;
   readonly keyThumbprint?: string;
-  readonly size?: number;
-  readonly sha256?: string;
   readonly source: string;
-  readonly bucket?: string;
-  readonly bucketTenant?: string;
-  readonly target?: string;
-  readonly error?: string;
   readonly tokens?: readonly string[];
 }
 

@@ -12,7 +12,7 @@ import { removeEarlierGenerations } from '../../ledger/journal/generation.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { type CommitOne, committer, tryCommitter } from '../../ledger/rebuild/committer.ts';
 import { stage, takeOver, tellCost } from '../../ledger/rebuild/rebuild.ts';
-import { isWhole, type Listed, newReport, type ObjectName } from '../../ledger/rebuild/report.ts';
+import { isWhole, newReport } from '../../ledger/rebuild/report.ts';
 import { enterOthers } from '../../ledger/rebuild/restore.ts';
 import { chooseInstance } from '../../ledger/rebuild/staged-identities.ts';
 import { Staging } from '../../ledger/rebuild/staging.ts';
@@ -31,28 +31,20 @@ export interface ForwardOptions extends Omit<RebuildOptions, 'generation'> {
   read: Reader;
 }
 
+/** What is counted on the way, also for `isWhole`. */
+type Counted = Pick<
+  ForwardReport,
+  | ('ended' | 'amended' | 'configured' | 'removed' | 'abortedUploads' | 'buckets')
+  | ('versions' | 'versionBytes' | 'tenants' | 'principals' | 'fromExtents' | 'lost')
+>;
+
 /** The state that the steps share. */
 export interface Forward {
   work: Work;
   stores: readonly ForwardStore[];
   read: Reader;
   commit: CommitOne;
-  report: {
-    ended: number;
-    amended: number;
-    configured: number;
-    removed: number;
-    abortedUploads: number;
-    compared: number;
-    /** Those of the rebuild's, which `isWhole` goes by. */
-    buckets: number;
-    versions: number;
-    versionBytes: number;
-    tenants: string[];
-    principals: string[];
-    fromExtents: Listed<ObjectName>;
-    lost: Listed<ObjectName & { reason: string }>;
-  };
+  report: Counted & { compared: number };
 }
 
 export interface RolledForward {

@@ -2,24 +2,7 @@
 import type { RebuildReport } from '../../ledger/rebuild/report.ts';
 
 /** Of the stores, as a rebuild tells it: what was restored is what the backup did not have. */
-export interface ForwardReport
-  extends Pick<
-    RebuildReport,
-    | 'journals'
-    | 'identities'
-    | 'untoldBuckets'
-    | 'tenants'
-    | 'principals'
-    | 'buckets'
-    | 'versions'
-    | 'versionBytes'
-    | 'fromExtents'
-    | 'lost'
-    | 'uploads'
-    | 'damagedExtents'
-    | 'condemnedExtents'
-    | 'leftExtents'
-  > {
+export interface ForwardReport extends Omit<RebuildReport, 'ownerlessBuckets' | 'recordPacks'> {
   /** Whether the stores told everything that they had been told, and all of it is there. */
   isWhole: boolean;
   /** Versions of the backup that ended after it. */

@@ -35,17 +35,11 @@ import { routes } from './routes.ts';
 import { addWellKnown } from './well-known.ts';
 
 /** What is known of a call from its authentication on. */
-interface CallState {
+interface CallState extends Pick<NativeEntry, 'who' | 'bytesIn' | 'host' | 'concerns'> {
   route: NativeRoute;
-  who: Identity;
-  bytesIn: number;
   reach: Reach;
-  /** Another tenant, whose grants let it in; null: none. */
-  host: string | null;
   /** The rights by which it was decided. */
   decision: Decision;
-  /** What the decision depends on besides the caller. */
-  concerns: readonly Scope[];
   /** Whether its record is made, or left to the commit of the change. */
   recorded: boolean;
 }

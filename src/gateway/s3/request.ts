@@ -1,7 +1,9 @@
 // From an HTTP message to an S3 request: the target is split and decoded once, strictly, and bucket
 // and key are names from here on, never paths. The key that is authorized is byte for byte the key
 // used.
+
 import type { IncomingMessage } from 'node:http';
+import type { SignedRequest } from '../../authz/authenticate.ts';
 import type { Headers } from '../../core/canonical-request.ts';
 import { Refusal } from '../../core/errors.ts';
 import {
@@ -12,21 +14,9 @@ import {
 } from '../../core/limits.ts';
 import type { PostForm } from './post-form.ts';
 
-export interface S3Request {
+export interface S3Request extends Readonly<SignedRequest> {
   readonly raw: IncomingMessage;
   readonly id: string;
-  /** Client address. */
-  readonly source: string;
-  /** Did it come over TLS? */
-  readonly isSecure: boolean;
-  readonly method: string;
-  /** The target as it came, nothing decoded. */
-  readonly target: string;
-  /** Decoded path, as it was signed. */
-  readonly path: string;
-  readonly query: ReadonlyArray<readonly [string, string]>;
-  readonly headers: Headers;
-  readonly rawHeaders: readonly string[];
   readonly bucketName: string | null;
   readonly key: string | null;
   /** The client waits for `100 Continue` before it sends the body. */

@@ -10,7 +10,7 @@ import { classPrices, type PriceBook, usualClass } from '../prices/price-book.ts
 import type { PriceBooks } from '../prices/price-books.ts';
 import { type Month, monthAt } from '../prices/storage-accrual.ts';
 import { bytesPerGb, chargeAtMost } from '../prices/tariff.ts';
-import { chargedOf, type Parties } from '../roll-up/charged-record.ts';
+import { type ChargedRecord, chargedOf, type Parties } from '../roll-up/charged-record.ts';
 import { emptyPart, type WorkloadPart } from './workload.ts';
 import {
   addCosts,
@@ -23,22 +23,13 @@ import {
 } from './workload-cost.ts';
 
 /** Those members of a record that say something about costs (docs/audit/records.md). */
-export interface CostRecord {
+export interface CostRecord
+  extends Readonly<Pick<ChargedRecord, 'time' | 'action' | 'class' | 'bytesIn' | 'bytesOut'>>,
+    Readonly<Pick<ChargedRecord, 'cost' | 'storageCost' | 'reads' | 'lastRead'>> {
   readonly index: number;
-  readonly time: string;
-  readonly action: string;
   readonly status: number;
-  readonly class?: string;
   readonly size?: number;
-  readonly bytesIn: number;
-  readonly bytesOut: number;
-  /** Decimal USD; absent: nobody was charged. */
-  readonly cost?: string;
-  readonly storageCost?: string;
   readonly price?: 'put' | 'get';
-  /** For reads that share one record: how many they are, and when the last one was. */
-  readonly reads?: number;
-  readonly lastRead?: string;
   readonly priceBook?: string;
   /** Of what was charged for storage: for a part of which month, and how much for how long. */
   readonly period?: string;
