@@ -8,6 +8,7 @@
 import { IntegrityError } from '../core/errors.ts';
 import { KeyedMessage } from '../core/keyed-message.ts';
 import type { Keyring } from '../core/keyring.ts';
+import type { HeldVersion } from './held-versions.ts';
 import type { Part, Upload } from './uploads.ts';
 import type { ObjectDraft, Version } from './versions.ts';
 
@@ -65,14 +66,36 @@ export function verifyVersion(keyring: Keyring, bucket: BucketName, version: Ver
   verifyListed(keyring, bucket, version);
 }
 
-/** The same for all but the manifest, which listings do not read. */
+/** What of a version is said besides where a snapshot may hold it. */
+type HeldPlace = Pick<HeldVersion, 'endedSeq' | 'endedMs' | 'isImage' | 'heldMac'>;
+
+/**
+ * The same for all but the manifest, which listings do not read; of one that a snapshot holds also
+ * that it ended when it says.
+ */
 export function verifyListed(
   keyring: Keyring,
   bucket: BucketName,
-  row: Omit<Version, 'bucketId' | 'manifest'>,
+  row: Omit<Version, 'bucketId' | 'manifest'> & Partial<HeldPlace>,
 ): void {
   if (!describeRow(keyring, bucket, row, row).matches(row.rowMac)) throw notAuthentic(row);
+  if (isHeldRow(row) && !(row.heldMac && describeHeld(keyring, bucket, row).matches(row.heldMac))) {
+    throw notAuthentic(row);
+  }
   if (row.isStale) throw new IntegrityError(`version ${row.seq} is not where it belongs any more`);
+}
+
+function isHeldRow<R extends Partial<HeldPlace>>(row: R): row is R & HeldPlace {
+  return row.endedSeq !== undefined && row.endedSeq !== null;
+}
+
+/** The MAC of what is said besides of a version that a snapshot holds. */
+export function computeHeldMac(
+  keyring: Keyring,
+  bucket: BucketName,
+  held: Omit<HeldVersion, 'heldMac'>,
+): Buffer {
+  return describeHeld(keyring, bucket, held).mac();
 }
 
 function notAuthentic({ seq }: Pick<Version, 'seq'>): IntegrityError {
@@ -186,6 +209,23 @@ function describeRow(
     .text(object.owner)
     .text(object.attributes)
     .bytes(object.manifestMac);
+}
+
+function describeHeld(
+  keyring: Keyring,
+  bucket: BucketName,
+  held: Pick<HeldVersion, 'epoch' | 'key' | 'seq' | 'endedSeq' | 'endedMs' | 'isImage' | 'rowMac'>,
+): KeyedMessage {
+  return message
+    .begin(keyring.rowKey(held.epoch), 'bursar/held/v1')
+    .text(bucket.tenant)
+    .number(bucket.id)
+    .text(held.key)
+    .number(held.seq)
+    .number(held.endedSeq)
+    .number(held.endedMs)
+    .number(held.isImage)
+    .bytes(held.rowMac);
 }
 
 function describePart(

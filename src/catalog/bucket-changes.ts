@@ -14,6 +14,7 @@ import {
   storeSetting,
   type Versioning,
 } from './buckets.ts';
+import { dropSnapshots } from './held-versions.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
 import { discardUploads } from './uploads.ts';
@@ -74,10 +75,13 @@ export async function createBucket(
 export interface DeleteBucket {
   kind: 'deleteBucket';
   bucketId: number;
+  /** Of a restore: the bucket was deleted since, and so its snapshots were. */
+  withSnapshots?: true;
 }
 
 /**
- * Deletes a bucket without versions and markers; unfinished uploads go with it, as on S3.
+ * Deletes a bucket without versions, markers and snapshots; unfinished uploads go with it, as on
+ * S3.
  */
 export async function deleteBucket(
   tx: Tx,
@@ -86,13 +90,20 @@ export async function deleteBucket(
 ): Promise<Outcome<null>> {
   const bucket = await getBucket(tx, change.bucketId);
   if (!bucket) return refused('NoSuchBucket');
+  const held = change.withSnapshots ? await dropSnapshots(tx, bucket, moment) : noStorage;
   const version = await tx.get(
     `SELECT 1 WHERE EXISTS (SELECT 1 FROM versions WHERE bucket_id = ?)
-       OR EXISTS (SELECT 1 FROM noncurrent_versions WHERE bucket_id = ?)`,
-    ...[change.bucketId, change.bucketId],
+       OR EXISTS (SELECT 1 FROM noncurrent_versions WHERE bucket_id = ?)
+       OR EXISTS (SELECT 1 FROM snapshots WHERE bucket_id = ?)`,
+    ...[change.bucketId, change.bucketId, change.bucketId],
   );
   if (version) return refused('BucketNotEmpty');
-  const storage = await discardUploads(tx, bucket, moment);
+  const discarded = await discardUploads(tx, bucket, moment);
+  const storage: StorageDelta = {
+    ...discarded,
+    storedBytes: discarded.storedBytes + held.storedBytes,
+    billed: [...discarded.billed, ...held.billed],
+  };
   await tx.run('DELETE FROM bucket_settings WHERE bucket_id = ?', change.bucketId);
   await tx.run('DELETE FROM buckets WHERE id = ?', change.bucketId);
   await noteChange(tx, { store: bucket.store, bucketId: bucket.id, key: null }, moment);

@@ -7,9 +7,13 @@
 import type { Reader } from '../core/database.ts';
 import { Pace } from '../core/pace.ts';
 import { compareText, textSuccessor } from '../core/text-order.ts';
+import { findSeqAt, listKeysEver, readListedAt, readVersionsAt } from './held-versions.ts';
 import { currentColumns, noncurrentById, noncurrentColumns, type Version } from './versions.ts';
 
 export type ListedObject = Omit<Version, 'bucketId' | 'manifest'>;
+
+/** A key that had nothing then: it is passed as one that is deleted. */
+type Passed = Pick<Version, 'key' | 'isMarker'>;
 
 /** `isLatest`: 1 of the current one of its key. */
 export type ListedVersion = ListedObject & { isLatest: number };
@@ -39,6 +43,10 @@ export interface ListQuery {
   after: Position | null;
   /** Keys and folded prefixes together. */
   max: number;
+  /** The log index of the snapshot as of which is listed; absent: now. */
+  at?: number | undefined;
+  /** The prefix of the keys that the snapshot is of; absent: all. */
+  within?: string | undefined;
 }
 
 export interface Listing<T> {
@@ -70,7 +78,17 @@ export async function listObjects<E>(
   query: ListQuery,
   take: (row: ListedObject) => E,
 ): Promise<Listing<E>> {
-  const { bucketId } = query;
+  const { bucketId, at } = query;
+  if (at !== undefined) {
+    const fetchAt: Fetch<ListedObject | Passed> = async ({ from, exclusive }, below, max) => {
+      const rows: (ListedObject | Passed)[] = [];
+      for (const key of await listKeysEver(read, { bucketId, from, exclusive, below, max })) {
+        rows.push((await readListedAt(read, { bucketId, key, at })) ?? { key, isMarker: 1 });
+      }
+      return rows;
+    };
+    return foldKeys(query, fetchAt, (row) => take(row as ListedObject));
+  }
   const fetch: Fetch<ListedObject> = ({ from, exclusive }, below, max) =>
     read.all<ListedObject>(
       `SELECT ${currentColumns} FROM versions AS v
@@ -79,6 +97,45 @@ export async function listObjects<E>(
       ...[bucketId, from, below, max],
     );
   return foldKeys(query, fetch, take);
+}
+
+/**
+ * Up to `max` versions as of a snapshot: those of the key `from` that are older than `behind`, and
+ * then of the keys beyond it.
+ */
+async function fetchVersionsAt(
+  read: Reader,
+  wanted: {
+    bucketId: number;
+    at: number;
+    from: string;
+    exclusive: boolean;
+    behind: number;
+    below: string | null;
+    max: number;
+  },
+): Promise<ListedVersion[]> {
+  const { bucketId, at, from, exclusive, behind, below, max } = wanted;
+  const rows: ListedVersion[] = [];
+  if (behind >= 0) {
+    const older = await readVersionsAt(read, { bucketId, key: from, at, max }, behind);
+    for (const row of older) rows.push({ ...row, isLatest: 0 });
+  }
+  const pace = new Pace();
+  let start = { from, exclusive };
+  while (rows.length < max) {
+    const keys = await listKeysEver(read, { bucketId, ...start, below, max: seekRows });
+    for (const key of keys) {
+      const room = max - rows.length;
+      if (room === 0) return rows;
+      const all = await readVersionsAt(read, { bucketId, key, at, max: room });
+      for (const [i, row] of all.entries()) rows.push({ ...row, isLatest: i === 0 ? 1 : 0 });
+      start = { from: key, exclusive: true };
+    }
+    if (keys.length < seekRows) break;
+    await pace.rest();
+  }
+  return rows;
 }
 
 /** Behind this version of a key, `null` or an id; null: behind all of them. */
@@ -102,9 +159,9 @@ export async function listVersions<E>(
   query: VersionQuery,
   take: (row: ListedVersion) => E,
 ): Promise<VersionListing<E>> {
-  const { bucketId } = query;
+  const { bucketId, at } = query;
   const { after, afterSeq } = await findStart(read, query);
-  const fetch: Fetch<ListedVersion> = async ({ from, exclusive, tail }, below, max) => {
+  const fetchNow: Fetch<ListedVersion> = async ({ from, exclusive, tail }, below, max) => {
     // A batch may begin in the middle of a key.
     const behind = exclusive ? (tail?.seq ?? afterSeq) : -1;
     const older = [bucketId, from, behind, max];
@@ -116,6 +173,11 @@ export async function listVersions<E>(
     rows.push(...(await read.all<ListedVersion>(sql, ...bounds, ...bounds, rest)));
     return rows;
   };
+  const fetchAt: Fetch<ListedVersion> = ({ from, exclusive, tail }, below, max) => {
+    const behind = exclusive ? (tail?.seq ?? afterSeq) : -1;
+    return fetchVersionsAt(read, { bucketId, at: at ?? 0, from, exclusive, behind, below, max });
+  };
+  const fetch = at === undefined ? fetchNow : fetchAt;
   let versionId = 'null';
   const { next, ...listing } = await foldKeys(
     { ...query, after, keepsMarkers: true },
@@ -154,7 +216,7 @@ function versionsFrom(exclusive: boolean, hasEnd: boolean): string {
 
 async function findStart(
   read: Reader,
-  { bucketId, prefix, delimiter, after }: VersionQuery,
+  { bucketId, prefix, delimiter, after, at }: VersionQuery,
 ): Promise<{ after: Position | null; afterSeq: number }> {
   if (!after) return { after: null, afterSeq: -1 };
   const { key: text, versionId } = after;
@@ -164,6 +226,10 @@ async function findStart(
     return { after: { kind: isFolded ? 'prefix' : 'key', text }, afterSeq: -1 };
   }
   const id = versionId === 'null' ? null : versionId;
+  if (at !== undefined) {
+    const seq = await findSeqAt(read, { bucketId, key: text, id, at });
+    return { after: { kind: 'key', text }, afterSeq: seq ?? everySeq };
+  }
   const row = await read.get<{ seq: number }>(
     `SELECT seq FROM versions WHERE bucket_id = ? AND key = ? AND version_id IS ?
        UNION ALL SELECT seq FROM ${noncurrentById}
@@ -214,8 +280,10 @@ async function foldKeys<T extends { key: string; isMarker?: number }, E>(
 ): Promise<Listing<E>> {
   const { prefix, delimiter, max } = query;
   const listing: Listing<E> = { entries: [], prefixes: [], next: null };
-  const below = prefix === '' ? null : textSuccessor(prefix);
-  let start = startOf<T>(query);
+  const span = spanOf(query);
+  if (span === null) return listing;
+  const below = span === '' ? null : textSuccessor(span);
+  let start = startOf<T>(query, span);
   if (start === null || max === 0) return listing;
 
   let last: Position | null = null;
@@ -256,13 +324,18 @@ async function foldKeys<T extends { key: string; isMarker?: number }, E>(
   }
 }
 
-function startOf<T>(query: ListQuery): Start<T> | null {
-  const { prefix, after } = query;
-  const begin: Start<T> = { from: prefix, exclusive: false, tail: null };
+/** The longer of the two prefixes that all keys begin with; null: no key does with both. */
+function spanOf({ prefix, within = '' }: ListQuery): string | null {
+  if (prefix.startsWith(within)) return prefix;
+  return within.startsWith(prefix) ? within : null;
+}
+
+function startOf<T>({ after }: ListQuery, span: string): Start<T> | null {
+  const begin: Start<T> = { from: span, exclusive: false, tail: null };
   if (after === null) return begin;
   const from = after.kind === 'key' ? after.text : textSuccessor(after.text);
   if (from === null) return null;
   // A position before the prefix changes nothing: keys outside the prefix are not asked for.
-  if (compareText(from, prefix) < 0) return begin;
+  if (compareText(from, span) < 0) return begin;
   return { from, exclusive: after.kind === 'key', tail: null };
 }

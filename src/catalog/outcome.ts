@@ -10,6 +10,8 @@ export interface StorageDelta {
   billed: readonly BilledDelta[];
   /** The object that was deleted or replaced. Null: none, or a damaged one. */
   ended: EndedObject | null;
+  /** Objects that snapshots held and that were let go of; absent: none. */
+  released?: readonly EndedObject[];
   /** It made a version, whose `seq` is the index of its record. */
   makesVersion?: true;
   /** `seq` of the version that it ended: one kept as noncurrent goes on. */

@@ -8,6 +8,7 @@ import type { Tx } from '../core/database.ts';
 import { computeRowMac, isAuthentic, verifyListed } from './authentic.ts';
 import type { WriteConditions } from './conditions.ts';
 import { addReferences } from './extents.ts';
+import { findHolder } from './held-versions.ts';
 import { withDefaultRetention } from './object-lock.ts';
 import { isPending, noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
@@ -28,7 +29,6 @@ import {
   type FoundVersion,
   keepAsNoncurrent,
   moveCurrent,
-  removalOf,
 } from './version-rows.ts';
 import { type Attributes, readHead } from './versions.ts';
 
@@ -75,12 +75,18 @@ export async function renameObject(
   const { id: bucketId, store } = bucket;
   if (await isPending(tx, { store, bucketId, keys: [key, source.key] })) return refused('SlowDown');
   const left = await findPlace(tx, { bucket, found }, source, moment);
-  const isMoved = left.ends?.seq === found.seq;
-  const arrived = await arrive(tx, change, { at: opening.result, found, isMoved }, moment);
+  const isEnding = left.ends?.seq === found.seq;
+  // What a snapshot has stays where it is, and shares its extents.
+  const isMoved =
+    isEnding && (await findHolder(tx, bucket, { key: source.key, sinceSeq: found.seq })) === null;
+  const arrival = { at: opening.result, found, isMoved, isEnding };
+  const arrived = await arrive(tx, change, arrival, moment);
   if (token) await noteToken(tx, bucket, token, moment);
   const leaving = { ...moment, seq: moment.seq + 1 };
-  const also = isMoved
-    ? await leaveMoved(tx, found, left, leaving)
+  // To the rows a version that moved is like a marker: no bytes end with it.
+  const gone = isMoved ? { ...found, isMarker: 1 } : found;
+  const also = isEnding
+    ? await leave(tx, gone, left, leaving)
     : await leaveShared(tx, source.key, left, leaving);
   return { ok: true, storage: arrived, result: null, also: { key: source.key, storage: also } };
 }
@@ -104,17 +110,19 @@ interface Arrival {
   at: Place;
   found: FoundVersion;
   isMoved: boolean;
+  /** It ends at its old key, so that there is not one object more. */
+  isEnding: boolean;
 }
 
 /** Makes the version the current one of its new key. After this point the write must succeed. */
 async function arrive(
   tx: Tx,
   { key }: RenameObject,
-  { at: { bucket, ends, keeps }, found, isMoved }: Arrival,
+  { at: { bucket, ends, keeps }, found, isMoved, isEnding }: Arrival,
   moment: Moment,
 ): Promise<StorageDelta> {
   if (keeps) await keepAsNoncurrent(tx, bucket, keeps, moment);
-  if (ends) await (keeps ? endVersion : endReplaced)(tx, ends, moment.seq);
+  const removed = ends && (await (keeps ? endVersion : endReplaced)(tx, bucket, ends, moment));
   const versionId = bucket.versioning === 'Enabled' ? newVersionId() : null;
   const attributes = attributesOf(found, bucket, moment);
   const moved = { ...found, key, seq: moment.seq, versionId, attributes };
@@ -123,11 +131,10 @@ async function arrive(
   if (!isMoved) await addReferences(tx, await readManifest(tx, bucket, key));
   const { store, id: bucketId } = bucket;
   await noteChange(tx, { store, bucketId, key, versionId }, moment);
-  const removed = ends && removalOf(ends);
   const added = { class: found.class, bytes: found.billedBytes };
   return {
     storedBytes: (isMoved ? 0 : found.sizeBytes) + (removed?.storedBytes ?? 0),
-    storedObjects: (isMoved ? 0 : 1) + (removed?.storedObjects ?? 0),
+    storedObjects: (isEnding ? 0 : 1) + (removed?.storedObjects ?? 0),
     billed: [...(isMoved ? [] : [added]), ...(removed?.billed ?? [])],
     ended: removed?.ended ?? null,
     makesVersion: true,
@@ -153,24 +160,23 @@ async function readManifest(tx: Tx, { id }: OpenBucket, key: string): Promise<Ui
   return row?.manifest ?? noManifest;
 }
 
-/** The row is at the new key: here its version ends, and lets go of nothing. */
-async function leaveMoved(
+/** Its row is at the new key, or is held: here the version ends, and lets go of nothing. */
+async function leave(
   tx: Tx,
-  found: FoundVersion,
+  gone: FoundVersion,
   { bucket, keeps }: Place,
   moment: Moment,
 ): Promise<StorageDelta> {
-  const { key, seq } = found;
-  // To the rows a version that moved is like a marker: no bytes end with it.
-  const gone = { ...found, isMarker: 1 };
+  const { key, seq } = gone;
   if (bucket.versioning !== 'Unversioned') {
     const outcome = await addMarker(tx, key, { bucket, ends: gone, keeps }, moment);
-    return outcome.ok ? outcome.storage : noStorage;
+    // What it takes off the counters was taken off where it arrived.
+    return outcome.ok ? { ...outcome.storage, storedObjects: 0 } : noStorage;
   }
-  await endVersion(tx, gone, moment.seq);
+  await endVersion(tx, bucket, gone, moment);
   const { id: bucketId, store } = bucket;
   await noteDeletion(tx, { bucketId, key }, moment.seq);
-  await noteChange(tx, { store, bucketId, key, versionId: found.versionId }, moment);
+  await noteChange(tx, { store, bucketId, key, versionId: gone.versionId }, moment);
   return { ...noStorage, supersededSeq: seq };
 }
 

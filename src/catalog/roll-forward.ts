@@ -56,7 +56,7 @@ export async function restoreAttributes(
   const { bucket, found } = opening.result;
   if (!found) return refused('NoSuchVersion');
   if (found.isDamaged) return refused('BursarIntegrityError');
-  await amendRow(tx, bucket, { ...found, attributes }, moment.keyring);
+  await amendRow(tx, bucket, found, attributes, moment);
   const amended = { seq: found.seq, attributes: hash('sha256', attributes, 'hex') };
   const named = namedIn(bucket, { versionId, isMarker: found.isMarker === 1 });
   return { ok: true, storage: { ...noStorage, ...named, amended }, result: null };

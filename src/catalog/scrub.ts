@@ -1,10 +1,11 @@
-// Walks over all that the catalog has stored: versions, current and noncurrent, and the parts of
-// unfinished uploads. Invariant: every row that is there from the beginning of a walk to its end is
-// met once, however long it takes and whatever is written meanwhile; each step is a few seeks in
-// indexes, so a walk of any length holds up nobody.
+// Walks over all that the catalog has stored: versions, current, noncurrent and held by snapshots,
+// and the parts of unfinished uploads. Invariant: every row that is there from the beginning of a
+// walk to its end is met once, however long it takes and whatever is written meanwhile; each step
+// is a few seeks in indexes, so a walk of any length holds up nobody.
 import type { Reader, SqlValue } from '../core/database.ts';
 import { textSuccessor } from '../core/text-order.ts';
 import { extentState } from './extents.ts';
+import { findHeld } from './held-versions.ts';
 import { findUpload, listParts } from './uploads.ts';
 import { type Catalog, findVersion, type Version } from './versions.ts';
 
@@ -40,7 +41,9 @@ export async function readScrubRow(
   bucket: ScrubBucket,
   place: ScrubPlace,
 ): Promise<ScrubRow | undefined> {
-  if (!('uploadId' in place)) return findVersion(catalog, bucket, place);
+  if (!('uploadId' in place)) {
+    return (await findVersion(catalog, bucket, place)) ?? findHeld(catalog, bucket, place);
+  }
   const { uploadId: id, key, number } = place;
   const upload = await findUpload(catalog, bucket, { id, key });
   if (!upload) return undefined;
@@ -62,7 +65,9 @@ export async function isUnchanged(
   const at = 'WHERE bucket_id = ? AND key = ? AND seq = ? AND manifest = ?';
   const values = [place.bucketId, place.key, place.seq, manifest];
   const row = await read.get(
-    `SELECT 1 FROM versions ${at} UNION ALL SELECT 1 FROM noncurrent_versions ${at} LIMIT 1`,
+    `SELECT 1 FROM versions ${at} UNION ALL SELECT 1 FROM noncurrent_versions ${at}
+       UNION ALL SELECT 1 FROM held_versions ${at} LIMIT 1`,
+    ...values,
     ...values,
     ...values,
   );
@@ -128,6 +133,7 @@ async function findNextBucket(
          EXISTS (SELECT 1 FROM versions WHERE bucket_id = b.id AND key >= ? AND key < ?) OR
          EXISTS (SELECT 1 FROM noncurrent_versions
            WHERE bucket_id = b.id AND key >= ? AND key < ?) OR
+         EXISTS (SELECT 1 FROM held_versions WHERE bucket_id = b.id AND key >= ? AND key < ?) OR
          EXISTS (SELECT 1 FROM uploads WHERE bucket_id = b.id AND key >= ? AND key < ?))
        ORDER BY id LIMIT 1`,
     afterId,
@@ -135,6 +141,7 @@ async function findNextBucket(
     tenant,
     bucket,
     bucket,
+    ...[prefix, below],
     ...[prefix, below],
     ...[prefix, below],
     ...[prefix, below],
@@ -164,7 +171,10 @@ async function findNewerVersion(
   const newer = 'WHERE bucket_id = ? AND key = ? AND seq > ?';
   return read.get(
     `SELECT key, seq FROM versions ${newer}
-       UNION ALL SELECT key, seq FROM noncurrent_versions ${newer} ORDER BY seq LIMIT 1`,
+       UNION ALL SELECT key, seq FROM noncurrent_versions ${newer}
+       UNION ALL SELECT key, seq FROM held_versions ${newer} AND NOT is_image
+       ORDER BY seq LIMIT 1`,
+    ...[bucketId, key, seq],
     ...[bucketId, key, seq],
     ...[bucketId, key, seq],
   );
@@ -182,7 +192,9 @@ async function findFirstVersion(
   const first = await read.get<{ key: string }>(
     `SELECT * FROM (SELECT key FROM versions ${beyond})
        UNION ALL SELECT * FROM (SELECT key FROM noncurrent_versions ${beyond})
+       UNION ALL SELECT * FROM (SELECT key FROM held_versions ${beyond})
        ORDER BY key LIMIT 1`,
+    ...[bucketId, from, below],
     ...[bucketId, from, below],
     ...[bucketId, from, below],
   );

@@ -35,8 +35,7 @@ import {
 } from './upload-conflicts.ts';
 import { replaceCurrent } from './version-changes.ts';
 import { openToReplace } from './version-places.ts';
-import { countedBytes } from './version-rows.ts';
-import { type Catalog, holdsExtents, type ObjectDraft } from './versions.ts';
+import { type Catalog, countedBytes, holdsExtents, type ObjectDraft } from './versions.ts';
 
 export interface Upload {
   id: string;

@@ -32,7 +32,6 @@ import {
   insertVersion,
   keepAsNoncurrent,
   makeCurrent,
-  removalOf,
 } from './version-rows.ts';
 import {
   type Attributes,
@@ -115,11 +114,11 @@ export async function deleteObject(
     return addMarker(tx, change.key, place, moment);
   }
   if (!ends) return { ok: true, storage: noStorage, result: null };
-  await endVersion(tx, ends, moment.seq);
+  const removal = await endVersion(tx, bucket, ends, moment);
   await noteDeletion(tx, change, moment.seq);
   const changed = { store: bucket.store, bucketId: bucket.id, key: change.key };
   await noteChange(tx, { ...changed, versionId: ends.versionId }, moment);
-  return { ok: true, storage: { ...removalOf(ends), supersededSeq: ends.seq }, result: null };
+  return { ok: true, storage: { ...removal, supersededSeq: ends.seq }, result: null };
 }
 
 /** Ends one version; when it was the current one, the newest of those before it is again. */
@@ -149,14 +148,14 @@ export async function endNamed(
   const older = isCurrent && (await findNewestNoncurrent(tx, bucket.id, found.key));
   // As it is now: without a newer one it is not where it belongs.
   const next = older ? examine(bucket, older, moment) : null;
-  await endVersion(tx, found, moment.seq);
+  const removal = await endVersion(tx, bucket, found, moment);
   if (next) await makeCurrent(tx, bucket, next, moment.keyring);
   const { store, id: bucketId } = bucket;
   const { key, versionId, isMarker, seq } = found;
   if (isCurrent) await noteDeletion(tx, { bucketId, key }, moment.seq);
   await noteChange(tx, { store, bucketId, key, versionId }, moment);
   const named = namedIn(bucket, { versionId, isMarker: isMarker === 1 });
-  const storage = { ...removalOf(found), supersededSeq: seq, ...named };
+  const storage = { ...removal, supersededSeq: seq, ...named };
   return { ok: true, storage, result: null };
 }
 
@@ -195,13 +194,12 @@ async function addVersion(
   moment: Moment,
 ): Promise<Outcome<null>> {
   if (keeps) await keepAsNoncurrent(tx, bucket, keeps, moment);
-  if (ends) await (keeps ? endVersion : endReplaced)(tx, ends, moment.seq);
+  const removed = ends && (await (keeps ? endVersion : endReplaced)(tx, bucket, ends, moment));
   const versionId = bucket.versioning === 'Enabled' ? newVersionId() : null;
   const version = { key, versionId, isMarker, createdMs: moment.timeMs, object };
   const added = await insertVersion(tx, bucket, version, moment);
   const { store, id: bucketId } = bucket;
   await noteChange(tx, { store, bucketId, key, versionId }, moment);
-  const removed = ends && removalOf(ends);
   const storage: StorageDelta = {
     storedBytes: object.sizeBytes + (removed?.storedBytes ?? 0),
     storedObjects: (isMarker ? 0 : 1) + (removed?.storedObjects ?? 0),
@@ -259,13 +257,13 @@ export async function amendVersion(
     const lockMoment = lockMomentOf(change, moment);
     if (!mayAmend(attributes, amendment.retention, lockMoment)) return refused('AccessDenied');
   }
-  const amended = { ...found, attributes: JSON.stringify(amend(attributes, amendment)) };
-  await amendRow(tx, bucket, amended, moment.keyring);
+  const amended = JSON.stringify(amend(attributes, amendment));
+  await amendRow(tx, bucket, found, amended, moment);
   const { store, id: bucketId } = bucket;
   const { key, versionId } = found;
   await noteChange(tx, { store, bucketId, key, versionId }, moment);
   const named = namedIn(bucket, { versionId, isMarker: false });
-  const attributesHash = hash('sha256', amended.attributes, 'hex');
+  const attributesHash = hash('sha256', amended, 'hex');
   const told = { ...named, amended: { seq: found.seq, attributes: attributesHash } };
   return { ok: true, storage: { ...noStorage, ...told }, result: null };
 }

@@ -11,6 +11,7 @@ import {
   isConditional,
   type WriteConditions,
 } from './conditions.ts';
+import { findHolder } from './held-versions.ts';
 import { type Lock, type LockMoment, mayEnd } from './object-lock.ts';
 import { type Moment, type NamedVersion, noStorage, type Outcome, refused } from './outcome.ts';
 import { type FoundVersion, removalOf } from './version-rows.ts';
@@ -24,6 +25,8 @@ export interface OpenBucket extends BucketName {
   versioning: string;
   /** JSON of `ObjectLockConfig`; null: no object lock. */
   objectLock: string | null;
+  /** `seq` of the newest snapshot that there is a row of; null: there is none. */
+  newestSnapshot: number | null;
 }
 
 /** A key that a change is about to be made of. */
@@ -41,7 +44,8 @@ export async function openKey(
 ): Promise<Outcome<OpenKey>> {
   const { bucketId, conditions } = at;
   const bucket = await tx.get<OpenBucket>(
-    `SELECT id, tenant, name, owner, store, versioning, object_lock AS objectLock
+    `SELECT id, tenant, name, owner, store, versioning, object_lock AS objectLock,
+       (SELECT max(seq) FROM snapshots WHERE bucket_id = buckets.id) AS newestSnapshot
        FROM buckets WHERE id = ?`,
     bucketId,
   );
@@ -106,7 +110,10 @@ export async function openToReplace(
     // There may be one under a delete marker, which the conditions do not see.
     if (at.conditions.mustCreate && !ends.isMarker) return refused('AccessDenied');
     const { ended } = removalOf(ends);
-    if (ended && !(await moment.terms.mayEnd(ended))) return refused('QuotaExceeded');
+    const holder = await findHolder(tx, bucket, { key: at.key, sinceSeq: ends.seq });
+    // What a snapshot holds is not let go of yet.
+    if (ended && holder === null && !(await moment.terms.mayEnd(ended)))
+      return refused('QuotaExceeded');
   }
   return { ok: true, storage: noStorage, result: place };
 }

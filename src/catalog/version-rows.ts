@@ -4,7 +4,6 @@
 // damage is ever sealed.
 import type { Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
-import { objectBytesMax } from '../core/limits.ts';
 import { isManifest } from '../core/manifest.ts';
 import {
   type BucketName,
@@ -15,8 +14,16 @@ import {
   verifyVersion,
 } from './authentic.ts';
 import { dropReferences } from './extents.ts';
+import { findHolder, holdEnded, holdImage } from './held-versions.ts';
 import type { BilledDelta, EndedObject, Moment } from './outcome.ts';
-import { endedColumns, type ObjectDraft, type StoredVersion, type Version } from './versions.ts';
+import type { OpenBucket } from './version-places.ts';
+import {
+  countedBytes,
+  endedColumns,
+  type ObjectDraft,
+  type StoredVersion,
+  type Version,
+} from './versions.ts';
 
 /** A version that a change has found. */
 export interface FoundVersion extends StoredVersion {
@@ -137,15 +144,38 @@ function sealMoved(keyring: Keyring, bucket: BucketName, version: FoundVersion) 
   return version.isDamaged ? version : sealAgain(keyring, bucket, version);
 }
 
-/** Ends a version for good, by the record `bySeq`. */
-export async function endVersion(tx: Tx, version: FoundVersion, bySeq: number): Promise<void> {
-  await endReplaced(tx, version, bySeq);
+/**
+ * Ends a version for good. Gives what that takes off the counters: of one that a snapshot holds
+ * only that it is an object no more.
+ */
+export async function endVersion(
+  tx: Tx,
+  bucket: OpenBucket,
+  version: FoundVersion,
+  moment: Moment,
+): Promise<Removal> {
+  const removal = await endReplaced(tx, bucket, version, moment);
   await removeRow(tx, version);
+  return removal;
 }
 
-/** The same of the current one, where another is to replace it. */
-export async function endReplaced(tx: Tx, version: FoundVersion, bySeq: number): Promise<void> {
+/** The same of the current one, where another is to replace it. All ends of versions come here. */
+export async function endReplaced(
+  tx: Tx,
+  bucket: OpenBucket,
+  version: FoundVersion,
+  moment: Moment,
+): Promise<Removal> {
   const { bucketId, key, seq } = version;
+  // It is there already when somebody has put an old row back.
+  await tx.run('INSERT OR IGNORE INTO superseded VALUES (?, ?)', seq, moment.seq);
+  const removal = removalOf(version);
+  const holder = await findHolder(tx, bucket, { key, sinceSeq: seq });
+  if (holder !== null) {
+    await holdEnded(tx, bucket, version, holder, moment);
+    if (version.isDamaged) return removal;
+    return { ...removal, storedBytes: 0, billed: [], ended: null };
+  }
   // The extents that a damaged row names may belong to other objects, so they are not released.
   if (!version.isDamaged && !version.isMarker) {
     const from = isNoncurrent(version)
@@ -159,8 +189,7 @@ export async function endReplaced(tx: Tx, version: FoundVersion, bySeq: number):
       seq,
     );
   }
-  // It is there already when somebody has put an old row back.
-  await tx.run('INSERT OR IGNORE INTO superseded VALUES (?, ?)', seq, bySeq);
+  return removal;
 }
 
 async function removeRow(tx: Tx, version: FoundVersion): Promise<void> {
@@ -174,30 +203,39 @@ function isNoncurrent({ supersededSeq }: Pick<Version, 'supersededSeq'>): boolea
   return supersededSeq !== null;
 }
 
-/** Changes what may change of a version: its attributes. It is authentic. */
+/**
+ * Changes what may change of a version that is authentic: its attributes. Where a snapshot has it
+ * as it is, an image of that is held.
+ */
 export async function amendRow(
   tx: Tx,
-  bucket: BucketName,
+  bucket: OpenBucket,
   version: FoundVersion,
-  keyring: Keyring,
+  attributes: string,
+  moment: Moment,
 ): Promise<void> {
-  const { epoch, manifestMac, rowMac } = sealAgain(keyring, bucket, version);
+  await holdImage(tx, bucket, version, moment);
+  const amended = { ...version, attributes };
+  const { epoch, manifestMac, rowMac } = sealAgain(moment.keyring, bucket, amended);
   const table = isNoncurrent(version) ? 'noncurrent_versions' : 'versions';
   await tx.run(
     `UPDATE ${table} SET attributes = ?, epoch = ?, manifest_mac = ?, row_mac = ?
        WHERE bucket_id = ? AND key = ? AND seq = ?`,
-    ...[version.attributes, epoch, manifestMac, rowMac],
+    ...[attributes, epoch, manifestMac, rowMac],
     ...[version.bucketId, version.key, version.seq],
   );
 }
 
-/** Returns what a version that ends takes off the counters, which is nothing for a marker. */
-export function removalOf(version: FoundVersion): {
+/** What is taken off the counters. */
+export interface Removal {
   storedBytes: number;
   storedObjects: number;
   billed: BilledDelta[];
   ended: EndedObject | null;
-} {
+}
+
+/** Returns what a version that ends takes off the counters, which is nothing for a marker. */
+export function removalOf(version: FoundVersion): Removal {
   if (version.isMarker) return { storedBytes: 0, storedObjects: 0, billed: [], ended: null };
   const { class: storageClass, createdMs, isDamaged } = version;
   const billedBytes = countedBytes(version.billedBytes);
@@ -208,12 +246,6 @@ export function removalOf(version: FoundVersion): {
     // Nothing is owed for the storage that a damaged row names.
     ended: isDamaged ? null : { class: storageClass, billedBytes, createdMs },
   };
-}
-
-/** The size that a row says, for counters: a damaged one may say anything. */
-export function countedBytes(sizeBytes: number): number {
-  const isSize = Number.isSafeInteger(sizeBytes) && sizeBytes >= 0 && sizeBytes <= objectBytesMax;
-  return isSize ? sizeBytes : 0;
 }
 
 /** Some 1,000 runs: a few milliseconds in which nobody else can commit. */

@@ -4,6 +4,7 @@
 // authentic before it is given. Writing is version-changes.ts's.
 import type { Reader } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
+import { objectBytesMax } from '../core/limits.ts';
 import { type BucketName, verifyListed, verifyVersion } from './authentic.ts';
 import type { Retention } from './object-lock.ts';
 
@@ -63,6 +64,12 @@ export interface Version {
 
 export type VersionWithBody = Version & { inlineBody: Uint8Array | null };
 
+/** The size that a row says, for counters: a damaged one may say anything. */
+export function countedBytes(sizeBytes: number): number {
+  const isSize = Number.isSafeInteger(sizeBytes) && sizeBytes >= 0 && sizeBytes <= objectBytesMax;
+  return isSize ? sizeBytes : 0;
+}
+
 /** The version that a write makes, without its place. */
 export interface ObjectDraft {
   tenant: string;
@@ -78,9 +85,9 @@ export interface ObjectDraft {
   manifestMac: Uint8Array;
 }
 
-/** The columns that all three tables have, except the bucket and the manifest. */
-const sharedColumns = `key, seq, version_id AS versionId, is_marker AS isMarker, size AS sizeBytes,
-  etag, sha256, class, owner, created_ms AS createdMs, attributes, epoch,
+/** The columns that all tables of versions have, except the bucket and the manifest. */
+export const sharedColumns = `key, seq, version_id AS versionId, is_marker AS isMarker,
+  size AS sizeBytes, etag, sha256, class, owner, created_ms AS createdMs, attributes, epoch,
   manifest_mac AS manifestMac, row_mac AS rowMac`;
 
 const hasEnded = 'EXISTS(SELECT 1 FROM superseded AS s WHERE s.seq = v.seq)';
@@ -324,7 +331,10 @@ export async function findVersion(
   return version;
 }
 
-/** Whether the extents of a version that was read are still held: it is there, or just ended. */
+/**
+ * Whether the extents of a version that was read are still held: it is there, a snapshot has it, or
+ * it just ended.
+ */
 export async function holdsExtents(
   read: Reader,
   { bucketId, key, seq }: { bucketId: number; key: string; seq: number },
@@ -332,7 +342,9 @@ export async function holdsExtents(
   const row = await read.get(
     `SELECT 1 FROM versions WHERE bucket_id = ? AND key = ? AND seq = ?
        UNION ALL SELECT 1 FROM noncurrent_versions WHERE bucket_id = ? AND key = ? AND seq = ?
+       UNION ALL SELECT 1 FROM held_versions WHERE bucket_id = ? AND key = ? AND seq = ?
        UNION ALL SELECT 1 FROM ended_versions WHERE seq = ? AND bucket_id = ? AND key = ? LIMIT 1`,
+    ...[bucketId, key, seq],
     ...[bucketId, key, seq],
     ...[bucketId, key, seq],
     ...[seq, bucketId, key],

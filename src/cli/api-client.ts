@@ -215,7 +215,7 @@ export async function exchange(
 }
 
 /** As RFC 3986 has it: only unreserved characters stay. */
-function encode(text: string): string {
+export function encode(text: string): string {
   return encodeURIComponent(text).replace(
     /[!'()*]/g,
     (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,

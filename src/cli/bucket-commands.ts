@@ -43,22 +43,23 @@ export function addBucketCommands(program: Command): void {
 // `bursar mount`: names in a tenant's own namespace for other tenants' buckets.
 
 const mounts: Columns<Answers['GetMount']> = {
-  heading: ['MOUNT', 'BUCKET', 'CREATED'],
-  row: ({ tenant, name, bucketTenant, bucket, createdAt }) => [
-    ...[`${tenant}/${name}`, `${bucketTenant}:${bucket}`, createdAt],
+  heading: ['MOUNT', 'BUCKET', 'SNAPSHOT', 'CREATED'],
+  row: ({ tenant, name, bucketTenant, bucket, at, createdAt }) => [
+    ...[`${tenant}/${name}`, `${bucketTenant}:${bucket}`, at ?? '', createdAt],
   ],
 };
 
 export function addMountCommands(program: Command): void {
   const mount = program
     .command('mount')
-    .description("mounts: other tenants' buckets under names of one's own");
+    .description("mounts: other tenants' buckets, and snapshots, under names of one's own");
   mount
     .command('add <tenant/name> <other:bucket>')
     .description('give a bucket of another tenant a name; who may use it is granted there')
+    .option('--at <snapshot>', 'show a snapshot of the bucket, read-only; also of an own bucket')
     .action(
-      calling((id: string, target: string) => {
-        const body = bucketOf(target);
+      calling((id: string, target: string, { at }: { at?: string }) => {
+        const body = { ...bucketOf(target), ...(at !== undefined && { at }) };
         return { method: 'PUT', path: pathIn('mounts', id), body };
       }, mounts),
     );

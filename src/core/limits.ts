@@ -25,6 +25,7 @@ export const clockSkewMsMax = 15 * 60 * 1000;
 export const sessionTokenBytesMax = 8 * KiB;
 export const bucketsPerTenantMax = 10_000;
 export const mountsPerTenantMax = 10_000;
+export const snapshotsPerBucketMax = 10_000;
 
 // HTTP
 export const headerBytesMax = 32 * KiB;

@@ -38,6 +38,7 @@ import { enterPackedRecords, takeBackTiles } from './archive/pack-entry.ts';
 import { type Change, commandOf, eventsOf } from './commands/index.ts';
 import type { Commit, CommitResult, Maintenance } from './commit.ts';
 import { tellConcerned } from './erasure-notices.ts';
+import { releaseSlice } from './held-upkeep.ts';
 import {
   beginTelling,
   endTelling,
@@ -314,6 +315,10 @@ export async function applyMaintenance(
     case 'endDue': {
       const apply = (commit: Commit) => applyCommit(tx, commit, context);
       return endDue(tx, work, { timeMs, keyring: context.keyring, apply });
+    }
+    case 'releaseHeld': {
+      const apply = (commit: Commit) => applyCommit(tx, commit, context);
+      return releaseSlice(tx, work, { timeMs, keyring: context.keyring, apply });
     }
     case 'enterPack':
       return enterPackedRecords(tx, work, timeMs);

@@ -266,8 +266,9 @@ export class DeepCatalog {
     return this.#options.read.get<VersionRow>(
       `SELECT 0 AS isEnded, ${columns} FROM versions ${at}
          UNION ALL SELECT 0, ${columns} FROM noncurrent_versions ${at}
-         UNION ALL SELECT 1, ${columns} FROM ended_versions ${at}`,
-      ...[...place, ...place, ...place],
+         UNION ALL SELECT 1, ${columns} FROM ended_versions ${at}
+         UNION ALL SELECT 1, ${columns} FROM held_versions ${at} AND NOT is_image`,
+      ...[...place, ...place, ...place, ...place],
     );
   }
 

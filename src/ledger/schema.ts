@@ -229,7 +229,7 @@ CREATE TABLE bucket_settings (     -- what else is set of a bucket, by its subre
   PRIMARY KEY (bucket_id, name)
 ) WITHOUT ROWID;
 
--- Versions of objects are in three tables of one shape, and each in one of them.
+-- Versions of objects are in tables of one shape, each in one of the first three, or held.
 CREATE TABLE versions (            -- the current version of each key, delete markers included
 ${versionColumns}
   PRIMARY KEY (bucket_id, key)
@@ -254,6 +254,45 @@ CREATE TABLE superseded (          -- every version that ever ended, for ever
   seq INTEGER PRIMARY KEY,
   by_seq INTEGER NOT NULL          -- of the record that ended it
 );
+
+CREATE TABLE snapshots (           -- of buckets: what they held when record seq was made
+  bucket_id INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  tenant TEXT NOT NULL,            -- of the bucket
+  bucket TEXT NOT NULL,            -- its name
+  name TEXT NOT NULL,
+  prefix TEXT NOT NULL,            -- of the keys that it is of; empty: of all
+  created_ms INTEGER NOT NULL,
+  expires_ms INTEGER,              -- when it is deleted by itself; null: never
+  lock TEXT,                       -- governance | compliance: not before then; null: it has none
+  state TEXT NOT NULL,             -- living | dying: what it holds is being let go of
+  PRIMARY KEY (bucket_id, seq)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX snapshots_by_name ON snapshots (bucket_id, name)
+  WHERE state = 'living';
+CREATE INDEX snapshots_due ON snapshots (expires_ms)
+  WHERE state = 'dying' OR expires_ms IS NOT NULL;
+
+CREATE TABLE held_versions (       -- that ended, or as they were before they were changed in place
+${versionColumns}
+  superseded_seq INTEGER,          -- as they were when it ended: null of one that was current
+  superseded_ms INTEGER,
+  ended_seq INTEGER NOT NULL,      -- of the record that ended or changed it
+  ended_ms INTEGER NOT NULL,
+  is_image INTEGER NOT NULL,       -- 1: it was changed in place, and went on
+  held_mac BLOB,                   -- of these and row_mac; null: its row was not authentic
+  holder INTEGER NOT NULL,         -- seq of the newest living snapshot that it is in
+  PRIMARY KEY (bucket_id, key, seq DESC, ended_seq)
+) WITHOUT ROWID;
+CREATE INDEX held_by_holder ON held_versions (bucket_id, holder);
+
+CREATE TABLE held_totals (         -- sums over held_versions
+  bucket_id INTEGER NOT NULL,
+  holder INTEGER NOT NULL,
+  versions INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,          -- without images, which share what the version itself keeps
+  PRIMARY KEY (bucket_id, holder)
+) WITHOUT ROWID;
 
 CREATE TABLE outbox (              -- changes that the journal in their store does not have yet
   store INTEGER NOT NULL,

@@ -2,6 +2,7 @@
 // time goes by. All of it ends when the server is closed.
 import { Repeated } from '../core/repeated.ts';
 import type { RequestServices } from '../gateway/services.ts';
+import { releaseHeldSoon } from '../ledger/held-upkeep.ts';
 import { LifecycleWorker } from '../ledger/lifecycle-worker.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { chargeStorageHourly, closeFoldsInTime, sumUsageBehind } from '../ledger/timers.ts';
@@ -19,6 +20,10 @@ export function startUpkeep(base: Base, services: RequestServices, stores: OpenS
       onError: onError('storage was not charged'),
     }),
     closeFoldsInTime({ ledger, onError: onError('public reads were not recorded') }),
+    releaseHeldSoon({
+      ...{ read: services.read, ledger, bookOf: (store) => services.bookOf(store).name },
+      onError: onError('what a snapshot held was not let go of'),
+    }),
     sumUsageBehind({ ledger, onError: onError('usage was not added up') }),
   ]) {
     closers.push(() => repeated.stop());

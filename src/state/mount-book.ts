@@ -10,6 +10,8 @@ export interface Mount {
   name: string;
   bucketTenant: string;
   bucket: string;
+  /** The name of the bucket's snapshot that it shows; null: the bucket as it is. */
+  at: string | null;
 }
 
 export interface MountEntry extends Mount {
@@ -17,6 +19,21 @@ export interface MountEntry extends Mount {
 }
 
 const columns = `tenant, name, bucket_tenant AS bucketTenant, bucket, created_ms AS createdMs`;
+
+/** As it is stored: what a mount of a snapshot leads to is `BUCKET@SNAPSHOT`. */
+type StoredMount = Omit<Mount, 'at'>;
+
+function readMount<M extends StoredMount>(stored: M): M & Mount {
+  const { bucket } = stored;
+  const mark = bucket.indexOf('@');
+  if (mark < 0) return { ...stored, at: null };
+  return { ...stored, bucket: bucket.slice(0, mark), at: bucket.slice(mark + 1) };
+}
+
+/** What a mount leads to, in the form in which it is stored. */
+export function storedTarget(bucket: string, at: string | null): string {
+  return at === null ? bucket : `${bucket}@${at}`;
+}
 
 export class MountBook {
   readonly #read: Reader;
@@ -29,7 +46,7 @@ export class MountBook {
   static async load(read: Reader): Promise<MountBook> {
     const book = new MountBook(read);
     const sql = 'SELECT tenant, name, bucket_tenant AS bucketTenant, bucket FROM mounts';
-    for (const mount of await read.all<Mount>(sql)) book.#add(mount);
+    for (const mount of await read.all<StoredMount>(sql)) book.#add(readMount(mount));
     return book;
   }
 
@@ -40,12 +57,13 @@ export class MountBook {
   /** As the database has it. */
   async read(tenant: string, name: string): Promise<MountEntry | undefined> {
     const sql = `SELECT ${columns} FROM mounts WHERE tenant = ? AND name = ?`;
-    return this.#read.get<MountEntry>(sql, tenant, name);
+    const stored = await this.#read.get<Omit<MountEntry, 'at'>>(sql, tenant, name);
+    return stored && readMount(stored);
   }
 
   async list(tenant: string, page: Page, prefix = ''): Promise<MountEntry[]> {
     const { after, limit } = page;
-    return this.#read.all<MountEntry>(
+    const stored = await this.#read.all<Omit<MountEntry, 'at'>>(
       `SELECT ${columns} FROM mounts
          WHERE tenant = ? AND name > ? AND substr(name, 1, length(?)) = ?
          ORDER BY name LIMIT ?`,
@@ -55,13 +73,15 @@ export class MountBook {
       prefix,
       limit,
     );
+    return stored.map(readMount);
   }
 
   apply(event: LedgerEvent): void {
     if (event.kind === 'mount') {
       const { tenant, name, to } = event;
-      if (to) this.#add({ tenant, name, bucketTenant: to.tenant, bucket: to.bucket });
-      else this.#mounts.delete(`${tenant}/${name}`);
+      if (to) {
+        this.#add(readMount({ tenant, name, bucketTenant: to.tenant, bucket: to.bucket }));
+      } else this.#mounts.delete(`${tenant}/${name}`);
     } else if (event.kind === 'tenant' && event.isGone) {
       for (const [id, { tenant }] of this.#mounts) {
         if (tenant === event.name) this.#mounts.delete(id);

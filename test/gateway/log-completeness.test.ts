@@ -199,7 +199,7 @@ const s3: Record<string, (bucket: string) => Message> = {
   deleteObject: (bucket) => ({ method: 'DELETE', path: `/${bucket}/k` }),
   deleteObjects: (bucket) => ({
     ...on(bucket, 'delete', 'POST'),
-    body: '<Delete><Object><Key>copy</Key></Object><Object><Key>big</Key></Object></Delete>',
+    body: '<Delete><Object><Key>renamed</Key></Object><Object><Key>big</Key></Object></Delete>',
   }),
   // Nothing is in it any more that would be kept.
   putBucketVersioning: (bucket) => ({ ...on(bucket, 'versioning', 'PUT'), body: versioning }),
@@ -402,6 +402,11 @@ const native: Record<string, () => NativeCall> = {
   GetMount: () => get(`${cms}/mounts/mounted`),
   ListMounts: () => get(`${cms}/mounts`),
   DeleteMount: () => remove(`${cms}/mounts/mounted`),
+  CreateSnapshot: () => put(`${cms}/buckets/raw/snapshots/s`, {}),
+  GetSnapshot: () => get(`${cms}/buckets/raw/snapshots/s`),
+  DiffSnapshot: () => get(`${cms}/buckets/raw/snapshots/s/diff`),
+  ListSnapshots: () => get(`${cms}/buckets/raw/snapshots`),
+  DeleteSnapshot: () => remove(`${cms}/buckets/raw/snapshots/s`),
   GetBucket: () => get(`${cms}/buckets/raw`),
   UpdateBucket: () => patch(`${cms}/buckets/raw`, { recordReads: 'prompt' }),
   DeletePrincipal: () => remove(carol),

@@ -240,6 +240,9 @@ export const scenarios: Scenarios = {
   restoreVersion: null,
   restoreAttributes: null,
   restoreEnd: null,
+  createSnapshot: null,
+  deleteSnapshot: null,
+  releaseHeld: null,
   restoreIdentity: [
     {
       change: {

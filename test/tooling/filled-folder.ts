@@ -50,6 +50,7 @@ export async function call(client: S3Client, method: string, path: string, body?
 /** More than two tiles of records. */
 export async function fill(client: S3Client, endpoint: string): Promise<void> {
   await fillBuckets(client);
+  await fillSnapshots(client);
   await fillIdentities(client, endpoint);
   await call(client, 'PUT', 'alarm-hook', { url: 'https://alarms.example.org/secret-path' });
   await call(client, 'PUT', 'limits/tenant:cms', { requests: { day: 4 } });
@@ -59,6 +60,19 @@ export async function fill(client: S3Client, endpoint: string): Promise<void> {
     await call(client, 'POST', 'log/keys/rotations', { overlapSeconds: 0 });
   }
   await call(client, 'DELETE', `log/keys/${id}`);
+}
+
+/** Two snapshots, and what they hold: a version, a marker's, and an image of one. */
+async function fillSnapshots(client: S3Client): Promise<void> {
+  const snapshots = 'tenants/default/buckets/data/snapshots';
+  const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
+  await call(client, 'PUT', `${snapshots}/one`, { expiresAt, lock: 'governance' });
+  await send(client, 'PUT', '/data/many/2', { body: Buffer.from('after') });
+  await call(client, 'PUT', `${snapshots}/two`, { prefix: 'many/' });
+  await send(client, 'DELETE', '/data/many/3');
+  const tags = '<Tagging><TagSet><Tag><Key>a</Key><Value>c</Value></Tag></TagSet></Tagging>';
+  await send(client, 'PUT', '/data/many/4', { query: [['tagging', '']], body: tags });
+  await send(client, 'DELETE', '/data/many/5');
 }
 
 async function fillBuckets(client: S3Client): Promise<void> {

@@ -65,7 +65,10 @@ async function removeBucket({ read, commit, report }: Forward, bucket: Bucket): 
     );
     report.ended += versions.length;
   }
-  await commit({ kind: 'deleteBucket', bucketId }, { action: 'bursar:RestoreEnd', bucket });
+  await commit(
+    { kind: 'deleteBucket', bucketId, withSnapshots: true },
+    { action: 'bursar:RestoreEnd', bucket },
+  );
   report.removed++;
 }
 

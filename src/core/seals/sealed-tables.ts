@@ -165,6 +165,19 @@ export const sealedTables: readonly SealedTable[] = [
     fields: [['bucket_id', 'number'], ...texts('name document')],
   },
   {
+    // Which versions are held, and for how long.
+    ...{ name: 'snapshots', noun: 'snapshot', tenant: '$.tenant', concerns: ofBucket },
+    row: "$.bucket || '/' || $.seq",
+    fields: [
+      ['bucket_id', 'number'],
+      ['seq', 'number'],
+      ...texts('tenant bucket name prefix'),
+      made,
+      ['expires_ms', 'number'],
+      ...texts('lock state'),
+    ],
+  },
+  {
     // That there is such an account, its limits, and whose token it is; what it has used changes
     // with each request and has a MAC in its own row (quota/leases/account-macs.ts).
     ...{ name: 'quota_accounts', noun: 'limits of', row: '$.account', concerns: ofAccount },

@@ -4,6 +4,7 @@ import type { Page } from '../../authz/paced-page.ts';
 import { findBucket } from '../../catalog/buckets.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
+import { storedTarget } from '../../state/mount-book.ts';
 import { checkBucketName } from '../s3/bucket-lookup.ts';
 import {
   type Call,
@@ -22,8 +23,10 @@ import {
   pageQuery,
   recordReads,
   text,
+  textOrNull,
   time,
 } from './schemas.ts';
+import { checkSnapshotName } from './snapshot-routes.ts';
 
 const url = '/_/v1/tenants/:t/buckets/:bucket';
 
@@ -80,7 +83,8 @@ async function showBucket(call: Call): Promise<object> {
   return { tenant, name, owner, store: stores.nameOf(store), recordReads, createdAt };
 }
 
-// Native API: the mounts of a tenant, names in its own namespace for other tenants' buckets.
+// Native API: the mounts of a tenant, names in its own namespace for other tenants' buckets, and
+// for snapshots.
 // Invariant: nothing here tells whether what a mount leads to is there, and a mount gives no right.
 
 const collection = '/_/v1/tenants/:t/mounts';
@@ -89,23 +93,29 @@ const target = {
   bucketTenant: { ...name, description: 'The tenant that has the bucket.' },
   bucket: { ...bucketName, description: "The bucket's name there." },
 } as const;
-const mount = answerObject({ tenant: name, name: bucketName, ...target, createdAt: time });
+const at = textOrNull(
+  'The name of a snapshot of it: the mount shows that. null: the bucket as it is.',
+);
+const mount = answerObject({ tenant: name, name: bucketName, ...target, at, createdAt: time });
 
 export const mountRoutes = routeTable([
   {
     method: 'PUT',
     url: `${collection}/:mount`,
     action: 'bursar:PutMount',
-    summary: "Give another tenant's bucket a name in this one. Who may use it is said there.",
-    body: closedObject(target, ['bucketTenant', 'bucket']),
+    summary: 'Give a bucket, or a snapshot of one, a name. Who may use it is said where it is.',
+    body: closedObject({ ...target, at }, ['bucketTenant', 'bucket']),
     answer: mount,
     run: async (call) => {
       const [tenant, mountName] = [param(call, 't'), param(call, 'mount')];
-      const wanted = call.body as { bucketTenant: string; bucket: string };
+      const wanted = call.body as { bucketTenant: string; bucket: string; at?: string | null };
+      const { bucketTenant, at = null } = wanted;
       checkBucketName(mountName);
       checkBucketName(wanted.bucket);
+      if (at !== null) checkSnapshotName(at);
+      const bucket = storedTarget(wanted.bucket, at);
       return {
-        change: { kind: 'putMount', tenant, name: mountName, ...wanted },
+        change: { kind: 'putMount', tenant, name: mountName, bucketTenant, bucket },
         answer: () => showMount(call),
       };
     },

@@ -43,6 +43,8 @@ export type NativeChange =
           | 'eraseRecords'
           | 'setAlarmHook'
           | 'setRecordReads'
+          | 'createSnapshot'
+          | 'deleteSnapshot'
           | 'addRootKey'
           | 'confirmClock';
       }

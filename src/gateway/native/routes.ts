@@ -14,6 +14,7 @@ import { groupRoutes, principalRoutes } from './principal-routes.ts';
 import { receiptRoutes, recordRoutes } from './record-routes.ts';
 import type { NativeRoute } from './route.ts';
 import { shareRoutes } from './share-routes.ts';
+import { snapshotRoutes } from './snapshot-routes.ts';
 import { clockRoutes, rootKeyRoutes, storeCostRoutes, storeRoutes } from './store-routes.ts';
 import { tenantRoutes } from './tenant-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
@@ -31,6 +32,7 @@ const tables = [
   grantRoutes,
   mountRoutes,
   bucketRoutes,
+  snapshotRoutes,
   explainRoutes,
   recordRoutes,
   auditRoutes,

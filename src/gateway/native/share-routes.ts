@@ -162,6 +162,10 @@ async function planShare(call: Call, id: string): Promise<Share> {
   const actor = await deps.directory.findActor(who.id);
   if (!actor) throw new Refusal('AccessDenied');
   const found = await lookUpBucket(deps, who.tenant, asked);
+  if (found.at) {
+    const message = 'A snapshot cannot be shared by a link. Copy the object, and share the copy.';
+    throw new Refusal('InvalidInput', { message, fields: { field: 'bucket' } });
+  }
   const createdMs = nowMs();
   // A folder may be named without its last slash, unless an object has that name.
   const keys = isFolder({ key }) ? [key] : [key, `${key}/`];

@@ -15,6 +15,7 @@ import { invalidArgument, Refusal } from '../../core/errors.ts';
 import type { SourceName } from './copy-source.ts';
 import type { SmallObject } from './objects/object-memory.ts';
 import type { Committed } from './reserved.ts';
+import { findInSnapshot } from './snapshot-mount.ts';
 import type { Reserved } from './stages.ts';
 
 /** The id of the version that a bucket without versioning, or with suspended versioning, makes. */
@@ -86,23 +87,27 @@ export async function findAsked(
   whenDeleted: WhenDeleted = 'NoSuchKey',
 ): Promise<Version> {
   const { services, bucket, key, versionId } = context;
-  return admitted(context, await findNamed(services, bucket, { key, versionId }), whenDeleted);
+  const { at } = context.asked;
+  const found = at
+    ? await findInSnapshot(services, bucket, at, { key, versionId })
+    : await findNamed(services, bucket, { key, versionId });
+  return admitted(context, found, whenDeleted);
 }
 
 /** The same, with the sealed bytes of its first extent where those are inline. */
 export async function findAskedWithBody(context: Reserved<'object'>): Promise<VersionWithBody> {
   const { services, bucket, key, versionId } = context;
-  return admitted(
-    context,
-    await findNamedWithBody(services, bucket, { key, versionId }),
-    'NoSuchKey',
-  );
+  const { at } = context.asked;
+  const found = at
+    ? await findInSnapshot(services, bucket, at, { key, versionId })
+    : await findNamedWithBody(services, bucket, { key, versionId });
+  return admitted(context, found, 'NoSuchKey');
 }
 
 /** The newest version with all of its bytes, where memory has them. Throws as `findAsked` does. */
 export async function recallAsked(context: Reserved<'object'>): Promise<SmallObject | undefined> {
   const { services, bucket, key, versionId } = context;
-  if (versionId !== undefined) return undefined;
+  if (versionId !== undefined || context.asked.at) return undefined;
   const recalled = services.objectMemory.find(bucket.id, key);
   if (recalled) await admitted(context, recalled.version, 'NoSuchKey');
   return recalled;

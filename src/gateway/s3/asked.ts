@@ -5,12 +5,7 @@ import type { S3Action } from '../../authz/grants/actions.ts';
 import type { Identity } from '../../authz/identity.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
 import type { Lock } from '../../catalog/object-lock.ts';
-import {
-  type EvenlyFound,
-  findNamedEvenly,
-  type Tags,
-  type Version,
-} from '../../catalog/versions.ts';
+import type { EvenlyFound, Tags, Version } from '../../catalog/versions.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { type ErrorCode, Refusal } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
@@ -30,6 +25,7 @@ import { isOwnCopy } from './own-copy.ts';
 import { ProvenCommits, provenBy } from './proven-record.ts';
 import { isRead, parameter, type S3Request } from './request.ts';
 import { draftOf, noChange } from './request-record.ts';
+import { findEvenly, type ShownSnapshot } from './snapshot-mount.ts';
 import type { Identified, Recorded, Resource } from './stages.ts';
 
 /** What of the request's own bucket is meant. */
@@ -131,6 +127,11 @@ export class AskedRequest implements Recorded {
     if (!isAnonymous) return;
     this.tenant = this.bucketTenant;
     this.requester = principalId(this.tenant, principal.name);
+  }
+
+  /** The snapshot that the bucket's name stands for; undefined: the bucket as it is. */
+  get at(): ShownSnapshot | undefined {
+    return this.found?.at;
   }
 
   /** The epoch of rights by which the request was decided. */
@@ -259,7 +260,7 @@ export class AskedRequest implements Recorded {
       if (read?.key === key) return { version: read, tags: tagsOf(read) };
       const { bucket } = this;
       const wanted = { key, versionId };
-      const found = bucket ? await findNamedEvenly(this.services, bucket, wanted) : nothing;
+      const found = bucket ? await findEvenly(this.services, bucket, wanted, this.at) : nothing;
       this.#tagged = found.version ?? null;
       return found;
     };
@@ -281,7 +282,8 @@ export class AskedRequest implements Recorded {
     { askedName, found, key }: Pick<Target, 'askedName' | 'found' | 'key'> = this,
   ): Promise<Refusal> {
     const place = { askedName, found, key: null, listPrefix: key, wanted: 'stat' } as const;
-    if (!(await this.mayReach({ action: 's3:ListBucket', ...place }))) {
+    const action = found?.at ? 's3:ListBucketVersions' : 's3:ListBucket';
+    if (!(await this.mayReach({ action, ...place }))) {
       return new Refusal('AccessDenied');
     }
     return new Refusal('NoSuchKey', { fields: { Key: key ?? '' } });
@@ -384,12 +386,16 @@ export class AskedRequest implements Recorded {
   }
 }
 
-/** A bucket that is gone may not be replaced by another one of its name under a request's hands. */
+/**
+ * A bucket that is gone may not be replaced by another one of its name under a request's hands, nor
+ * one snapshot by another.
+ */
 function checkSame(
   before: NamedBucket | null,
   now: NamedBucket | null,
   asked: string | null | undefined,
 ): void {
-  if (!before?.bucket || now?.bucket?.id === before.bucket.id) return;
+  const isSame = now?.bucket?.id === before?.bucket?.id && now?.at?.seq === before?.at?.seq;
+  if (!before?.bucket || isSame) return;
   throw new Refusal('NoSuchBucket', { fields: { BucketName: asked ?? '' } });
 }

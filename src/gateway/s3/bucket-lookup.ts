@@ -4,10 +4,13 @@
 // "Verifying bucket ownership".
 import type { Identity } from '../../authz/identity.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
+import { findSnapshot } from '../../catalog/snapshots.ts';
 import { Refusal } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
+import type { Mount } from '../../state/mount-book.ts';
 import type { RequestServices } from '../services.ts';
 import { bucketOfHost, type S3Request } from './request.ts';
+import type { ShownSnapshot } from './snapshot-mount.ts';
 import type { Resource } from './stages.ts';
 
 export interface NamedBucket {
@@ -17,6 +20,8 @@ export interface NamedBucket {
   name: string;
   /** Undefined: there is none of this name. */
   bucket: Bucket | undefined;
+  /** The snapshot of it that the name stands for; absent: the bucket as it is. */
+  at?: ShownSnapshot;
 }
 
 const shape = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
@@ -60,7 +65,7 @@ const tenantForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
  * the name is for a bucket that is to be made, so it stands for no mount.
  */
 export function lookUpBucket(
-  services: Pick<RequestServices, 'buckets' | 'mounts'>,
+  services: Pick<RequestServices, 'buckets' | 'mounts' | 'read'>,
   tenant: string,
   asked: string,
   isNew = false,
@@ -80,16 +85,29 @@ export function lookUpBucket(
 }
 
 async function lookFurther(
-  { buckets, mounts }: Pick<RequestServices, 'buckets' | 'mounts'>,
+  services: Pick<RequestServices, 'buckets' | 'mounts' | 'read'>,
   { tenant, name, mayBeMount }: { tenant: string; name: string; mayBeMount: boolean },
   looking: Promise<Bucket | undefined> | undefined,
 ): Promise<NamedBucket> {
   const bucket = await looking;
-  const mount = bucket || !mayBeMount ? undefined : mounts.find(tenant, name);
-  if (!mount) return { tenant, name, bucket };
-  const { bucketTenant, bucket: meant } = mount;
-  return { tenant: bucketTenant, name: meant, bucket: await buckets.find(bucketTenant, meant) };
+  const mount = bucket || !mayBeMount ? undefined : services.mounts.find(tenant, name);
+  return mount ? findMounted(services, mount) : { tenant, name, bucket };
 }
+
+/** What a mount leads to. A snapshot that is not there is a bucket that is not there. */
+export async function findMounted(
+  { buckets, read }: Pick<RequestServices, 'buckets' | 'read'>,
+  { bucketTenant: tenant, bucket: name, at }: Pick<Mount, 'bucketTenant' | 'bucket' | 'at'>,
+): Promise<NamedBucket> {
+  const bucket = await buckets.find(tenant, name);
+  if (at === null) return { tenant, name, bucket };
+  // It is looked for in any case, so that the time does not tell whether the bucket is there.
+  const snapshot = await findSnapshot(read, bucket?.id ?? noBucket, at);
+  if (!snapshot) return { tenant, name, bucket: undefined, at: { seq: -1, prefix: '' } };
+  return { tenant, name, bucket, at: snapshot };
+}
+
+const noBucket = -1;
 
 /**
  * The bucket that a request without credentials means: a host that names a bucket names its tenant

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Identity } from '../../authz/identity.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
-import { type EvenlyFound, findNamedEvenly, type Version } from '../../catalog/versions.ts';
+import type { EvenlyFound, Version } from '../../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
 import type { ExtentRun } from '../../core/manifest.ts';
@@ -20,6 +20,7 @@ import { streamRuns } from './operations/get-object.ts';
 import { checkKeyLength, decode, type S3Request } from './request.ts';
 import type { RecordDetail } from './request-record.ts';
 import type { Committed } from './reserved.ts';
+import { findEvenly } from './snapshot-mount.ts';
 import type { Reserved, Resource } from './stages.ts';
 
 /** What a request copies; null: nothing. Throws `Refusal`. */
@@ -69,7 +70,7 @@ async function lookAgain(context: Reserved<'copy'>): Promise<void> {
   const { source } = context.asked;
   const { tenant, name } = source.found;
   const bucket = await services.buckets.find(tenant, name);
-  context.asked.bring(tags, { ...source, found: { tenant, name, bucket } });
+  context.asked.bring(tags, { ...source, found: { ...source.found, bucket } });
 }
 
 /** Within a store, and a tenant, whose key its extents are sealed with. Others are copied. */
@@ -126,13 +127,14 @@ async function findCopySource(
   let loading: Promise<EvenlyFound> | undefined;
   const load = async () => {
     loading ??= bucket
-      ? findNamedEvenly(services, bucket, { key, versionId })
+      ? findEvenly(services, bucket, { key, versionId }, found.at)
       : Promise.resolve({ version: undefined, tags: [] });
     return loading;
   };
   const loadTags = async () => (await load()).tags;
   const about = { askedName, found, key, versionId, listPrefix: null, loadTags };
-  const isNewest = versionId === undefined;
+  // As of a snapshot it is a version that is read.
+  const isNewest = versionId === undefined && !found.at;
   await context.asked.authorizeOther({
     action: isNewest ? 's3:GetObject' : 's3:GetObjectVersion',
     ...about,
@@ -140,7 +142,7 @@ async function findCopySource(
   if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: askedName } });
   checkExpectedOwner(request, 'x-amz-source-expected-bucket-owner', bucket);
   const { version } = await load();
-  if (version?.isMarker && !isNewest) throw markerSource();
+  if (version?.isMarker && versionId !== undefined) throw markerSource();
   if (!version || version.isMarker) throw await missingVersion(context, versionId, source);
   checkSourceConditions(request, version, 'x-amz-copy-source');
   if (keepsTags && tagsOf(version).length > 0) {

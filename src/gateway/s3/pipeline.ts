@@ -1,6 +1,8 @@
 // The way of every request for what is stored, in one function. What follows "decide" costs the
 // client or the store something, so nothing before it reads the body; what follows the commit must
 // succeed.
+
+import type { S3Action } from '../../authz/grants/actions.ts';
 import { IntegrityError, isOutOfDescriptors, isUnwritable, Refusal } from '../../core/errors.ts';
 import { localStore } from '../../core/manifest.ts';
 import type { Metrics } from '../../instruments/metrics.ts';
@@ -20,6 +22,7 @@ import { countCall, enterAtRate } from './rate-gate.ts';
 import { isRead, parameter } from './request.ts';
 import { ReservedRequest } from './reserved.ts';
 import { refuseUnimplemented } from './routes.ts';
+import { actionInSnapshot } from './snapshot-mount.ts';
 import type { Identified, Recorded } from './stages.ts';
 
 export interface Pipeline {
@@ -141,6 +144,7 @@ async function admit(
   const finding = findBucket(services, request, who, resource);
   const found = finding instanceof Promise ? await finding : finding;
   asked.place(found);
+  if (found?.at) asked.action = actionInSnapshot(request, operation);
   if (found) exchange.concern(found, services.stores);
   const source = resource === 'copy' ? await findSource(services, request, who, resource) : null;
   if (source) exchange.touch(source.found.tenant);
@@ -170,7 +174,8 @@ function decide(
   { action, versionAction, resource }: AnyOperation,
 ): Promise<void> {
   const { request, versionId } = asked;
-  const wanted = versionAction && versionId !== undefined ? versionAction : action;
+  const isOfVersion = versionAction && versionId !== undefined;
+  const wanted = asked.at ? (asked.action as S3Action) : isOfVersion ? versionAction : action;
   if (resource === 'object' || resource === 'copy') {
     return asked.authorizeKey(wanted, request.method === 'HEAD' ? { wanted: 'stat' } : {});
   }

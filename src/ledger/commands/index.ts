@@ -11,6 +11,7 @@ import { identityCommands } from './identities.ts';
 import * as limits from './limits.ts';
 import { objectCommands } from './objects.ts';
 import { restoreIdentity } from './restore-identity.ts';
+import * as snapshots from './snapshots.ts';
 import { useUpShare } from './use-up-share.ts';
 
 const all = {
@@ -18,6 +19,7 @@ const all = {
   ...buckets,
   ...objectCommands,
   ...limits,
+  ...snapshots,
   ...gateway,
   useUpShare,
   restoreIdentity,

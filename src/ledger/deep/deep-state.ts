@@ -16,6 +16,7 @@ import { DeepIdentities } from './deep-identities.ts';
 import { DeepLocks } from './deep-locks.ts';
 import { DeepErasures, DeepLog } from './deep-log.ts';
 import { DeepRenames } from './deep-renames.ts';
+import { DeepSnapshots } from './deep-snapshots.ts';
 import { DeepStored } from './deep-stored.ts';
 import { DeepRetired, DeepStrays } from './deep-strays.ts';
 import { DeepTokens } from './deep-tokens.ts';
@@ -65,6 +66,7 @@ export class DeepState {
       usage: this.#usage,
       alarms: new DeepAlarms(staging, readText),
       log: new DeepLog(staging),
+      snapshots: new DeepSnapshots(staging),
       stored: new DeepStored(staging),
       strays: new DeepStrays(staging),
       schema: new DeepSchema(),

@@ -51,6 +51,7 @@ export class DeepStored {
     }
     await guarded(tell, 'extents', () => compareReferences(read, counts, tell));
     await guarded(tell, 'what is charged by time', () => this.#compareLevels(read, tell));
+    await guarded(tell, 'what snapshots hold', () => compareHeldTotals(read, tell));
   }
 
   async #add(
@@ -94,6 +95,26 @@ export class DeepStored {
     }
   }
 }
+
+/** What each snapshot holds, against the rows of what it holds. */
+async function compareHeldTotals(read: Reader, tell: Comparison['tell']): Promise<void> {
+  const counted = `SELECT bucket_id, holder, count(*) AS versions,
+    sum(iif(is_image OR is_marker OR held_mac IS NULL, 0, size)) AS bytes
+    FROM held_versions GROUP BY bucket_id, holder`;
+  const rows = await read.all<{ bucket: number; holder: number }>(
+    `SELECT bucket_id AS bucket, holder FROM (
+       SELECT * FROM (${counted} EXCEPT SELECT bucket_id, holder, versions, bytes FROM held_totals)
+       UNION SELECT * FROM (SELECT bucket_id, holder, versions, bytes FROM held_totals
+         WHERE versions <> 0 OR bytes <> 0 EXCEPT ${counted})) LIMIT ?`,
+    totalsShownMax,
+  );
+  for (const { bucket, holder } of rows) {
+    const where = `snapshot ${show(holder)} of bucket ${show(bucket)}`;
+    tell({ where, what: 'what it holds is not what is counted' });
+  }
+}
+
+const totalsShownMax = 100;
 
 /** What of an extent's row would lose its bytes; undefined: nothing. */
 async function findFault(
@@ -154,25 +175,42 @@ function runsOf(manifest: unknown): ExtentRun[] {
   }
 }
 
-const versionTables = ['versions', 'noncurrent_versions', 'ended_versions'] as const;
+const versionTables = [
+  'versions',
+  'noncurrent_versions',
+  'ended_versions',
+  'held_versions',
+] as const;
+
+const keysOf: Record<(typeof versionTables)[number], string[]> = {
+  versions: ['bucket_id', 'key'],
+  noncurrent_versions: ['bucket_id', 'key', '-seq'],
+  ended_versions: ['seq'],
+  held_versions: ['bucket_id', 'key', '-seq', 'ended_seq'],
+};
+
+/** A version goes on beside its image, and what is damaged was taken off when it ended. */
+const chargedOf: Partial<Record<(typeof versionTables)[number], string>> = {
+  ended_versions: '0',
+  held_versions: 'NOT is_image AND held_mac IS NOT NULL',
+};
 
 function versionsOf(
   table: (typeof versionTables)[number],
 ): (read: Reader) => AsyncGenerator<Naming> {
-  const isCharged = table !== 'ended_versions';
   const walked = {
     columns: `${bucketColumns(`${table}.bucket_id`)}, ${table}.key AS "of", ${table}.seq AS seq,
-      class, is_marker AS isMarker, billed, size, manifest`,
+      class, is_marker AS isMarker, billed, size, manifest,
+      ${chargedOf[table] ?? '1'} AS isCharged`,
     from: table,
-    keys: table === 'noncurrent_versions' ? ['bucket_id', 'key', '-seq'] : ['bucket_id', 'key'],
-    ...(table === 'ended_versions' && { keys: ['seq'] }),
+    keys: keysOf[table],
   };
   return namings(walked, (row) => {
-    const { tenant, bucket, class: of, isMarker, billed, size } = row;
+    const { tenant, bucket, class: of, isMarker, billed, size, isCharged } = row;
     const charged = { place: placeOf(tenant, bucket, of), bytes: billed, size };
     return {
       where: `version ${row.seq} of ${row.of}`,
-      ...(isCharged && isMarker === 0 && tenant !== null && { charged }),
+      ...(isCharged === 1 && isMarker === 0 && tenant !== null && { charged }),
     };
   });
 }

@@ -7,6 +7,7 @@ import { identityOutbox } from './0008-identity-outbox.ts';
 import { alteredRecords } from './0009-altered-records.ts';
 import { seals } from './0010-seals.ts';
 import { renameTokens } from './0011-rename-tokens.ts';
+import { snapshots } from './0012-snapshots.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -21,6 +22,7 @@ export const steps: readonly Migration[] = [
   alteredRecords,
   seals,
   renameTokens,
+  snapshots,
 ];
 
 /** The schema of this Bursar. */

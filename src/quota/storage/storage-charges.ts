@@ -24,6 +24,8 @@ export interface StorageChange {
   readonly billed: readonly { class: string; bytes: number }[];
   /** The object that was deleted or replaced. */
   readonly ended: Ended | null;
+  /** Objects that snapshots held and that were let go of; absent: none. */
+  readonly released?: readonly Ended[];
 }
 
 export interface Ended {
@@ -81,7 +83,7 @@ export class StorageCharges {
   /** Notes what an operation changed, and gives the charge for an object that it ended. */
   async change(
     { who, pricing: { book } }: Charge,
-    { billed, ended }: StorageChange,
+    { billed, ended, released = [] }: StorageChange,
     timeMs: number,
   ): Promise<Picodollars> {
     const { bucket } = who;
@@ -89,7 +91,8 @@ export class StorageCharges {
     for (const { class: storageClass, bytes } of billed) {
       await this.#book.add(placeOf(bucket, storageClass), { bytes, book }, timeMs);
     }
-    const owed = ended ? this.#owedFor(book, ended, timeMs) : 0n;
+    let owed = ended ? this.#owedFor(book, ended, timeMs) : 0n;
+    for (const one of released) owed += this.#owedFor(book, one, timeMs);
     await this.#post(bucket, owed, timeMs);
     return owed;
   }

@@ -198,11 +198,13 @@ function readWanted(
 ): Pick<Wanted, 'attributes' | 'algorithm'> {
   const { request } = context;
   const replaces = parseDirective(request.headers['x-amz-metadata-directive']);
+  const { versionId, found } = context.asked.source;
+  // A version that is named, or of a snapshot, is brought back by a copy onto its own key.
+  const isNewest = versionId === undefined && !found.at;
   const isSame = version.bucketId === context.bucket.id && version.key === context.key;
-  // A version that is named is brought back by a copy onto its own key.
   const redirect = readRedirect(request);
   const isChanged = replaces || !keepsTags || Object.keys(redirect).length > 0;
-  if (!isChanged && isSame && context.asked.source.versionId === undefined) {
+  if (!isChanged && isSame && isNewest) {
     const message =
       'This copy request is illegal because it is trying to copy an object to itself without ' +
       "changing the object's metadata, storage class, website redirect location or " +

@@ -61,7 +61,8 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   describeToBrowsers(headers, { storedPages, isPresigned: context.who.presigned });
   if (attributes.tags) await countTags(context, headers, attributes.tags);
   if (hasLock(attributes)) Object.assign(headers, await lockHeaders(context, attributes));
-  const rules = context.services.lifecycle.find(bucket.id);
+  // What a snapshot has does not end by rules.
+  const rules = context.asked.at ? null : context.services.lifecycle.find(bucket.id);
   if (rules) Object.assign(headers, await readExpiration(rules, version));
   const { detail } = context;
   detail.sizeBytes = version.sizeBytes;
@@ -94,7 +95,7 @@ async function find(context: Reserved<'object'>): Promise<Found> {
   if (recalled) return recalled;
   const { services, request, bucket, key, versionId } = context;
   const isHead = request.method === 'HEAD';
-  const mayKeep = !isHead && versionId === undefined;
+  const mayKeep = !isHead && versionId === undefined && !context.asked.at;
   const mark = mayKeep ? services.objectMemory.mark(bucket.id, key) : null;
   const version: Version & { inlineBody?: Uint8Array | null } = await (isHead
     ? findAsked(context)
@@ -127,7 +128,9 @@ async function countTags(
 ): Promise<void> {
   if (tags.length === 0) return;
   const action =
-    context.versionId === undefined ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging';
+    context.versionId === undefined && !context.asked.at
+      ? 's3:GetObjectTagging'
+      : 's3:GetObjectVersionTagging';
   if (await context.asked.mayReachKey(action)) headers['x-amz-tagging-count'] = String(tags.length);
 }
 

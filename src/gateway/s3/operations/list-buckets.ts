@@ -10,7 +10,7 @@ import { principalId } from '../../../core/principal.ts';
 import { compareText } from '../../../core/text-order.ts';
 import type { Mount } from '../../../state/mount-book.ts';
 import { largeXmlReply, type Reply } from '../../http/reply.ts';
-import { type NamedBucket, namesOfBucket } from '../bucket-lookup.ts';
+import { findMounted, type NamedBucket, namesOfBucket } from '../bucket-lookup.ts';
 import { decodeToken, encodeToken, ownerElement, parseCount } from '../buckets/listing-xml.ts';
 import { touches } from '../delegated-rights.ts';
 import type { Operation } from '../operation.ts';
@@ -130,20 +130,15 @@ async function readEntry(
   const isAdmin = principal.role !== 'member' && tenant === principal.tenant;
   if (isAdmin || entry.owner === principal.id) return entry;
   const place = { askedName: name, found, key: null, listPrefix: null };
-  return (await context.asked.mayReach({ action: 's3:ListBucket', ...place })) ? entry : undefined;
+  const action = found.at ? 's3:ListBucketVersions' : 's3:ListBucket';
+  return (await context.asked.mayReach({ action, ...place })) ? entry : undefined;
 }
 
 /** What a candidate is. A policy is read only where there is one. */
-async function find(
-  { services: { buckets } }: Reserved<'service'>,
-  candidate: Candidate,
-): Promise<NamedBucket> {
-  if ('mount' in candidate) {
-    const { bucketTenant: tenant, bucket: name } = candidate.mount;
-    return { tenant, name, bucket: await buckets.find(tenant, name) };
-  }
+async function find({ services }: Reserved<'service'>, candidate: Candidate): Promise<NamedBucket> {
+  if ('mount' in candidate) return findMounted(services, candidate.mount);
   const { hasPolicy, ...row } = candidate.bucket;
   const { tenant, name } = row;
-  const bucket = hasPolicy ? await buckets.find(tenant, name) : { ...row, policy: null };
+  const bucket = hasPolicy ? await services.buckets.find(tenant, name) : { ...row, policy: null };
   return { tenant, name, bucket };
 }

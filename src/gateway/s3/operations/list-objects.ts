@@ -92,11 +92,16 @@ function list(
 ): Promise<Listing<XmlElements>> {
   const { prefix, delimiter, max } = asked;
   const { bucket, services } = context;
-  const query = { bucketId: bucket.id, prefix, delimiter, max, after };
+  const query = { bucketId: bucket.id, prefix, delimiter, max, after, ...spanOf(context) };
   return readObjects(services.read, query, (entry) => {
     verifyListed(services.keyring, bucket, entry);
     return contents(context, entry, asked, withOwner);
   });
+}
+
+/** Of a mount of a snapshot: as of when, and of which keys. */
+function spanOf({ asked: { at } }: Reserved<'listing'>): { at?: number; within?: string } {
+  return at ? { at: at.seq, within: at.prefix } : {};
 }
 
 function contents(
@@ -129,7 +134,7 @@ export const listObjectVersions: Operation<'listing'> = {
     const asked = listingParameters(request, 'max-keys');
     const { prefix, delimiter, max, encode, encodingType } = asked;
     const after = readPosition(request);
-    const query = { bucketId: bucket.id, prefix, delimiter, max, after };
+    const query = { bucketId: bucket.id, prefix, delimiter, max, after, ...spanOf(context) };
     const { entries, prefixes, next } = await listVersions(services.read, query, (entry) => {
       verifyListed(services.keyring, bucket, entry);
       return describe(context, entry, asked);

@@ -1,0 +1,425 @@
+// Versions that living snapshots hold although they ended, and images of versions as they were
+// before their tags or their lock changed. What a key was at a snapshot S is its version with the
+// greatest `seq` up to S that had not ended at S; of its images the first that was made after S.
+// Invariants: a version that a living snapshot has comes here when it ends, whoever ends it
+// (version-rows.ts), and goes only when none has it any more; it keeps its extents, and counts as
+// stored, for as long as it is here; `held_mac` binds it to its end, so that no row shows at
+// another time than it should.
+import type { Reader, SqlValue, Tx } from '../core/database.ts';
+import type { Keyring } from '../core/keyring.ts';
+import { type BucketName, computeHeldMac, isAuthentic, verifyVersion } from './authentic.ts';
+import { addReferences, dropReferences } from './extents.ts';
+import type { BilledDelta, EndedObject, Moment, StorageDelta } from './outcome.ts';
+import type { OpenBucket } from './version-places.ts';
+import type { FoundVersion } from './version-rows.ts';
+import {
+  type Catalog,
+  countedBytes,
+  currentColumns,
+  noncurrentColumns,
+  sharedColumns,
+  type Version,
+  type VersionWithBody,
+} from './versions.ts';
+
+/** What is said of a version besides where it is held. */
+export interface HeldVersion extends Version {
+  /** Of the record that ended or changed it, and when. */
+  endedSeq: number;
+  endedMs: number;
+  /** 1: it was changed in place, and went on. */
+  isImage: number;
+  /** null: its row was not authentic when it ended. */
+  heldMac: Uint8Array | null;
+}
+
+/**
+ * The newest living snapshot that has a version which is about to end, or to change; null: none
+ * has. `sinceSeq`: from which record on it has been as it is.
+ */
+export async function findHolder(
+  tx: Tx,
+  { id, newestSnapshot }: Pick<OpenBucket, 'id' | 'newestSnapshot'>,
+  { key, sinceSeq }: { key: string; sinceSeq: number },
+): Promise<number | null> {
+  if (newestSnapshot === null || newestSnapshot < sinceSeq) return null;
+  return findCovering(tx, id, { key, fromSeq: sinceSeq, beforeSeq: null });
+}
+
+async function findCovering(
+  tx: Tx,
+  bucketId: number,
+  { key, fromSeq, beforeSeq }: { key: string; fromSeq: number; beforeSeq: number | null },
+): Promise<number | null> {
+  const found = await tx.get<{ seq: number }>(
+    `SELECT seq FROM snapshots WHERE bucket_id = ? AND seq >= ? AND (? IS NULL OR seq < ?)
+       AND state = 'living' AND substr(?, 1, length(prefix)) = prefix ORDER BY seq DESC LIMIT 1`,
+    ...[bucketId, fromSeq, beforeSeq, beforeSeq, key],
+  );
+  return found?.seq ?? null;
+}
+
+/** Holds a version that ends: its row is to go from where it is. */
+export async function holdEnded(
+  tx: Tx,
+  bucket: BucketName,
+  version: FoundVersion,
+  holder: number,
+  moment: Moment,
+): Promise<void> {
+  await hold(tx, bucket, version, { holder, isImage: 0 }, moment);
+}
+
+/** Holds what a version is before it is changed in place, where a snapshot has it as it is. */
+export async function holdImage(
+  tx: Tx,
+  bucket: OpenBucket,
+  version: FoundVersion,
+  moment: Moment,
+): Promise<void> {
+  if (bucket.newestSnapshot === null) return;
+  const { key, seq } = version;
+  const row = await tx.get<{ seq: number | null }>(
+    'SELECT max(ended_seq) AS seq FROM held_versions WHERE bucket_id = ? AND key = ? AND seq = ?',
+    ...[bucket.id, key, seq],
+  );
+  const holder = await findHolder(tx, bucket, { key, sinceSeq: Math.max(seq, row?.seq ?? 0) });
+  if (holder === null) return;
+  await hold(tx, bucket, version, { holder, isImage: 1 }, moment);
+  await addReferences(tx, version.manifest);
+}
+
+async function hold(
+  tx: Tx,
+  bucket: BucketName,
+  version: FoundVersion,
+  { holder, isImage }: { holder: number; isImage: number },
+  { keyring, seq: endedSeq, timeMs: endedMs }: Moment,
+): Promise<void> {
+  const { bucketId, key, seq, supersededSeq, isDamaged } = version;
+  const from =
+    supersededSeq === null ? 'v.*, NULL, NULL FROM versions' : 'v.* FROM noncurrent_versions';
+  const held = { ...version, endedSeq, endedMs, isImage };
+  const mac = isDamaged ? null : computeHeldMac(keyring, bucket, held);
+  const [columns, table] = from.split(' FROM ');
+  await tx.run(
+    `INSERT OR REPLACE INTO held_versions SELECT ${columns}, ?, ?, ?, ?, ?
+       FROM ${table} AS v WHERE bucket_id = ? AND key = ? AND seq = ?`,
+    ...[endedSeq, endedMs, isImage, mac, holder],
+    ...[bucketId, key, seq],
+  );
+  await addToTotal(tx, { bucketId, holder }, { versions: 1, bytes: heldBytesOf(held, mac) });
+}
+
+/** What a held version counts for; an image shares what the version itself keeps. */
+function heldBytesOf(
+  { isImage, isMarker, sizeBytes }: Pick<HeldVersion, 'isImage' | 'isMarker' | 'sizeBytes'>,
+  heldMac: Uint8Array | null,
+): number {
+  return isImage || isMarker || !heldMac ? 0 : countedBytes(sizeBytes);
+}
+
+async function addToTotal(
+  tx: Tx,
+  { bucketId, holder }: { bucketId: number; holder: number },
+  { versions, bytes }: { versions: number; bytes: number },
+): Promise<void> {
+  await tx.run(
+    `INSERT INTO held_totals VALUES (?, ?, ?, ?) ON CONFLICT (bucket_id, holder) DO UPDATE
+       SET versions = versions + excluded.versions, bytes = bytes + excluded.bytes`,
+    ...[bucketId, holder, versions, bytes],
+  );
+}
+
+/** Takes all snapshots from a bucket, and ends what they held. */
+export async function dropSnapshots(
+  tx: Tx,
+  bucket: BucketName,
+  moment: Pick<Moment, 'keyring' | 'timeMs'>,
+): Promise<Pick<StorageDelta, 'storedBytes' | 'billed'>> {
+  const snapshots = await tx.all<{ seq: number }>(
+    'SELECT seq FROM snapshots WHERE bucket_id = ?',
+    bucket.id,
+  );
+  await tx.run('DELETE FROM snapshots WHERE bucket_id = ?', bucket.id);
+  const billed: BilledDelta[] = [];
+  let storedBytes = 0;
+  for (const { seq: holder } of snapshots) {
+    for (;;) {
+      const rows = await tx.all<HeldRow>(heldRowsSql, bucket.id, holder, rowsAtOnce);
+      if (rows.length === 0) break;
+      const released = await releaseRows(tx, { bucket, holder, rows }, moment);
+      storedBytes += released.storedBytes;
+      billed.push(...released.billed);
+    }
+  }
+  await tx.run('DELETE FROM held_totals WHERE bucket_id = ?', bucket.id);
+  return { storedBytes, billed };
+}
+
+const rowsAtOnce = 100;
+
+/** What the versions that snapshots of a bucket hold count for. */
+export async function readHeldTotal(
+  read: Reader,
+  bucketId: number,
+): Promise<{ versions: number; bytes: number }> {
+  const sql = `SELECT ifnull(sum(versions), 0) AS versions, ifnull(sum(bytes), 0) AS bytes
+    FROM held_totals WHERE bucket_id = ?`;
+  return (await read.get(sql, bucketId)) ?? { versions: 0, bytes: 0 };
+}
+
+// Reading as of a snapshot.
+
+const notHeld = 'NULL AS endedSeq, NULL AS endedMs, 0 AS isImage, NULL AS heldMac';
+/** Of `held_versions AS v`: what ended, ended as it says. */
+const heldColumns = `${sharedColumns}, superseded_seq AS supersededSeq,
+  superseded_ms AS supersededMs,
+  NOT is_image AND NOT EXISTS(SELECT 1 FROM superseded AS s
+    WHERE s.seq = v.seq AND s.by_seq = v.ended_seq) AS isStale,
+  ended_seq AS endedSeq, ended_ms AS endedMs, is_image AS isImage, held_mac AS heldMac`;
+const whole = 'bucket_id AS bucketId, manifest';
+const inlineBody = '(SELECT body FROM extents WHERE id = substr(manifest, 1, 16)) AS inlineBody';
+
+/** One statement, since versions move between the tables while others read. */
+function selectAt(more: string, condition: string, max: string): string {
+  // Of a version's images the first that was made after the snapshot is what it was.
+  const held = heldColumns.replace('ended_seq AS endedSeq', 'min(ended_seq) AS endedSeq');
+  const of = (columns: string, table: string, then: string) =>
+    `SELECT * FROM (SELECT ${columns}${more} FROM ${table} AS v
+       WHERE bucket_id = ? AND key = ? AND seq <= ?${condition}${then} LIMIT ${max})`;
+  return [
+    of(`${currentColumns}, ${notHeld}`, 'versions', ''),
+    of(`${noncurrentColumns}, ${notHeld}`, 'noncurrent_versions', ' ORDER BY seq DESC'),
+    of(held, 'held_versions', ' AND ended_seq > ? GROUP BY seq ORDER BY seq DESC'),
+  ].join(' UNION ALL ');
+}
+
+const first = 'ORDER BY seq DESC, endedSeq NULLS LAST';
+const byId = ' AND version_id IS ?';
+const newestAtSql = `${selectAt(`, ${whole}, ${inlineBody}`, '', '1')} ${first} LIMIT 1`;
+const namedAtSql = `${selectAt(`, ${whole}, ${inlineBody}`, byId, '1')} ${first} LIMIT 1`;
+const listedAtSql = `${selectAt('', '', '1')} ${first} LIMIT 1`;
+const versionsAtSql = `${selectAt('', '', '?')} ${first}`;
+
+function valuesAt(
+  bucketId: number,
+  key: string,
+  at: number,
+  more: SqlValue[] = [],
+  max: SqlValue[] = [],
+): SqlValue[] {
+  const place = [bucketId, key, at, ...more];
+  return [...place, ...max, ...place, ...max, ...place, at, ...max];
+}
+
+/**
+ * The version of a key, or the one of this name, as of a snapshot, which may be a delete marker;
+ * with the sealed bytes of its first extent where those are inline. Throws IntegrityError when it
+ * is not authentic.
+ */
+export async function findAt(
+  { read, keyring }: Catalog,
+  bucket: BucketName,
+  { key, versionId, at }: { key: string; versionId?: string | undefined; at: number },
+): Promise<VersionWithBody | undefined> {
+  const id = versionId === undefined ? [] : [versionId === 'null' ? null : versionId];
+  const sql = versionId === undefined ? newestAtSql : namedAtSql;
+  const found = await read.get<VersionWithBody & HeldVersion>(
+    sql,
+    ...valuesAt(bucket.id, key, at, id),
+  );
+  if (found) verifyVersion(keyring, bucket, found);
+  return found;
+}
+
+/**
+ * A version that ended and is held, by its number. Throws IntegrityError when it is not authentic.
+ */
+export async function findHeld(
+  { read, keyring }: Catalog,
+  bucket: BucketName,
+  { key, seq }: { key: string; seq: number },
+): Promise<HeldVersion | undefined> {
+  const found = await read.get<HeldVersion>(
+    `SELECT ${heldColumns}, ${whole} FROM held_versions AS v
+       WHERE bucket_id = ? AND key = ? AND seq = ? AND NOT is_image`,
+    ...[bucket.id, key, seq],
+  );
+  if (found) verifyVersion(keyring, bucket, found);
+  return found;
+}
+
+/** What listings show of a version as of a snapshot, as its row says. */
+export type ListedAt = Omit<HeldVersion, 'bucketId' | 'manifest'>;
+
+/** The newest version of a key as of a snapshot. */
+export function readListedAt(
+  read: Reader,
+  { bucketId, key, at }: { bucketId: number; key: string; at: number },
+): Promise<ListedAt | undefined> {
+  return read.get<ListedAt>(listedAtSql, ...valuesAt(bucketId, key, at));
+}
+
+/** Up to `max` versions of a key as of a snapshot, from the newest down. */
+export async function readVersionsAt(
+  read: Reader,
+  { bucketId, key, at, max }: { bucketId: number; key: string; at: number; max: number },
+  beforeSeq: number = Number.MAX_SAFE_INTEGER,
+): Promise<ListedAt[]> {
+  const upTo = Math.min(at, beforeSeq - 1);
+  const place = [bucketId, key, upTo];
+  const rows = await read.all<ListedAt>(
+    versionsAtSql,
+    ...[...place, max, ...place, max, ...place, at, max],
+  );
+  return rows.filter(({ seq }, i) => rows[i - 1]?.seq !== seq).slice(0, max);
+}
+
+/** `seq` of the version of this name as of a snapshot, as its row says. */
+export async function findSeqAt(
+  read: Reader,
+  { bucketId, key, id, at }: { bucketId: number; key: string; id: string | null; at: number },
+): Promise<number | undefined> {
+  const found = await read.get<{ seq: number }>(namedAtSql, ...valuesAt(bucketId, key, at, [id]));
+  return found?.seq;
+}
+
+/** Up to `max` keys that have or had versions, in order, from `from` on or behind it. */
+export async function listKeysEver(
+  read: Reader,
+  wanted: {
+    bucketId: number;
+    from: string;
+    exclusive: boolean;
+    below: string | null;
+    max: number;
+  },
+): Promise<string[]> {
+  const { bucketId, from, exclusive, below, max } = wanted;
+  const bounds = [bucketId, from, below, below];
+  const values = [...bounds, max, ...bounds, bucketId, below, below, max];
+  const rows = await read.all<{ key: string }>(
+    keysSql(exclusive),
+    ...[...values, ...bounds, bucketId, below, below, max, max],
+  );
+  return rows.map(({ key }) => key);
+}
+
+/** Keys with many versions are passed by a seek for each key. */
+function keysSql(exclusive: boolean): string {
+  const beyond = `bucket_id = ? AND key ${exclusive ? '>' : '>='} ? AND (? IS NULL OR key < ?)`;
+  const seeking = (table: string) =>
+    `SELECT * FROM (WITH RECURSIVE k(key) AS (
+         SELECT min(key) FROM ${table} WHERE ${beyond}
+         UNION ALL SELECT (SELECT min(t.key) FROM ${table} AS t
+           WHERE t.bucket_id = ? AND t.key > k.key AND (? IS NULL OR t.key < ?))
+           FROM k WHERE k.key IS NOT NULL)
+       SELECT key FROM k WHERE key IS NOT NULL LIMIT ?)`;
+  return `SELECT * FROM (SELECT key FROM versions WHERE ${beyond} ORDER BY key LIMIT ?)
+    UNION ${seeking('noncurrent_versions')} UNION ${seeking('held_versions')}
+    ORDER BY key LIMIT ?`;
+}
+
+// Letting go of what a dying snapshot alone has held.
+
+/** A held row, whole. */
+export type HeldRow = HeldVersion & { billedBytes: number };
+
+const heldRowsSql = `SELECT ${heldColumns}, ${whole}, billed AS billedBytes
+  FROM held_versions AS v WHERE bucket_id = ? AND holder = ? LIMIT ?`;
+
+/** Some 1,000 runs: a few milliseconds in which nobody else can commit. */
+const releasedManifestBytesMax = 36 * 1024;
+
+/**
+ * Takes up to `max` versions from a dying snapshot: those that an older one has go to that one; all
+ * others are given, for `releaseHeld` to end. Empty, with nothing moved: it holds none any more.
+ */
+export async function takeFromDying(
+  tx: Tx,
+  { bucket, holder, max }: { bucket: BucketName; holder: number; max: number },
+  keyring: Keyring,
+): Promise<{ released: HeldRow[]; moved: number }> {
+  const released: HeldRow[] = [];
+  let moved = 0;
+  let manifestBytes = 0;
+  for (const row of await tx.all<HeldRow>(heldRowsSql, bucket.id, holder, max)) {
+    const next = await findNextHolder(tx, bucket, row, keyring);
+    if (next !== null) {
+      await moveTo(tx, row, holder, next);
+      moved++;
+      continue;
+    }
+    released.push(row);
+    manifestBytes += row.manifest.length;
+    if (manifestBytes > releasedManifestBytesMax) break;
+  }
+  return { released, moved };
+}
+
+/** Of a row that is not authentic nobody knows to which it belongs: any that lives keeps it. */
+async function findNextHolder(
+  tx: Tx,
+  bucket: BucketName,
+  row: HeldRow,
+  keyring: Keyring,
+): Promise<number | null> {
+  const { bucketId, key, seq, endedSeq, isImage } = row;
+  if (!isAuthentic(() => verifyVersion(keyring, bucket, row))) {
+    const living = `SELECT max(seq) AS seq FROM snapshots WHERE bucket_id = ? AND state = 'living'`;
+    return (await tx.get<{ seq: number | null }>(living, bucketId))?.seq ?? null;
+  }
+  if (!isImage) return findCovering(tx, bucketId, { key, fromSeq: seq, beforeSeq: endedSeq });
+  // A snapshot before the image of before was made has that one.
+  const before = await tx.get<{ seq: number | null }>(
+    `SELECT max(ended_seq) AS seq FROM held_versions
+       WHERE bucket_id = ? AND key = ? AND seq = ? AND ended_seq < ?`,
+    ...[bucketId, key, seq, endedSeq],
+  );
+  const fromSeq = Math.max(seq, before?.seq ?? 0);
+  return findCovering(tx, bucketId, { key, fromSeq, beforeSeq: endedSeq });
+}
+
+async function moveTo(tx: Tx, row: HeldRow, from: number, to: number): Promise<void> {
+  const { bucketId, key, seq, endedSeq } = row;
+  await tx.run(
+    `UPDATE held_versions SET holder = ?
+       WHERE bucket_id = ? AND key = ? AND seq = ? AND ended_seq = ?`,
+    ...[to, bucketId, key, seq, endedSeq],
+  );
+  const bytes = heldBytesOf(row, row.heldMac);
+  await addToTotal(tx, { bucketId, holder: from }, { versions: -1, bytes: -bytes });
+  await addToTotal(tx, { bucketId, holder: to }, { versions: 1, bytes });
+}
+
+/** Ends versions that no snapshot has any more, and lets go of their bytes. */
+export async function releaseRows(
+  tx: Tx,
+  { bucket, holder, rows }: { bucket: BucketName; holder: number; rows: readonly HeldRow[] },
+  { keyring, timeMs }: Pick<Moment, 'keyring' | 'timeMs'>,
+): Promise<StorageDelta> {
+  const billed = new Map<string, number>();
+  const released: EndedObject[] = [];
+  let storedBytes = 0;
+  for (const row of rows) {
+    const { bucketId, key, seq, endedSeq, class: of, createdMs } = row;
+    await tx.run(
+      'DELETE FROM held_versions WHERE bucket_id = ? AND key = ? AND seq = ? AND ended_seq = ?',
+      ...[bucketId, key, seq, endedSeq],
+    );
+    const bytes = heldBytesOf(row, row.heldMac);
+    await addToTotal(tx, { bucketId, holder }, { versions: -1, bytes: -bytes });
+    // The extents that a damaged row names may belong to other objects, so they are not released.
+    if (isAuthentic(() => verifyVersion(keyring, bucket, row))) {
+      await dropReferences(tx, row.manifest, timeMs);
+    }
+    if (!row.heldMac || row.isImage || row.isMarker) continue;
+    const billedBytes = countedBytes(row.billedBytes);
+    storedBytes -= bytes;
+    billed.set(of, (billed.get(of) ?? 0) - billedBytes);
+    released.push({ class: of, billedBytes, createdMs });
+  }
+  const deltas = [...billed].map(([storageClass, bytes]) => ({ class: storageClass, bytes }));
+  return { storedBytes, storedObjects: 0, billed: deltas, ended: null, released };
+}

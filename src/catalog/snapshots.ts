@@ -1,0 +1,139 @@
+// Snapshots of buckets. A snapshot is a row: what was in the bucket when its record was made is
+// found by the numbers of versions (held-versions.ts), so that making one takes the same time
+// whatever the bucket holds. Invariants: a living snapshot holds what it shows; one that is deleted
+// is dying until all that it alone held has been let go of; and a locked one lives until it
+// expires.
+import type { Reader, Tx } from '../core/database.ts';
+import { snapshotsPerBucketMax } from '../core/limits.ts';
+import { getBucket } from './buckets.ts';
+import { type Moment, type Outcome, refused, unchanged } from './outcome.ts';
+
+/** `governance`: an administrator may delete it before it expires; `compliance`: nobody may. */
+export const snapshotLocks = ['governance', 'compliance'] as const;
+export type SnapshotLock = (typeof snapshotLocks)[number];
+
+export interface Snapshot {
+  bucketId: number;
+  /** The log index of its record. */
+  seq: number;
+  name: string;
+  /** Of the keys that it is of; empty: of all. */
+  prefix: string;
+  createdMs: number;
+  /** null: it does not expire. */
+  expiresMs: number | null;
+  /** Until it expires; null: it has none. */
+  lock: SnapshotLock | null;
+}
+
+const columns = `bucket_id AS bucketId, seq, name, prefix, created_ms AS createdMs,
+  expires_ms AS expiresMs, lock`;
+
+export async function findSnapshot(
+  read: Reader,
+  bucketId: number,
+  name: string,
+): Promise<Snapshot | undefined> {
+  const sql = `SELECT ${columns} FROM snapshots
+    WHERE bucket_id = ? AND name = ? AND state = 'living'`;
+  return read.get<Snapshot>(sql, bucketId, name);
+}
+
+/** With what it holds: what would be let go of, or go to an older one, if it were deleted. */
+export type ListedSnapshot = Snapshot & { heldVersions: number; heldBytes: number };
+
+/** The same with what it holds. */
+export async function showSnapshot(
+  read: Reader,
+  bucketId: number,
+  name: string,
+): Promise<ListedSnapshot | undefined> {
+  return read.get<ListedSnapshot>(
+    `SELECT ${columns}, ${heldOf('versions')} AS heldVersions, ${heldOf('bytes')} AS heldBytes
+       FROM snapshots AS s WHERE bucket_id = ? AND name = ? AND state = 'living'`,
+    ...[bucketId, name],
+  );
+}
+
+/** Those of a bucket that live, in order of name, after `after`. */
+export async function listSnapshots(
+  read: Reader,
+  wanted: { bucketId: number; after: string; max: number },
+): Promise<ListedSnapshot[]> {
+  const { bucketId, after, max } = wanted;
+  return read.all<ListedSnapshot>(
+    `SELECT ${columns}, ${heldOf('versions')} AS heldVersions, ${heldOf('bytes')} AS heldBytes
+       FROM snapshots AS s WHERE bucket_id = ? AND name > ? AND state = 'living'
+       ORDER BY name LIMIT ?`,
+    ...[bucketId, after, max],
+  );
+}
+
+function heldOf(column: string): string {
+  return `ifnull((SELECT ${column} FROM held_totals AS t
+    WHERE t.bucket_id = s.bucket_id AND t.holder = s.seq), 0)`;
+}
+
+export interface CreateSnapshot {
+  kind: 'createSnapshot';
+  bucketId: number;
+  name: string;
+  prefix: string;
+  expiresMs: number | null;
+  lock: SnapshotLock | null;
+}
+
+/** Refuses AlreadyExists where the bucket has a living one of the name. */
+export async function createSnapshot(
+  tx: Tx,
+  { bucketId, name, prefix, expiresMs, lock }: CreateSnapshot,
+  { seq, timeMs }: Pick<Moment, 'seq' | 'timeMs'>,
+): Promise<Outcome<null>> {
+  const bucket = await getBucket(tx, bucketId);
+  if (!bucket) return refused('NoSuchBucket');
+  if (await findSnapshot(tx, bucketId, name)) return refused('AlreadyExists');
+  const sql = 'SELECT count(*) AS n FROM snapshots WHERE bucket_id = ?';
+  const count = (await tx.get<{ n: number }>(sql, bucketId))?.n ?? 0;
+  if (count >= snapshotsPerBucketMax) return refused('TooManySnapshots');
+  await tx.run(
+    "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'living')",
+    ...[bucketId, seq, bucket.tenant, bucket.name, name, prefix, timeMs, expiresMs, lock],
+  );
+  return unchanged;
+}
+
+export interface DeleteSnapshot {
+  kind: 'deleteSnapshot';
+  bucketId: number;
+  name: string;
+  /** Asked for, and allowed: a lock of governance does not hold it. */
+  bypassGovernance?: boolean | undefined;
+}
+
+/** From this moment on it is not there; what it held is let go of afterwards. */
+export async function deleteSnapshot(
+  tx: Tx,
+  { bucketId, name, bypassGovernance = false }: DeleteSnapshot,
+  { timeMs, clockMs }: Pick<Moment, 'timeMs' | 'clockMs'>,
+): Promise<Outcome<null>> {
+  const found = await findSnapshot(tx, bucketId, name);
+  if (!found) return refused('NoSuchSnapshot');
+  const { lock, expiresMs, seq } = found;
+  // Records that are in the future end no lock.
+  const isOver = expiresMs !== null && expiresMs <= (clockMs ?? timeMs);
+  if (lock && !isOver && !(lock === 'governance' && bypassGovernance)) {
+    return refused('SnapshotLocked');
+  }
+  const held = 'SELECT 1 FROM held_versions WHERE bucket_id = ? AND holder = ? LIMIT 1';
+  const holds = await tx.get(held, bucketId, seq);
+  if (!holds)
+    await tx.run('DELETE FROM held_totals WHERE bucket_id = ? AND holder = ?', bucketId, seq);
+  await tx.run(
+    holds
+      ? "UPDATE snapshots SET state = 'dying' WHERE bucket_id = ? AND seq = ?"
+      : 'DELETE FROM snapshots WHERE bucket_id = ? AND seq = ?',
+    bucketId,
+    seq,
+  );
+  return unchanged;
+}

@@ -1,0 +1,132 @@
+// `bursar snapshot`: snapshots of a bucket, what is different since, and bringing it back. Buckets
+// are written TENANT/NAME.
+import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
+
+import type { Answers } from '../gateway/native/routes.ts';
+import { listAll } from './api-client.ts';
+import { type Columns, calling, pathIn, printEntries } from './api-command.ts';
+import { choice, connect } from './command-arguments.ts';
+import { formatBytes } from './progress.ts';
+import { differences, diffPath, restore } from './snapshot-restore.ts';
+
+type Shown = Answers['GetSnapshot'];
+type Difference = Answers['DiffSnapshot']['differences'][number];
+
+const snapshots: Columns<Shown> = {
+  heading: ['SNAPSHOT', 'PREFIX', 'CREATED', 'EXPIRES', 'LOCK', 'HOLDS'],
+  row: ({ name, prefix, createdAt, expiresAt, lock, heldBytes }) => [
+    ...[name, prefix, createdAt, expiresAt ?? 'never', lock ?? '', formatBytes(heldBytes)],
+  ],
+};
+
+export function addSnapshotCommands(program: Command): void {
+  const snapshot = program
+    .command('snapshot')
+    .description('snapshots: a bucket as it was, without copying it');
+  snapshot
+    .command('create <tenant/bucket> [name]')
+    .description('make a snapshot of a bucket as it is now; without a name, by the time')
+    .option('--prefix <prefix>', 'of the keys that begin with it alone')
+    .option('--expires <duration>', 'delete it by itself after this time, such as 90d', duration)
+    .option('--lock <mode>', 'until it expires: governance or compliance', lock)
+    .action(
+      calling((id: string, name: string | undefined, given: CreateFlags) => {
+        const { prefix, expires, lock } = given;
+        const expiresAt =
+          expires === undefined ? undefined : new Date(Date.now() + expires).toISOString();
+        const path = [...pathIn('buckets', id), 'snapshots', name ?? nameOfNow()];
+        return { method: 'PUT', path, body: { prefix, expiresAt, lock } };
+      }, snapshots),
+    );
+  snapshot
+    .command('list <tenant/bucket>')
+    .description("list a bucket's snapshots, and what they hold")
+    .action(list);
+  snapshot
+    .command('show <tenant/bucket> <name>')
+    .description('show a snapshot')
+    .action(
+      calling((id: string, name: string) => ({ method: 'GET', path: at(id, name) }), snapshots),
+    );
+  snapshot
+    .command('diff <tenant/bucket> <name> [other]')
+    .description('list what is different since a snapshot: in another one, or now')
+    .option('--prefix <prefix>', 'of the keys that begin with it alone')
+    .action(diff);
+  snapshot
+    .command('restore <tenant/bucket>')
+    .description('bring back what was overwritten or deleted since a snapshot, without moving data')
+    .requiredOption('--from <name>', 'the snapshot')
+    .option('--prefix <prefix>', 'of the keys that begin with it alone')
+    .option('--dry-run', 'only list what would be done')
+    .option('--delete-new', 'delete what came since under other keys, too')
+    .action(restore);
+  snapshot
+    .command('delete <tenant/bucket> <name>')
+    .description('delete a snapshot, and let go of what it alone holds')
+    .option('--bypass-governance', 'although it is locked by governance; only administrators may')
+    .action(
+      calling((id: string, name: string, { bypassGovernance }: { bypassGovernance?: true }) => ({
+        ...{ method: 'DELETE', path: at(id, name) },
+        query: bypassGovernance ? { bypassGovernance: 'true' } : {},
+      })),
+    );
+}
+
+interface CreateFlags {
+  prefix?: string;
+  expires?: number;
+  lock?: string;
+}
+
+const lock = choice(['governance', 'compliance']);
+
+function at(id: string, name: string): string[] {
+  return [...pathIn('buckets', id), 'snapshots', name];
+}
+
+/** `20261123t163000z` */
+function nameOfNow(): string {
+  return new Date()
+    .toISOString()
+    .replace(/[-:]|\.\d+/g, '')
+    .toLowerCase();
+}
+
+const units: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Milliseconds. Throws `CommandFailure`. */
+function duration(written: string): number {
+  const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(written) ?? [];
+  if (count && unit) return Number(count) * (units[unit] ?? 0);
+  throw new CommandFailure('usage', `${written} must be a time such as 30m, 12h or 90d`);
+}
+
+async function list(id: string, _: object, command: Command): Promise<void> {
+  const { connection, flags } = connect(command);
+  const path = [...pathIn('buckets', id), 'snapshots'];
+  let held: Pick<Answers['ListSnapshots'], 'heldVersions' | 'heldBytes'> | undefined;
+  const all = await listAll<Shown>(connection, path, 'snapshots', {}, (page) => {
+    held = page as Answers['ListSnapshots'];
+  });
+  const { heldVersions = 0, heldBytes = 0 } = held ?? {};
+  printEntries(flags.json, snapshots, { snapshots: all, heldVersions, heldBytes }, all);
+  if (flags.json) return;
+  process.stdout.write(`${heldVersions} versions held, ${formatBytes(heldBytes)}\n`);
+}
+
+async function diff(
+  id: string,
+  name: string,
+  other: string | undefined,
+  { prefix }: { prefix?: string },
+  command: Command,
+): Promise<void> {
+  const { connection, flags } = connect(command);
+  const filters = { prefix, to: other };
+  const all = await listAll<Difference>(
+    ...[connection, diffPath(id, name), 'differences', filters],
+  );
+  printEntries(flags.json, differences, all, all);
+}

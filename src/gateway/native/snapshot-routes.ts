@@ -1,0 +1,272 @@
+// Native API: snapshots of a bucket. What is in one is read by S3, through a mount of it.
+import { verifyListed } from '../../catalog/authentic.ts';
+import { type Bucket, findBucket } from '../../catalog/buckets.ts';
+import {
+  type ListedAt,
+  listKeysEver,
+  readHeldTotal,
+  readListedAt,
+} from '../../catalog/held-versions.ts';
+import {
+  findSnapshot,
+  type ListedSnapshot,
+  listSnapshots,
+  showSnapshot as readSnapshot,
+  type Snapshot,
+  type SnapshotLock,
+  snapshotLocks,
+} from '../../catalog/snapshots.ts';
+import type { Attributes } from '../../catalog/versions.ts';
+import { canonicalize } from '../../core/canonical-json.ts';
+import { isoTime, nowMs } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import { Pace } from '../../core/pace.ts';
+import { textSuccessor } from '../../core/text-order.ts';
+import { checkKeyLength } from '../s3/request.ts';
+import { administers } from './rights.ts';
+import { type Call, nameOf, nextOf, pageOf, param, refuseMissing, routeTable } from './route.ts';
+import {
+  answerObject,
+  answerPage,
+  closedObject,
+  integer,
+  name,
+  next,
+  pageQuery,
+  text,
+  textOrNull,
+  time,
+  timeOrNull,
+} from './schemas.ts';
+
+const collection = '/_/v1/tenants/:t/buckets/:bucket/snapshots';
+const one = `${collection}/:snapshot`;
+
+const snapshotNameLengthMax = 63;
+const nameForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
+
+/** Throws `Refusal` InvalidInput. */
+export function checkSnapshotName(asked: string): void {
+  if (nameForm.test(asked)) return;
+  const message =
+    `A snapshot's name has 1 to ${snapshotNameLengthMax} lower-case letters, digits, dots, ` +
+    'hyphens and underscores, and begins with a letter or a digit.';
+  throw new Refusal('InvalidInput', { message, fields: { field: 'snapshot' } });
+}
+
+const wanted = {
+  prefix: text('Of the keys that it is of. Absent: of all.'),
+  expiresAt: { ...time, description: 'When it is deleted by itself. Absent: never.' },
+  lock: {
+    type: 'string',
+    enum: [...snapshotLocks],
+    description:
+      'Until it expires: with `governance` only administrators can delete it, and only if they ' +
+      'say so; with `compliance` nobody can.',
+  },
+} as const;
+
+const heldVersions = integer(
+  'Versions that ended or changed since, and that no newer snapshot has.',
+);
+const heldBytes = integer('Of these, what is stored for it.');
+
+const snapshot = answerObject({
+  tenant: name,
+  bucket: { type: 'string' },
+  name: { type: 'string' },
+  index: { type: 'integer', description: 'Of its record: it shows the bucket as of then.' },
+  prefix: wanted.prefix,
+  createdAt: time,
+  expiresAt: timeOrNull,
+  lock: textOrNull('`governance`, `compliance`, or none.'),
+  heldVersions,
+  heldBytes,
+});
+
+const difference = answerObject({
+  key: { type: 'string' },
+  change: { type: 'string', enum: ['added', 'changed', 'deleted'] },
+  size: { type: ['integer', 'null'], description: 'Afterwards; null: it is not there.' },
+  sizeBefore: { type: ['integer', 'null'], description: 'In the snapshot.' },
+  class: textOrNull('Its storage class in the snapshot.'),
+});
+
+export const snapshotRoutes = routeTable([
+  {
+    method: 'PUT',
+    url: one,
+    action: 'bursar:CreateSnapshot',
+    summary: 'Make a snapshot of a bucket, or of the keys with a prefix, as they are now.',
+    body: closedObject(wanted, []),
+    answer: snapshot,
+    run: async (call) => {
+      const asked = call.body as { prefix?: string; expiresAt?: string; lock?: SnapshotLock };
+      const snapshotName = param(call, 'snapshot');
+      checkSnapshotName(snapshotName);
+      const { prefix = '', expiresAt, lock = null } = asked;
+      checkKeyLength(prefix);
+      const expiresMs = expiresAt === undefined ? null : Date.parse(expiresAt);
+      if (expiresMs !== null && !(expiresMs > nowMs())) {
+        throw invalid('expiresAt', 'It must be a time in the future.');
+      }
+      if (lock && expiresMs === null) throw invalid('lock', 'What is locked must expire.');
+      const { id: bucketId } = await bucketOf(call);
+      return {
+        change: { kind: 'createSnapshot', bucketId, name: snapshotName, prefix, expiresMs, lock },
+        answer: () => showSnapshot(call),
+      };
+    },
+  },
+  {
+    method: 'GET',
+    url: collection,
+    action: 'bursar:ListSnapshots',
+    summary: "List a bucket's snapshots, by name, and what they hold.",
+    query: pageQuery,
+    answer: answerObject({
+      snapshots: { type: 'array', items: snapshot },
+      next,
+      heldVersions: integer('Of all snapshots together.'),
+      heldBytes: integer('Of all together; it counts as stored.'),
+    }),
+    run: async (call) => {
+      const bucket = await bucketOf(call);
+      const page = pageOf(call);
+      const wanted = { bucketId: bucket.id, after: page.after, max: page.limit };
+      const entries = await listSnapshots(call.deps.read, wanted);
+      const held = await readHeldTotal(call.deps.read, bucket.id);
+      return {
+        answer: {
+          snapshots: entries.map((entry) => show(bucket, entry)),
+          next: nextOf(page, entries, nameOf),
+          heldVersions: held.versions,
+          heldBytes: held.bytes,
+        },
+      };
+    },
+  },
+  {
+    method: 'GET',
+    url: one,
+    action: 'bursar:GetSnapshot',
+    summary: 'Show a snapshot.',
+    answer: snapshot,
+    run: async (call) => ({ answer: await showSnapshot(call) }),
+  },
+  {
+    method: 'DELETE',
+    url: one,
+    action: 'bursar:DeleteSnapshot',
+    summary: 'Delete a snapshot. What it alone held is let go of afterwards.',
+    query: {
+      bypassGovernance: {
+        type: 'string',
+        enum: ['true'],
+        description: 'A lock of governance does not hold it. Only administrators may.',
+      },
+    },
+    run: async (call) => {
+      const bypassGovernance = call.query.bypassGovernance === 'true';
+      if (bypassGovernance && !administers(call.who, param(call, 't'))) {
+        throw new Refusal('AccessDenied');
+      }
+      const { id: bucketId } = await bucketOf(call);
+      const change = { kind: 'deleteSnapshot', bucketId, name: param(call, 'snapshot') } as const;
+      return { change: bypassGovernance ? { ...change, bypassGovernance } : change };
+    },
+  },
+  {
+    method: 'GET',
+    url: `${one}/diff`,
+    action: 'bursar:GetSnapshot',
+    operation: 'DiffSnapshot',
+    summary: 'List what is different since a snapshot: in another one, or now. By key.',
+    query: {
+      ...pageQuery,
+      to: { ...text('The other snapshot. Absent: now.'), maxLength: snapshotNameLengthMax },
+      prefix: text('Of the keys that are compared. Absent: all.'),
+    },
+    answer: answerPage('differences', difference),
+    run: async (call) => ({ answer: await readDiff(call) }),
+  },
+]);
+
+function invalid(field: string, message: string): Refusal {
+  return new Refusal('InvalidInput', { message, fields: { field } });
+}
+
+async function bucketOf(call: Call): Promise<Bucket> {
+  const found = await findBucket(call.deps.read, param(call, 't'), param(call, 'bucket'));
+  return found ?? refuseMissing(call, 'NoSuchBucket');
+}
+
+async function snapshotOf(call: Call, bucket: Bucket, asked: string): Promise<Snapshot> {
+  const found = await findSnapshot(call.deps.read, bucket.id, asked);
+  return found ?? refuseMissing(call, 'NoSuchSnapshot');
+}
+
+async function showSnapshot(call: Call): Promise<object> {
+  const bucket = await bucketOf(call);
+  const found = await readSnapshot(call.deps.read, bucket.id, param(call, 'snapshot'));
+  return show(bucket, found ?? (await refuseMissing(call, 'NoSuchSnapshot')));
+}
+
+function show({ tenant, name: bucket }: Bucket, found: ListedSnapshot): object {
+  const { name, seq, prefix, createdMs, expiresMs, lock, heldVersions, heldBytes } = found;
+  return {
+    ...{ tenant, bucket, name, index: seq, prefix, createdAt: isoTime(createdMs) },
+    ...{ expiresAt: expiresMs === null ? null : isoTime(expiresMs), lock },
+    ...{ heldVersions, heldBytes },
+  };
+}
+
+/** The state of now, as snapshots are told apart: no version is newer. */
+const now: Pick<Snapshot, 'seq' | 'prefix'> = { seq: Number.MAX_SAFE_INTEGER, prefix: '' };
+
+/** One page looks at so many keys, whether they differ or not. */
+const keysPerPage = 1000;
+
+async function readDiff(call: Call): Promise<object> {
+  const { read, keyring } = call.deps;
+  const bucket = await bucketOf(call);
+  const from = await snapshotOf(call, bucket, param(call, 'snapshot'));
+  const { to: other, prefix: asked = '', after } = call.query;
+  const to = other === undefined ? now : await snapshotOf(call, bucket, other);
+  const prefix = [asked, from.prefix, to.prefix].reduce((a, b) => (b.length > a.length ? b : a));
+  const differences: object[] = [];
+  const areOfOne = [asked, from.prefix, to.prefix].every((one) => prefix.startsWith(one));
+  if (!areOfOne) return { differences, next: null };
+  const keys = await listKeysEver(read, {
+    ...{ bucketId: bucket.id, below: prefix === '' ? null : textSuccessor(prefix) },
+    ...{ from: after ?? prefix, exclusive: after !== undefined, max: keysPerPage },
+  });
+  const pace = new Pace();
+  const readAt = async (key: string, at: number) => {
+    const row = await readListedAt(read, { bucketId: bucket.id, key, at });
+    if (row) verifyListed(keyring, bucket, row);
+    return row?.isMarker ? undefined : row;
+  };
+  for (const key of keys) {
+    const [before, then] = [await readAt(key, from.seq), await readAt(key, to.seq)];
+    await pace.rest();
+    if (isSame(before, then)) continue;
+    const change = !before ? 'added' : then ? 'changed' : 'deleted';
+    const [size, sizeBefore] = [then?.sizeBytes ?? null, before?.sizeBytes ?? null];
+    differences.push({ key, change, size, sizeBefore, class: before?.class ?? null });
+  }
+  return { differences, next: keys.length === keysPerPage ? keys.at(-1) : null };
+}
+
+/** Is it the same object? A copy of what was is; who made it, and how it is locked, is its own. */
+function isSame(before: ListedAt | undefined, then: ListedAt | undefined): boolean {
+  if (!before || !then) return before === then;
+  const isCopy =
+    before.etag === then.etag && before.sizeBytes === then.sizeBytes && before.class === then.class;
+  return isCopy && contentOf(before) === contentOf(then);
+}
+
+function contentOf({ attributes }: ListedAt): string {
+  const { retention: _, legalHold: _2, copied: _3, ...kept } = JSON.parse(attributes) as Attributes;
+  return canonicalize(kept);
+}

@@ -1,0 +1,51 @@
+// Commands of snapshots. Their types, checks and rows are in `catalog/`.
+import { getBucket } from '../../catalog/buckets.ts';
+import { type HeldRow, releaseRows } from '../../catalog/held-versions.ts';
+import { refused } from '../../catalog/outcome.ts';
+import * as rows from '../../catalog/snapshots.ts';
+import { isoTime } from '../../core/clock.ts';
+import type { Command } from './command.ts';
+
+export const createSnapshot: Command<rows.CreateSnapshot> = {
+  apply: rows.createSnapshot,
+  takesFrom: null,
+  told: null,
+  account: ({ prefix, expiresMs, lock }) => ({
+    prefix,
+    expiresAt: expiresMs === null ? null : isoTime(expiresMs),
+    lock,
+  }),
+  // Snapshots are read where they are asked for.
+  causes: null,
+};
+
+export const deleteSnapshot: Command<rows.DeleteSnapshot> = {
+  apply: rows.deleteSnapshot,
+  takesFrom: null,
+  told: null,
+  account: ({ bypassGovernance }) => (bypassGovernance ? { bypassGovernance } : null),
+  causes: null,
+};
+
+/** Ends versions that no snapshot has any more. Only the gateway itself asks for it. */
+export interface ReleaseHeld {
+  kind: 'releaseHeld';
+  bucketId: number;
+  /** `seq` of the dying snapshot that held them. */
+  holder: number;
+  /** As they were read in the same transaction. */
+  rows: readonly HeldRow[];
+}
+
+export const releaseHeld: Command<ReleaseHeld> = {
+  apply: async (tx, { bucketId, holder, rows: held }, moment) => {
+    const bucket = await getBucket(tx, bucketId);
+    if (!bucket) return refused('NoSuchBucket');
+    const storage = await releaseRows(tx, { bucket, holder, rows: held }, moment);
+    return { ok: true, storage, result: null };
+  },
+  takesFrom: null,
+  told: null,
+  account: null,
+  causes: null,
+};

@@ -1,0 +1,215 @@
+// Snapshots as administrators make them and as clients read them, through mounts: what was is
+// read, listed and copied back, nothing is written, and who reads needs the rights to versions.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type Answer,
+  as,
+  callNative,
+  elementOf,
+  elementsOf,
+  type Message,
+  newPrincipal,
+  patternOf,
+  send,
+  startEmbeddedTarget,
+  type Target,
+} from '../protocol/target.ts';
+
+let target: Target;
+let owner: Target;
+/** May read versions below `in/`. */
+let reader: Target;
+/** May read objects, and no versions. */
+let newest: Target;
+/** Of another tenant, with a mount of its own. */
+let stranger: Target;
+const snapshots = '/_/v1/tenants/cms/buckets/data/snapshots';
+/** Larger than what is stored inline, and in parts. */
+const large = patternOf(200_000);
+
+type More = Pick<Message, 'headers' | 'body'> & { query?: Record<string, string> };
+
+function ask(who: Target, method: string, path: string, more: More = {}): Promise<Answer> {
+  return send(who, { ...more, method, path, query: Object.entries(more.query ?? {}) });
+}
+
+async function mount(tenant: string, name: string, at: string): Promise<void> {
+  const body = { bucketTenant: 'cms', bucket: 'data', at };
+  await callNative(target, 'PUT', `/_/v1/tenants/${tenant}/mounts/${name}`, body);
+}
+
+async function grant(name: string, actions: string[], subject: string, prefix?: string) {
+  await callNative(target, 'PUT', `/_/v1/tenants/cms/grants/${name}`, {
+    ...{ effect: 'allow', actions, subjects: [`principal:${subject}`], bucket: 'data' },
+    ...(prefix !== undefined && { prefix }),
+  });
+}
+
+const tags = (value: string) =>
+  `<Tagging><TagSet><Tag><Key>t</Key><Value>${value}</Value></Tag></TagSet></Tagging>`;
+
+async function keysOf(who: Target, bucket: string, query: Record<string, string> = {}) {
+  const all = { 'list-type': '2', ...query };
+  const answer = await ask(who, 'GET', `/${bucket}`, { query: all });
+  expect(answer.status, answer.body.toString()).toBe(200);
+  return elementsOf(answer.body.toString(), 'Key');
+}
+
+beforeAll(async () => {
+  target = await startEmbeddedTarget();
+  for (const name of ['cms', 'atlas']) await callNative(target, 'POST', '/_/v1/tenants', { name });
+  const [cms, atlas] = [{ tenant: 'cms' }, { tenant: 'atlas' }];
+  owner = as(target, await newPrincipal(target, { ...cms, name: 'owner' }));
+  reader = as(target, await newPrincipal(target, { ...cms, name: 'reader' }));
+  newest = as(target, await newPrincipal(target, { ...cms, name: 'newest' }));
+  stranger = as(target, await newPrincipal(target, { ...atlas, name: 'eve' }));
+  const versions = ['s3:GetObjectVersion', 's3:ListBucketVersions'];
+  await grant('versions', versions, 'cms/reader', 'in');
+  await grant('stranger', versions, 'atlas/eve', 'in');
+  await grant('newest', ['s3:GetObject', 's3:ListBucket'], 'cms/newest');
+  await ask(owner, 'PUT', '/data');
+  await ask(owner, 'PUT', '/data/in/a', { body: 'first', headers: { 'x-amz-meta-n': '1' } });
+  await ask(owner, 'PUT', '/data/in/a', { query: { tagging: '' }, body: tags('1') });
+  await ask(owner, 'PUT', '/data/in/large', { body: large });
+  await ask(owner, 'PUT', '/data/out', { body: 'out' });
+  await callNative(target, 'PUT', `${snapshots}/before`, {});
+  await ask(owner, 'PUT', '/data/in/a', { query: { tagging: '' }, body: tags('2') });
+  await ask(owner, 'PUT', '/data/in/a', { body: 'second' });
+  await ask(owner, 'DELETE', '/data/in/large');
+  await ask(owner, 'PUT', '/data/in/new', { body: 'new' });
+  await mount('cms', 'then', 'before');
+  await mount('atlas', 'theirs', 'before');
+}, 60_000);
+
+afterAll(() => target?.stop(), 60_000);
+
+describe('a mount of a snapshot', () => {
+  it('has objects as they were: bytes, ranges, metadata and tags', async () => {
+    const got = await ask(owner, 'GET', '/then/in/a');
+    expect([got.status, got.body.toString()]).toEqual([200, 'first']);
+    expect(got.headers['x-amz-meta-n']).toBe('1');
+    expect((await ask(owner, 'HEAD', '/then/in/a')).headers['x-amz-tagging-count']).toBe('1');
+    const tagging = await ask(owner, 'GET', '/then/in/a', { query: { tagging: '' } });
+    expect(elementOf(tagging.body.toString(), 'Value')).toBe('1');
+    const whole = await ask(owner, 'GET', '/then/in/large');
+    expect(whole.body.equals(large)).toBe(true);
+    const range = { headers: { range: 'bytes=150000-150009' } };
+    const part = await ask(owner, 'GET', '/then/in/large', range);
+    expect([part.status, part.body]).toEqual([206, large.subarray(150_000, 150_010)]);
+    // As they are now, they are by the bucket's own name.
+    expect((await ask(owner, 'GET', '/data/in/a')).body.toString()).toBe('second');
+    expect((await ask(owner, 'GET', '/then/in/new')).status).toBe(404);
+  });
+
+  it('is listed as it was', async () => {
+    expect(await keysOf(owner, 'then')).toEqual(['in/a', 'in/large', 'out']);
+    expect(await keysOf(owner, 'then', { prefix: 'in/' })).toEqual(['in/a', 'in/large']);
+    expect(await keysOf(owner, 'data')).toEqual(['in/a', 'in/new', 'out']);
+    const folded = await ask(owner, 'GET', '/then', { query: { delimiter: '/' } });
+    expect(elementsOf(folded.body.toString(), 'Key')).toEqual(['out']);
+    const versions = await ask(owner, 'GET', '/then', { query: { versions: '' } });
+    expect(elementsOf(versions.body.toString(), 'Key')).toEqual(['in/a', 'in/large', 'out']);
+    const buckets = await ask(owner, 'GET', '/');
+    expect(elementsOf(buckets.body.toString(), 'Name')).toEqual(['data', 'then']);
+  });
+
+  it('takes no writes', async () => {
+    const writes: [string, string, More?][] = [
+      ['PUT', '/then/k', { body: 'x' }],
+      ['DELETE', '/then/in/a'],
+      ['POST', '/then/k', { query: { uploads: '' } }],
+      ['PUT', '/then/in/a', { query: { tagging: '' }, body: tags('3') }],
+      ['PUT', '/then', { query: { versioning: '' } }],
+      ['DELETE', '/then'],
+      ['GET', '/then', { query: { uploads: '' } }],
+    ];
+    for (const [method, path, more] of writes) {
+      const { status, body } = await ask(owner, method, path, more);
+      expect([method, path, status], body.toString()).toEqual([method, path, 405]);
+    }
+  });
+
+  it('is copied from, also onto the key itself', async () => {
+    const headers = { 'x-amz-copy-source': '/then/in/large' };
+    expect((await ask(owner, 'PUT', '/data/back', { headers })).status).toBe(200);
+    expect((await ask(owner, 'GET', '/data/back')).body.equals(large)).toBe(true);
+    const onto = { 'x-amz-copy-source': '/then/in/a' };
+    expect((await ask(owner, 'PUT', '/data/in/a', { headers: onto })).status).toBe(200);
+    const got = await ask(owner, 'GET', '/data/in/a');
+    expect([got.body.toString(), got.headers['x-amz-meta-n']]).toEqual(['first', '1']);
+  });
+
+  it('wants the rights to versions of the real bucket and key', async () => {
+    expect((await ask(reader, 'GET', '/then/in/a')).status).toBe(200);
+    expect((await ask(reader, 'GET', '/then/out')).status).toBe(403);
+    expect((await ask(reader, 'GET', '/data/in/a')).status).toBe(403);
+    expect(await keysOf(reader, 'then', { prefix: 'in/' })).toHaveLength(2);
+    expect((await ask(reader, 'GET', '/then')).status).toBe(403);
+    expect((await ask(newest, 'GET', '/data/in/a')).status).toBe(200);
+    expect((await ask(newest, 'GET', '/then/in/a')).status).toBe(403);
+    expect((await ask(newest, 'GET', '/then')).status).toBe(403);
+    const headers = { 'x-amz-copy-source': '/then/in/a' };
+    expect((await ask(newest, 'PUT', '/data/copy', { headers })).status).toBe(403);
+    expect((await ask(stranger, 'GET', '/theirs/in/a')).body.toString()).toBe('first');
+    expect((await ask(stranger, 'GET', '/theirs/out')).status).toBe(403);
+  });
+});
+
+describe('the native API', () => {
+  it('shows what a snapshot holds, and what is different since', async () => {
+    const shown = await callNative(target, 'GET', `${snapshots}/before`);
+    // The object and its image, the large one, and what the tests above replaced.
+    expect(shown).toMatchObject({ name: 'before', prefix: '', lock: null, expiresAt: null });
+    expect(shown.heldVersions).toBeGreaterThanOrEqual(3);
+    expect(shown.heldBytes).toBe(5 + large.length);
+    const listed = await callNative(target, 'GET', snapshots);
+    expect(listed).toMatchObject({ heldBytes: 5 + large.length, next: null });
+    const { differences } = await callNative(target, 'GET', `${snapshots}/before/diff`);
+    const changes = differences.map(({ change, key }: Record<string, string>) => [key, change]);
+    expect(changes).toEqual(
+      expect.arrayContaining([
+        ['in/large', 'deleted'],
+        ['in/new', 'added'],
+      ]),
+    );
+    // One was never changed, and one is again what it was.
+    const keys = changes.map(([key]: string[]) => key);
+    expect(keys).not.toContain('out');
+    expect(keys).not.toContain('in/a');
+  });
+
+  it('refuses what is not, or not there', async () => {
+    const made = async (path: string, body: object) =>
+      (await callNative(target, 'PUT', path, body, undefined).catch(String)) as string;
+    expect(await made(`${snapshots}/before`, {})).toMatch('AlreadyExists');
+    expect(await made(`${snapshots}/UPPER`, {})).toMatch('InvalidInput');
+    expect(await made(`${snapshots}/locked`, { lock: 'compliance' })).toMatch('InvalidInput');
+    const past = { expiresAt: '2020-01-01T00:00:00Z' };
+    expect(await made(`${snapshots}/past`, past)).toMatch('InvalidInput');
+    const ofMount = snapshots.replace('/data/', '/then/');
+    expect(await made(`${ofMount}/again`, {})).toMatch('NoSuchBucket');
+    const share = { bucket: 'then', key: 'in/a', expiresIn: 60 };
+    const refused = await callNative(owner, 'POST', '/_/v1/shares', share).catch(String);
+    expect(refused).toMatch('InvalidInput');
+  });
+
+  it('deletes a snapshot, whose mount is then not there, and lets its bucket go', async () => {
+    await ask(owner, 'PUT', '/small');
+    const ofSmall = '/_/v1/tenants/cms/buckets/small/snapshots/s';
+    await callNative(target, 'PUT', ofSmall, {});
+    expect((await ask(owner, 'DELETE', '/small')).status).toBe(409);
+    await callNative(target, 'DELETE', ofSmall);
+    expect((await ask(owner, 'DELETE', '/small')).status).toBe(204);
+    await callNative(target, 'DELETE', `${snapshots}/before`);
+    expect((await ask(owner, 'GET', '/then/in/a')).status).toBe(404);
+    expect((await ask(owner, 'GET', '/data/in/a')).status).toBe(200);
+    const { snapshots: left } = await callNative(target, 'GET', snapshots);
+    expect(left).toEqual([]);
+    // What it held is let go of behind the answer.
+    await expect
+      .poll(async () => (await callNative(target, 'GET', snapshots)).heldVersions, {
+        timeout: 30_000,
+      })
+      .toBe(0);
+  }, 60_000);
+});
