@@ -17,6 +17,7 @@ import { membersOf } from '#bursar/ledger/commands/index.js';
 import { SealedState, verifySealedState } from '#bursar/ledger/sealed-state.js';
 import { Billing } from '#bursar/quota/billing.js';
 import { PriceBooks, readPriceBooks } from '#bursar/quota/prices/price-books.js';
+import { RecentUse } from '#bursar/quota/roll-up/recent-use.js';
 
 const transactionCommits = 20_000;
 const tenant = 'default';
@@ -34,7 +35,9 @@ export async function openBulkLedger(folder) {
   const log = await RecordLog.open(db.tx);
   const newest = await db.tx.get('SELECT max(time_ms) AS timeMs FROM records');
   const timeMs = Math.max(Date.now(), newest.timeMs);
-  const context = { timeMs, process: 'bench', keyring, billing, log };
+  // Of what is added here, sums are read out of the records.
+  const recentUse = new RecentUse();
+  const context = { timeMs, process: 'bench', keyring, billing, log, recentUse };
   /**
    * Milliseconds of each commit of what `commitAt` gives for 0 up to `count`; none may be refused.
    */
@@ -92,6 +95,15 @@ async function openChanges(bucketName, { read, keyring, books }) {
       const from = sources[i % sources.length];
       const { sizeBytes } = from.object;
       return commitOf({ kind: 'copyObject', key, conditions, ...from }, { key, sizeBytes });
+    },
+    /** An object of as many extents, each that of the first object that was there. */
+    repeat: (key, extents) => {
+      const [{ source, object }] = sources;
+      const sizeBytes = object.sizeBytes * extents;
+      const manifest = Buffer.concat(Array.from({ length: extents }, () => object.manifest));
+      const drafted = sealObject(keyring, { ...object, sizeBytes, manifest });
+      const change = { kind: 'copyObject', key, conditions, source, object: drafted };
+      return commitOf(change, { key, sizeBytes });
     },
     /** A part of an upload that was begun: one of the objects that were there. */
     putPart: ({ key, uploadId, ...part }) => {
