@@ -1,30 +1,16 @@
 // The trace of one request: what its requests to stores carry, and who is told of its end.
 // Invariant: where nobody traces, a request costs one look at its headers, and a trace that a
 // client began goes on to the store as it came (W3C Trace Context, section 3.4).
+
 import type { IncomingHttpHeaders } from 'node:http';
+import type { StoreTrace, TryTrace } from '../core/store-trace.ts';
 import type { ObservedRequest } from './observed-request.ts';
 import type { StageClock } from './stage-clock.ts';
 import { readTraceContext, traceHeaders } from './trace-context.ts';
 
-/** A try of a request to a store, as it begins (tiering/stores/store-tally.ts). */
-export interface TracedTry {
-  store: string;
-  host: string;
-  method: string;
-  earlierTries: number;
-  isSecond: boolean;
-}
-
-export interface TryTrace {
-  readonly headers: readonly string[];
-  end(status: number | null, failure: string | null): void;
-}
-
-export interface RequestTrace {
+export interface RequestTrace extends StoreTrace {
   /** 32 hexadecimal digits. */
   readonly traceId: string;
-  /** A try at a store begins. */
-  begin(attempt: TracedTry): TryTrace;
   /** The request has ended. */
   end(request: ObservedRequest): void;
 }

@@ -24,15 +24,10 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
+import type { TracedTry, TryTrace } from '../core/store-trace.ts';
 import { BoundedSpans, type SpanCounts } from './bounded-spans.ts';
 import type { ObservedRequest } from './observed-request.ts';
-import {
-  PassedTrace,
-  type RequestTrace,
-  type RequestTracer,
-  type TracedTry,
-  type TryTrace,
-} from './request-trace.ts';
+import { PassedTrace, type RequestTrace, type RequestTracer } from './request-trace.ts';
 import { type StageClock, stages } from './stage-clock.ts';
 import { readTraceContext, type TraceContext, traceHeaders } from './trace-context.ts';
 import { RequestSampler } from './trace-sampler.ts';

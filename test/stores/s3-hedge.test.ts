@@ -1,16 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { StoreTrace, TracedTry, TryTrace } from '#bursar/core/store-trace.js';
 import { MetricRegistry } from '#bursar/instruments/metric-registry.js';
 import { StoreMeter, StoreMeters } from '#bursar/instruments/store-meter.js';
 import { watchStoreMeters } from '#bursar/instruments/store-metrics.js';
 import { failureCauses } from '#bursar/tiering/stores/s3/failure.js';
 import { HedgeBudget } from '#bursar/tiering/stores/s3/hedge-budget.js';
 import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
-import {
-  StoreTally,
-  type StoreTrace,
-  type TracedTry,
-  type TryTrace,
-} from '#bursar/tiering/stores/store-tally.js';
+import { StoreTally } from '#bursar/tiering/stores/store-tally.js';
 import type { Fault } from '../tooling/fault-proxy.ts';
 import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';

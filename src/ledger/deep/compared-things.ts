@@ -188,3 +188,13 @@ function isEqual(a: SqlValue, b: SqlValue): boolean {
   const areBytes = a instanceof Uint8Array && b instanceof Uint8Array;
   return areBytes ? Buffer.compare(a, b) === 0 : a === b;
 }
+
+export type Columns = Record<string, unknown>;
+export type ListRows = (read: Reader) => AsyncGenerator<Row>;
+
+/** Lists the rows of a table as they are compared. */
+export function rowsOf(walked: Walked, show: (row: Columns) => Row): ListRows {
+  return async function* (read) {
+    for await (const row of walkTable<Columns>(read, walked)) yield show(row);
+  };
+}

@@ -5,7 +5,7 @@ import type { Reader } from '../../core/database.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import { type Meter, meters } from '../../core/quota-terms.ts';
 import { amountText } from '../../quota/cap-report.ts';
-import { ComparedThings, type Comparison, type Row, walkTable } from './compared-things.ts';
+import { ComparedThings, type Comparison, rowsOf, walkTable } from './compared-things.ts';
 import type { Staging } from './staging.ts';
 
 const gatewayScope = 'gateway';
@@ -66,23 +66,20 @@ export class DeepAlarms {
   }
 }
 
-async function* listHooks(read: Reader): AsyncGenerator<Row> {
-  const walked = {
+const listHooks = rowsOf(
+  {
     columns: 'scope, tenant, url, created_ms AS createdMs',
     from: 'alarm_hooks',
     keys: ['scope'],
-  };
-  for await (const { scope, tenant, url, createdMs } of walkTable<Record<string, unknown>>(
-    read,
-    walked,
-  )) {
+  },
+  ({ scope, tenant, url, createdMs }) => {
     const own = tenant === null ? gatewayScope : `tenant:${tenant}`;
     const origin = URL.canParse(String(url)) ? new URL(String(url)).origin : url;
     // One of another tenant than its name says is none that a record made.
     const id = scope === own ? own : `${scope}, of ${own}`;
-    yield { id, members: { origin, createdMs } };
-  }
-}
+    return { id, members: { origin, createdMs } };
+  },
+);
 
 function isSaid(said: unknown, row: Record<string, unknown>): boolean {
   if (!isObject(said) || said.action !== 'bursar:BudgetAlarm' || !isObject(said.alarm))

@@ -12,6 +12,7 @@ import {
   ComparedThings,
   type Comparison,
   type Row,
+  rowsOf,
   tenantOfName,
   walkTable,
 } from './compared-things.ts';
@@ -140,14 +141,15 @@ export class DeepLimits {
   }
 }
 
-async function* listLimits(read: Reader): AsyncGenerator<Row> {
-  const rows = walkTable<{ account: string; limits: string }>(read, {
+const listLimits = rowsOf(
+  {
     columns: 'account, limits',
     from: 'quota_accounts',
     where: "limits IS NOT NULL AND account NOT LIKE 'token:%'",
     keys: ['account'],
-  });
-  for await (const { account, limits } of rows) {
-    yield { id: String(account), members: { amounts: parseJson(limits) ?? null } };
-  }
-}
+  },
+  ({ account, limits }) => ({
+    id: String(account),
+    members: { amounts: parseJson(String(limits)) ?? null },
+  }),
+);

@@ -6,7 +6,7 @@ import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
 import type { IdentityChange } from '../commands/identities.ts';
 import { membersOf } from '../commands/index.ts';
-import { ComparedThings, type Comparison, type Row, walkTable } from './compared-things.ts';
+import { ComparedThings, type Comparison, rowsOf, walkTable } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
 
 /** Why something is to be refused until it expires. */
@@ -192,22 +192,20 @@ function expiryOf(change: RecordFields['change']): { expiresMs?: number | null }
   return Number.isNaN(expiresMs) ? {} : { expiresMs };
 }
 
-async function* listTokens(read: Reader): AsyncGenerator<Row> {
-  const rows = walkTable<Record<string, unknown>>(read, {
+const listTokens = rowsOf(
+  {
     columns: `id, kind, tenant || '/' || principal AS owner, details, created_ms AS createdMs,
       expires_ms AS expiresMs, uses_max AS downloadsMax, access_key AS accessKey`,
     from: 'tokens',
     where: "kind <> 'seen'",
     keys: ['id'],
-  });
-  for await (const row of rows) {
-    const { kind, owner, accessKey, createdMs, expiresMs } = row;
-    yield {
-      id: String(row.id),
-      members: { kind, owner, accessKey, createdMs, expiresMs, details: tellOf(row) },
-    };
-  }
-}
+  },
+  (row) => {
+    const { id, kind, owner, accessKey, createdMs, expiresMs } = row;
+    const members = { kind, owner, accessKey, createdMs, expiresMs, details: tellOf(row) };
+    return { id: String(id), members };
+  },
+);
 
 /** What a record of making it says; undefined: it is none that could be made. */
 function tellOf({ id, kind, details, expiresMs, downloadsMax }: Record<string, unknown>): unknown {

@@ -3,7 +3,7 @@
 // deleted takes its uploads with it.
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import type { Reader } from '../../core/database.ts';
-import { ComparedThings, type Comparison, type Row, walkTable } from './compared-things.ts';
+import { ComparedThings, type Comparison, rowsOf } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
 
 const endings = new Set(['s3:AbortMultipartUpload', 's3:DeleteUpload']);
@@ -77,24 +77,22 @@ export class DeepUploads {
   }
 }
 
-async function* listUploads(read: Reader): AsyncGenerator<Row> {
-  const rows = walkTable<Record<string, unknown>>(read, {
+const listUploads = rowsOf(
+  {
     columns: `id, key, class, initiator, created_ms AS createdMs,
       (SELECT tenant || '/' || name FROM buckets WHERE buckets.id = bucket_id) AS bucket`,
     from: 'uploads',
     where: 'completed IS NULL',
     keys: ['id'],
-  });
-  for await (const { id, ...members } of rows) yield { id: String(id), members };
-}
+  },
+  ({ id, ...members }) => ({ id: String(id), members }),
+);
 
-async function* listParts(read: Reader): AsyncGenerator<Row> {
-  const rows = walkTable<Record<string, unknown>>(read, {
-    columns: `upload_id AS uploadId, number, size, etag, modified_ms AS modifiedMs`,
+const listParts = rowsOf(
+  {
+    columns: 'upload_id AS uploadId, number, size, etag, modified_ms AS modifiedMs',
     from: 'parts',
     keys: ['upload_id', 'number'],
-  });
-  for await (const { uploadId, number, ...members } of rows) {
-    yield { id: `${uploadId}/${number}`, members };
-  }
-}
+  },
+  ({ uploadId, number, ...members }) => ({ id: `${uploadId}/${number}`, members }),
+);

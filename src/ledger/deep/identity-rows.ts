@@ -2,12 +2,8 @@
 // a row that cannot be what the gateway wrote is shown as one that no record tells of, and throws
 // nothing.
 import { recordedChange } from '../../audit/recorded-change.ts';
-import type { Reader } from '../../core/database.ts';
 import { isObject, parseJson } from '../../core/json.ts';
-import { type Row, type Walked, walkTable } from './compared-things.ts';
-
-type Columns = Record<string, unknown>;
-type ListRows = (read: Reader) => AsyncGenerator<Row>;
+import { type Columns, type ListRows, rowsOf } from './compared-things.ts';
 
 const grantMembers = ['effect', 'subjects', 'actions', 'bucket', 'prefix', 'key', 'conditions'];
 const byName = ['tenant', 'name'];
@@ -99,12 +95,6 @@ export const identityRows = {
     },
   ),
 } as const satisfies Record<string, ListRows>;
-
-function rowsOf(walked: Walked, show: (row: Columns) => Row): ListRows {
-  return async function* (read) {
-    for await (const row of walkTable<Columns>(read, walked)) yield show(row);
-  };
-}
 
 /** As a set is compared; what is none is as it is. */
 export function sorted(names: unknown): unknown {

@@ -1,7 +1,9 @@
 // What was asked of the stores over a network, counted where it is sent: for an operation, or for
 // the gateway itself where it belongs to none. Invariant: a request is counted once, when it ends,
 // in the tally that it was sent with; what was taken out of a tally is in it no more.
+
 import type { BackendUse } from '../../core/backend-use.ts';
+import type { StoreTrace } from '../../core/store-trace.ts';
 
 /** The use of one store, by its number. */
 export interface TakenUse extends BackendUse {
@@ -89,35 +91,4 @@ export class StoreTallies implements TallySource {
 
 function emptyUse(): BackendUse {
   return { puts: 0, gets: 0, frees: 0, sentBytes: 0, receivedBytes: 0 };
-}
-
-/** A try of a request, as it begins. */
-export interface TracedTry {
-  /** Name of the store. */
-  store: string;
-  /** Its server, with the port where it is not the usual one. */
-  host: string;
-  method: string;
-  /** Tries of the same request before this one. */
-  earlierTries: number;
-  /** Another try for the same bytes is under way, and slow. */
-  isSecond: boolean;
-}
-
-export interface TryTrace {
-  /** Names and values by turns. */
-  readonly headers: readonly string[];
-  /**
-   * It has ended: with an answer's status, null where none came; by a failure of this cause, or as
-   * `abandoned`; null: properly.
-   */
-  end(status: number | null, failure: string | null): void;
-}
-
-/**
- * The trace of an operation (W3C Trace Context), as far as what it asks of stores belongs to it. It
- * is told the begin and the end of each try, and what it gives travels in the headers of that try.
- */
-export interface StoreTrace {
-  begin(attempt: TracedTry): TryTrace;
 }
