@@ -2,9 +2,11 @@
 // so that a backup that was not finished is none. Invariant: what `readManifest` gives was written
 // by a gateway with these keys under this very id, and each member has its type and is within its
 // bounds.
+
 import { timingSafeEqual } from 'node:crypto';
 import { canonicalize } from '../core/canonical-json.ts';
 import { IntegrityError } from '../core/errors.ts';
+import { isCount } from '../core/json.ts';
 import type { PieceSealer } from './pieces.ts';
 import type { BackupPlace } from './place.ts';
 import { isSealedKeys, type SealedKeys } from './sealed-keys.ts';
@@ -195,10 +197,6 @@ function isNames(value: unknown): boolean {
     Array.isArray(value) &&
     value.every((one) => typeof one === 'string' && pieceNamePattern.test(one))
   );
-}
-
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 /** The last time that a Date can hold. */

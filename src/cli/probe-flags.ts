@@ -23,6 +23,7 @@ import {
   parseSize,
   parseSwitch,
   parseUrl,
+  within,
 } from '../server/settings/quantities.ts';
 import { parseMarket } from '../server/settings/store-settings.ts';
 import { type ConnectionFlags, endpointDefault, findConnection } from './api-client.ts';
@@ -225,14 +226,6 @@ function given<T>(flag: string, text: string, parse: (text: string) => T): T {
 /** Drops repetitions. */
 function listOf<T>(parse: (text: string) => T) {
   return (text: string): T[] => [...new Set(text.split(',').map((one) => parse(one.trim())))];
-}
-
-function within(parse: (text: string) => number, min: number, max: number, shown: string) {
-  return (text: string): number => {
-    const value = parse(text);
-    if (value >= min && value <= max) return value;
-    throw new Error(`must be ${shown}`);
-  };
 }
 
 function parseSeries(text: string): ProbeSeries {

@@ -19,7 +19,13 @@ import { isStoreUsed, listStores, readInstance, renewInstance } from '../catalog
 import { isoTime, nowMs } from '../core/clock.ts';
 import { afterwards } from '../core/closing.ts';
 import { CommandFailure, WorkFailure } from '../core/command-failure.ts';
-import { checkDatabase, copyDatabase, openDatabase, type Reader } from '../core/database.ts';
+import {
+  checkDatabase,
+  copyDatabase,
+  openDatabase,
+  type Reader,
+  removeDatabase,
+} from '../core/database.ts';
 import { makeFolderDurably, renameDurably, writeFileDurably } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { localStore } from '../core/manifest.ts';
@@ -372,8 +378,4 @@ function listUnknown(since: string, report: ForwardReport): string[] {
     lines.push(`what store ${store} was told after ${lastTime} and has lost, if anything`);
   }
   return lines;
-}
-
-function removeDatabase(path: string): void {
-  for (const end of ['', '-wal', '-shm']) rmSync(path + end, { force: true });
 }

@@ -19,7 +19,7 @@ import {
 import { isoTime, monotonicMs, nowMs } from '../core/clock.ts';
 import { afterwards } from '../core/closing.ts';
 import { CommandFailure, messageOfFailure, orFail, WorkFailure } from '../core/command-failure.ts';
-import { acquireLock } from '../core/database.ts';
+import { acquireLock, removeDatabase } from '../core/database.ts';
 import { renameDurably, replaceFileDurably, syncPath } from '../core/durable-file.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { printable } from '../core/printable.ts';
@@ -319,7 +319,7 @@ export async function promote(config: Config, asked: RestoreFlags): Promise<Prom
   using progress = new StepProgress();
   const { followed, placeProblem } = await catchUp(folder, progress);
   const databaseFile = `${folder.databaseFile}.restoring`;
-  for (const end of ['', '-wal', '-shm']) rmSync(databaseFile + end, { force: true });
+  removeDatabase(databaseFile);
   progress.show('copying the database', 0);
   await takeCopy(folder, followed, databaseFile);
   const { backup, position, timeMs, records } = followed;

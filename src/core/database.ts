@@ -1,6 +1,6 @@
 // The one place that knows better-sqlite3. Rooms write their SQL against the asynchronous `Tx`, so
 // that the same code can run on a database server; on SQLite each call completes before it returns.
-import { closeSync, fdatasyncSync, fsyncSync, openSync } from 'node:fs';
+import { closeSync, fdatasyncSync, fsyncSync, openSync, rmSync } from 'node:fs';
 import Sqlite from 'better-sqlite3';
 import { monotonicMs } from './clock.ts';
 import { atEnd } from './closing.ts';
@@ -299,4 +299,9 @@ function findDamage(db: Sqlite.Database): string[] {
     ...pages.map((row) => row.integrity_check).filter((text) => text !== 'ok'),
     ...references.map(({ table, parent }) => `a row of ${table} names none of ${parent}`),
   ];
+}
+
+/** Removes a database that nobody has open, with its log, where they are there. */
+export function removeDatabase(path: string): void {
+  for (const end of ['', '-wal', '-shm']) rmSync(`${path}${end}`, { force: true });
 }

@@ -1,6 +1,7 @@
 // The words of limits, which tokens say and the quota room understands: what is counted, and over
 // which time. Invariant: a limit that is not known is refused, so nobody relies on one that is not
 // kept. `stored*` are levels, which go down again, not flows: they have no window but `total`.
+import { isCount } from './json.ts';
 
 export const meters = [
   'spend',
@@ -66,10 +67,6 @@ function isAmounts(
   fits: (amount: unknown) => boolean,
 ): boolean {
   return membersOf(value, names)?.every(([, amount]) => fits(amount)) ?? false;
-}
-
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 /**

@@ -3,8 +3,13 @@
 // reads the record and compares it with what was asked; a block is there whole or not at all; a
 // block whose records could not be read leads to all of them, so that who looks is told of it; and
 // an index that was not made of the log beside it is not used. It can always be made anew.
-import { existsSync, rmSync } from 'node:fs';
-import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
+import { existsSync } from 'node:fs';
+import {
+  type OpenDatabase,
+  openDatabase,
+  type Reader,
+  removeDatabase,
+} from '../../core/database.ts';
 import type { KeptText, RecordStore } from '../record-store.ts';
 import { type KeyNode, keyNodes } from './key-nodes.ts';
 import { allBits, type Bits, blockWidth, intersect, packPlaces } from './positions.ts';
@@ -62,7 +67,7 @@ export class SearchIndexWriter {
     if (existsSync(path)) {
       const found = await openExisting(path, log);
       if (found) return new SearchIndexWriter(found, log);
-      for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
+      removeDatabase(path);
     }
     const db = openWriter(path);
     db.exec(`BEGIN; ${schema} PRAGMA user_version = ${version}; COMMIT;`);

@@ -5,8 +5,8 @@
 // store's new journal counts only when it tells all of the database, so that the store ends ready
 // and writable. A restore that dies can be run again.
 
-import { rmSync } from 'node:fs';
 import type { Reader } from '../../core/database.ts';
+import { removeDatabase } from '../../core/database.ts';
 import { Keyring } from '../../core/keyring.ts';
 import { removeEarlierGenerations } from '../../ledger/journal/generation.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -65,10 +65,7 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
   const { found, empty } = await findForwardStores(finding);
   await fence(found, { read, sealer });
   const stagingFile = `${databaseFile}.staging`;
-  const removeStaging = () => {
-    for (const end of ['', '-wal', '-shm']) rmSync(stagingFile + end, { force: true });
-  };
-  removeStaging();
+  removeDatabase(stagingFile);
   const staging = Staging.open(stagingFile);
   const report = Object.assign(newReport(), noChanges());
   report.journals.push(...found.map(({ journal }) => journal));
@@ -108,7 +105,7 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
     await tellCost(work, ledger, found, 'bursar restore');
   } finally {
     staging.close();
-    removeStaging();
+    removeDatabase(stagingFile);
   }
   const whole = isWhole(report);
   const { compared: _, recordPacks: _2, ownerlessBuckets: _4, ...told } = report;

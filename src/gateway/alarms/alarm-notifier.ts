@@ -304,7 +304,7 @@ function nextOf({ waiting }: Line): Delivery | undefined {
 }
 
 /** An error of several addresses that were tried has a code and no message. */
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   const { name, message, code } = error as NodeJS.ErrnoException;
   if (name === 'TimeoutError' || name === 'AbortError') return 'it did not answer in time';
   return message || String(code);

@@ -2,6 +2,7 @@
 // is served waits for one; there is one request at a time to each, bounded in time and bytes; and
 // when a witness has cosigned what is not in this log, the log is signed no more.
 // Specification: C2SP tlog-witness.
+
 import type { Checkpoint } from '../../audit/log/checkpoint.ts';
 import { listCosigned } from '../../audit/log/cosignatures.ts';
 import { compareLog } from '../../audit/log/log-comparison.ts';
@@ -18,6 +19,7 @@ import { everywhere } from '../../authz/oidc/address-policy.ts';
 import { askGuarded } from '../../authz/oidc/guarded-request.ts';
 import { isoTime, monotonicMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
+import { reasonOf } from '../alarms/alarm-notifier.ts';
 import type { LogHead } from './log-head.ts';
 
 export interface WitnessesOptions {
@@ -305,10 +307,4 @@ function decode(bytes: Buffer): string {
 
 function nameOf({ key }: Witness): string {
   return `${key.name}+${key.id}`;
-}
-
-function reasonOf(error: unknown): string {
-  const { name, message, code } = error as NodeJS.ErrnoException;
-  if (name === 'TimeoutError' || name === 'AbortError') return 'it did not answer in time';
-  return message || String(code);
 }

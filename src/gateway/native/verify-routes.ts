@@ -4,7 +4,7 @@
 import { findBucket } from '../../catalog/buckets.ts';
 import type { ScrubScope } from '../../catalog/scrub.ts';
 import { Refusal } from '../../core/errors.ts';
-import { parseJson } from '../../core/json.ts';
+import { isCount, parseJson } from '../../core/json.ts';
 import { readUsage, sumStored } from '../../quota/usage.ts';
 import type { Finding, VerifyPosition } from '../data-verifier.ts';
 import { type Call, routeTable } from './route.ts';
@@ -166,10 +166,6 @@ function decodeCursor(cursor: string): VerifyPosition {
 function parseArray(text: string): unknown[] {
   const parsed = parseJson(text);
   return Array.isArray(parsed) ? parsed : [];
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 // Comparing the whole database with the audit records, for operators. Invariant: there is one run

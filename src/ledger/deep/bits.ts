@@ -1,5 +1,6 @@
 // A bit for each record of a log, in memory, and kept with the rest of a comparison in pages. So
 // what is kept of a version is three bits, and a log of a billion records takes less than 400 MB.
+import { isCount } from '../../core/json.ts';
 import type { StagedMap, Staging } from './staging.ts';
 
 const pageBytes = 4096;
@@ -25,7 +26,7 @@ export class Bits {
 
   /** `place`: of any type, as rows have it. */
   has(place: number): boolean {
-    if (!isPlace(place)) return false;
+    if (!isCount(place)) return false;
     return ((this.#bytes[Math.floor(place / 8)] ?? 0) & (1 << (place % 8))) !== 0;
   }
 
@@ -53,8 +54,4 @@ export class Bits {
     bytes.set(this.#bytes);
     this.#bytes = bytes;
   }
-}
-
-function isPlace(place: unknown): boolean {
-  return Number.isSafeInteger(place) && (place as number) >= 0;
 }

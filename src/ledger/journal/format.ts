@@ -3,15 +3,16 @@
 // `openObject` gives was written by a gateway with these keys under this very name, and each field
 // has its type. They are not compressed: the length of what several tenants' texts are squeezed
 // into tells about them.
+
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Versioning } from '../../catalog/buckets.ts';
 import { IntegrityError } from '../../core/errors.ts';
+import { isCount } from '../../core/json.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import {
   type Checking,
   type Fields,
   type IdentityEntry,
-  isCount,
   isFlag,
   isTellsOrNone,
   isText,

@@ -3,7 +3,7 @@
 // the record `toldSeq` was the newest: of two entries of a thing the one of the higher `toldSeq`
 // holds, in whatever journal of the database it is, and two of the same `toldSeq` say the same.
 
-import { isObject, parseJson } from '../../core/json.ts';
+import { isCount, isObject, parseJson } from '../../core/json.ts';
 
 /** The checks of an object's fields, by name: each says whether a value is of its type. */
 export type Fields = Record<string, (value: unknown) => value is unknown>;
@@ -21,8 +21,6 @@ export type Checking<K, F> = K extends keyof F ? { kind: K } & Checked<F[K]> : n
 export const isText = (value: unknown): value is string => typeof value === 'string';
 export const isTextOrNull = (value: unknown): value is string | null =>
   value === null || isText(value);
-export const isCount = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && (value as number) >= 0;
 export const isFlag = (value: unknown): value is boolean => typeof value === 'boolean';
 
 /** What is told of one by one. */

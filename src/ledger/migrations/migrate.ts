@@ -3,14 +3,13 @@
 // process which is killed leaves the schema before or after a step, and the next start goes on from
 // there; every step that was taken is recorded in the audit log by the transaction of the last one.
 
-import { rmSync } from 'node:fs';
 import { readLogSize } from '../../audit/log/stored-tiles.ts';
 import { draftRecord, ownOrigin, unasked } from '../../audit/record-draft.ts';
 import { RecordLog } from '../../audit/record-log.ts';
 import { noStorage } from '../../catalog/outcome.ts';
 import { atEnd } from '../../core/closing.ts';
 import { WorkFailure } from '../../core/command-failure.ts';
-import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts';
+import { type OpenDatabase, openDatabase, removeDatabase, type Tx } from '../../core/database.ts';
 import { isUnwritable } from '../../core/errors.ts';
 import { Keyring, type RootKey } from '../../core/keyring.ts';
 import { defaultTenant, rootPrincipal } from '../../core/principal.ts';
@@ -86,12 +85,9 @@ async function rehearseWhole(options: MigrateOptions): Promise<MigrationReport> 
   const report = reportOn(await examine(options));
   if (report.steps.length === 0) return report;
   const copy = `${path}.rehearsal`;
-  const remove = () => {
-    for (const end of ['', '-wal', '-shm']) rmSync(`${copy}${end}`, { force: true });
-  };
   // A log of one that was killed would be taken for that of this copy.
-  remove();
-  using _copy = atEnd(remove);
+  removeDatabase(copy);
+  using _copy = atEnd(() => removeDatabase(copy));
   await copyVerified(path, copy, (done, total) => onProgress('copying the database', done, total));
   await takeSteps(copy, options);
   return report;

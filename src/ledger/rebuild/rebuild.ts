@@ -4,10 +4,10 @@
 // that catalog, counters and records tell one story; the database takes its name, and the stores
 // their new journal, only when all is done: a rebuild that dies can be run again.
 
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { readInstance } from '../../catalog/stores.ts';
 import { WorkFailure } from '../../core/command-failure.ts';
-import { openDatabase, type Reader } from '../../core/database.ts';
+import { openDatabase, type Reader, removeDatabase } from '../../core/database.ts';
 import { renameDurably } from '../../core/durable-file.ts';
 import { Keyring } from '../../core/keyring.ts';
 import { localStore } from '../../core/manifest.ts';
@@ -293,9 +293,4 @@ export async function tellCost(
   const uses = nameUses(tallies.take(), { stores: { nameOf }, bookOf });
   const result = await ledger.commit(commitOf(uses, source));
   if (!result.ok) throw new Error(`what the rebuild cost was refused: ${result.code}`);
-}
-
-/** SQLite's files of a database. */
-function removeDatabase(path: string): void {
-  for (const end of ['', '-wal', '-shm']) rmSync(path + end, { force: true });
 }

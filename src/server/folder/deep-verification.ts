@@ -1,6 +1,7 @@
 // One run of `bursar verify deep` on a data folder. Invariants: it changes nothing there; what it
 // keeps of a run is in a file elsewhere; and whatever is in the folder, it ends with what it found,
 // or with one line that says why it could not go on.
+
 import { createHmac } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,6 +10,7 @@ import { guarded, messageOfError } from '../../audit/verify/guard.ts';
 import type { Difference } from '../../audit/verify/record-fields.ts';
 import { afterwards } from '../../core/closing.ts';
 import { CommandFailure } from '../../core/command-failure.ts';
+import { removeDatabase } from '../../core/database.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import { readVersion } from '../../core/version.ts';
 import { DataVerifier, type VerifyPosition } from '../../gateway/data-verifier.ts';
@@ -107,7 +109,7 @@ async function withStaging<R>(
     } finally {
       staging.close();
     }
-    removeState(file);
+    removeDatabase(file);
     return result;
   } finally {
     if (folder) rmSync(folder, { recursive: true, force: true });
@@ -120,16 +122,12 @@ function keyOf(keyring: Keyring): Buffer {
   return createHmac('sha256', key).update(readVersion()).digest();
 }
 
-function removeState(file: string): void {
-  for (const suffix of ['', '-wal', '-shm']) rmSync(`${file}${suffix}`, { force: true });
-}
-
 async function openStaging(file: string, key: Buffer, mayBeginAnew: boolean): Promise<Staging> {
   try {
     return await Staging.open(file, key);
   } catch (error) {
     if (mayBeginAnew) {
-      removeState(file);
+      removeDatabase(file);
       return openStaging(file, key, false);
     }
     throw new CommandFailure('usage', `cannot go on from ${file}: ${messageOfError(error)}`, error);

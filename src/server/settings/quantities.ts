@@ -97,3 +97,12 @@ export function parseUrl(text: string): string {
   }
   return url.origin;
 }
+
+/** Reads an amount that has bounds. Throws `Error`, which continues "the value … ". */
+export function within(parse: (text: string) => number, min: number, max: number, shown: string) {
+  return (text: string): number => {
+    const value = parse(text);
+    if (value >= min && value <= max) return value;
+    throw new Error(`must be ${shown}`);
+  };
+}

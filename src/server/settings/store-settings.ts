@@ -8,7 +8,14 @@ import { chunkBytes, extentBytesMax } from '../../core/limits.ts';
 import { localStoreName } from '../../core/manifest.ts';
 import { freeMarket } from '../../quota/prices/price-books.ts';
 import type { S3StoreOptions } from '../../tiering/stores/s3/options.ts';
-import { parseCount, parseDuration, parseSize, parseSwitch, parseUrl } from './quantities.ts';
+import {
+  parseCount,
+  parseDuration,
+  parseSize,
+  parseSwitch,
+  parseUrl,
+  within,
+} from './quantities.ts';
 import { parseDocument } from './yaml-text.ts';
 
 /** One S3 store as it is to be opened. Milliseconds and bytes; undefined: the driver's default. */
@@ -197,12 +204,4 @@ function parseExtentBytes(text: string): number {
 
 function parseTimeout(text: string): number {
   return within(parseDuration, 1, timeoutMsMax, '1ms to 10m')(text);
-}
-
-function within(parse: (text: string) => number, min: number, max: number, shown: string) {
-  return (text: string): number => {
-    const value = parse(text);
-    if (value >= min && value <= max) return value;
-    throw new Error(`must be ${shown}`);
-  };
 }
