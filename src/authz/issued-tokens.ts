@@ -2,10 +2,8 @@
 // Share links are in the same table and not in these answers.
 import type { Reader, Tx } from '../core/database.ts';
 import { expiredTokenKeptMs, seenTokensPerPrincipalMax } from '../core/limits.ts';
-import type { Limits } from '../core/quota-terms.ts';
 import { issuerOfId } from './oidc/outside-id.ts';
 import type { SeenLink, TokenUses } from './token-use.ts';
-import type { Conditions } from './tokens/conditions.ts';
 import { thumbprintOf } from './tokens/keys.ts';
 import type { Link } from './tokens/link.ts';
 import { renderScope } from './tokens/scope.ts';
@@ -107,19 +105,15 @@ export function lineOf(id: string): string[] {
 // What lists show of a token's link besides its id: its claims, less what is the same in all of a
 // chain. It is shown, and decides nothing.
 
-export interface TokenDetails {
+export interface TokenDetails
+  extends Pick<Link, 'depth' | 'depthMax' | 'notBeforeMs' | 'limits' | 'conditions'> {
   /** null: wherever its principal may. */
   scope: string | null;
   /** Thumbprint of the key that signed it; null: the gateway, or an outside issuer. */
   signer: string | null;
   /** Thumbprint of the key that it is bound to; null: whoever bears it may use it. */
   holder: string | null;
-  depth: number;
-  depthMax: number;
   issuedMs: number;
-  notBeforeMs: number;
-  limits?: Limits;
-  conditions?: Conditions;
   /** What who asked for it called it. */
   label?: string;
 }

@@ -2,25 +2,21 @@
 // shows a bad token too, with what is bad about it; what it could not check it says it did not.
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
-import type { Limits } from '../../core/quota-terms.ts';
 import { checkChild, type ReadLink, readLinks } from './chain.ts';
-import type { Conditions } from './conditions.ts';
 import { isSignedBy } from './jws.ts';
 import { type PublicKey, thumbprintOf } from './keys.ts';
 import type { Link } from './link.ts';
 import { renderScope } from './scope.ts';
 
-export interface LinkReport {
+export interface LinkReport
+  extends Pick<Link, 'id' | 'subject' | 'audience' | 'limits' | 'conditions'> {
   /** Its place in the chain, from 0. */
   index: number;
-  id: string;
   signedBy: 'gateway' | 'principal' | 'parent';
   /** The gateway's URL, or the thumbprint of the key. */
   signer: string;
   /** `unchecked`: link 0, whose signer's key was not at hand. */
   signature: 'valid' | 'invalid' | 'unchecked';
-  subject: string;
-  audience: string;
   issuedAt: string;
   notBefore: string;
   expiresAt: string;
@@ -29,8 +25,6 @@ export interface LinkReport {
   boundTo: string | null;
   /** How many links may still follow. */
   linksLeft: number;
-  limits?: Limits;
-  conditions?: Conditions;
   /** Why the gateway would refuse this link. */
   fault?: string;
 }
