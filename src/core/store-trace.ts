@@ -1,5 +1,5 @@
-// What requests to stores tell the trace that they belong to. Drivers of stores tell it, and tracing
-// makes spans of it: neither knows the other.
+// What requests to stores tell the trace that they belong to. Drivers of stores tell it, and
+// tracing makes spans of it: neither knows the other.
 
 /** A try of a request, as it begins. */
 export interface TracedTry {
