@@ -13,7 +13,6 @@ import {
   callNative,
   exchange,
   findRecords,
-  type Keys,
   type Message,
   newPrincipal,
   send,
@@ -26,6 +25,7 @@ import {
   type ServedGateway,
   startServedGateway,
 } from '../../tooling/served-gateway.ts';
+import { setLimits, targetOf } from './threads-rig.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
@@ -45,11 +45,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => gateway?.stop());
-
-function targetOf({ endpoint, accessKeyId, secretAccessKey, stop }: ServedGateway): Target {
-  const keys: Keys = { accessKeyId, secretAccessKey };
-  return { endpoint, keys, strayNames: () => [], stop };
-}
 
 /** The same from many connections at once. */
 function ask(who: Target, message: Message, count = connections): Promise<Answer[]> {
@@ -108,22 +103,22 @@ it('what is passed on has the address of its client, which it cannot choose', as
 
 it('a limit is used to its last unit on all threads together, and not beyond', async () => {
   const carol = await newReader('carol');
-  await setLimits('principal:default/carol', { requests: { total: 3 * connections } });
+  await setLimits(target, 'principal:default/carol', { requests: { total: 3 * connections } });
   // Each thread has leased some that the others lack.
   await expectAll(200, carol, small, connections);
   const answers = await ask(carol, small, 3 * connections);
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(2 * connections);
   // What is raised is so for the next request of each.
-  await setLimits('principal:default/carol', { requests: { total: 3 * connections + 1 } });
+  await setLimits(target, 'principal:default/carol', { requests: { total: 3 * connections + 1 } });
   const more = (await ask(carol, small)).map(({ status }) => status);
   expect(more.filter((status) => status === 200)).toHaveLength(1);
-  await setLimits('principal:default/carol', { requests: { total: 10 * connections } });
+  await setLimits(target, 'principal:default/carol', { requests: { total: 10 * connections } });
   await expectAll(200, carol, small);
 });
 
 it('a rate is that of all threads together', async () => {
   const dave = await newReader('dave');
-  await setLimits('principal:default/dave', { rate: { requests: 4 } });
+  await setLimits(target, 'principal:default/dave', { rate: { requests: 4 } });
   const [begunMs, statuses] = [performance.now(), [] as number[]];
   while (statuses.length < 5 * connections) {
     statuses.push(...(await ask(dave, small)).map(({ status }) => status));
@@ -161,17 +156,6 @@ async function newReader(name: string): Promise<Target> {
     ...{ actions: ['s3:GetObject'], bucket: 'shared' },
   });
   return reader;
-}
-
-async function setLimits(account: string, limits: Record<string, unknown>): Promise<void> {
-  const body = JSON.stringify(limits);
-  const headers = { 'content-type': 'application/json' };
-  const signed = signMessage(target, {
-    ...{ method: 'PUT', path: `/_/v1/limits/${account}`, headers, body },
-  });
-  const encoded = `/_/v1/limits/${encodeURIComponent(account)}`;
-  const { status } = await exchange(target, 'PUT', encoded, signed.headers, body);
-  expect(status).toBe(200);
 }
 
 it('a root key that is added is in use on each thread', async () => {
