@@ -40,8 +40,11 @@ export interface RenameObject {
   conditions: WriteConditions;
   /** `seq` of what is at the new key, null: nothing; absent: whatever it is. */
   replaces?: number | null;
-  /** The version that is renamed: it must still be the current one of this other key. */
-  source: { key: string; seq: number };
+  /**
+   * The version that is renamed: it must still be the current one of this other key, and have these
+   * attributes; absent: whatever it has.
+   */
+  source: { key: string; seq: number; attributes?: string };
   /** null: the request has none. */
   token: ClientToken | null;
 }
@@ -68,6 +71,8 @@ export async function renameObject(
   const found = await readSource(tx, bucket, source, moment);
   if (found?.seq !== source.seq || found.isMarker) return refused('SlowDown');
   if (found.isDamaged) return refused('BursarIntegrityError');
+  // Its tags may have been changed since it was decided by them.
+  if ((source.attributes ?? found.attributes) !== found.attributes) return refused('SlowDown');
   const locked = refuseEnd(bucket, found, {}, moment);
   if (locked) return locked;
   // A journal says what there is when it is asked, which may be later than what it was asked for:

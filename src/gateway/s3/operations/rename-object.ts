@@ -131,7 +131,7 @@ async function commit(
     });
     await asked.authorizeTags();
   }
-  const { seq, sizeBytes, etag, sha256, class: storageClass } = version;
+  const { seq, sizeBytes, etag, sha256, class: storageClass, attributes } = version;
   const versionId = shownId(bucket, version);
   const result = await context.tryCommit(
     {
@@ -140,7 +140,7 @@ async function commit(
       key,
       conditions,
       ...(replaces !== undefined && { replaces }),
-      source: { key: source, seq },
+      source: { key: source, seq, attributes },
       token,
     },
     {
