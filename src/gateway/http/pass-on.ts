@@ -41,6 +41,11 @@ export class MainThread {
   /** Has the main thread answer a request of which no byte of the body was read. */
   answer(exchange: Exchange): void {
     const { raw, response } = exchange;
+    if (response.destroyed) {
+      // Who asked has left: of a body that never ends the main thread would wait for the rest.
+      exchange.end();
+      return;
+    }
     exchange.leave();
     const { socket } = raw;
     const headers = without(ownHeaders, raw.rawHeaders);
