@@ -101,10 +101,12 @@ it('what was changed of a version last holds, and does not count as its end', as
   const told = (toldSeq: number, attributes: string) =>
     version('a', 3, { toldSeq, attributes, manifest });
   await staging.takeExtents(2, [{ id: run.id, sizeBytes: 9 }]);
-  for (const order of orders([told(3, 'first'), told(8, 'last'), told(5, 'between')])) {
+  const of = (name: string) => JSON.stringify({ headers: {}, metadata: { name } });
+  const all = [told(3, of('first')), told(8, of('last')), told(5, of('between'))];
+  for (const order of orders(all)) {
     await staging.takeEntries(2, [bucket(1), ...order]);
     for await (const { version } of staging.listVersions()) {
-      expect(version.attributes).toBe('last');
+      expect(version.attributes).toBe(of('last'));
     }
   }
   const unnamed: Buffer[] = [];
