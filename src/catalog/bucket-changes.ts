@@ -93,11 +93,15 @@ export async function deleteBucket(
   const held = change.withSnapshots ? await dropSnapshots(tx, bucket, moment) : noStorage;
   const version = await tx.get(
     `SELECT 1 WHERE EXISTS (SELECT 1 FROM versions WHERE bucket_id = ?)
-       OR EXISTS (SELECT 1 FROM noncurrent_versions WHERE bucket_id = ?)
-       OR EXISTS (SELECT 1 FROM snapshots WHERE bucket_id = ?)`,
-    ...[change.bucketId, change.bucketId, change.bucketId],
+       OR EXISTS (SELECT 1 FROM noncurrent_versions WHERE bucket_id = ?)`,
+    ...[change.bucketId, change.bucketId],
   );
   if (version) return refused('BucketNotEmpty');
+  const counting = 'SELECT count(*) AS snapshots FROM snapshots WHERE bucket_id = ?';
+  const { snapshots } = (await tx.get<{ snapshots: number }>(counting, change.bucketId)) ?? {
+    snapshots: 0,
+  };
+  if (snapshots > 0) return refused('BucketNotEmpty', { Snapshots: String(snapshots) });
   const discarded = await discardUploads(tx, bucket, moment);
   const storage: StorageDelta = {
     ...discarded,

@@ -124,14 +124,19 @@ export const getBucketLocation: Operation<'bucket'> = {
   },
 };
 
-/** An empty bucket only. */
+/** An empty bucket only, of which no snapshot is left. */
 export const deleteBucket: Operation<'bucket'> = {
   name: 'DeleteBucket',
   action: 's3:DeleteBucket',
   resource: 'bucket',
   price: 'free',
   async run(context) {
-    await context.commit({ kind: 'deleteBucket', bucketId: context.bucket.id }, { status: 204 });
-    return emptyReply(204);
+    const change = { kind: 'deleteBucket', bucketId: context.bucket.id } as const;
+    const result = await context.tryCommit(change, { status: 204 });
+    if (result.ok) return emptyReply(204);
+    const { code, fields } = result;
+    if (!fields?.Snapshots) throw context.failureOf(result);
+    const message = `The bucket has snapshots (${fields.Snapshots}), which must be deleted first.`;
+    throw new Refusal(code, { message, fields });
   },
 };
