@@ -1,6 +1,7 @@
 // Untimed requests around the timed ones: make buckets, check what was stored, delete.
 import { createHash, hash } from 'node:crypto';
 import { request } from 'node:http';
+import { signRequest } from '#bursar/core/sigv4.js';
 import { makeSigner } from './signing.mjs';
 
 /**
@@ -30,6 +31,26 @@ function signedHeaders(target, message) {
   const head = makeSigner(target)(message).toString('latin1');
   const lines = head.trimEnd().split('\r\n').slice(1);
   return Object.fromEntries(lines.map((line) => line.split(/: (.*)/, 2)));
+}
+
+/**
+ * Asks the native API; gives what it answers. `path`: the parts behind `/_/v1/`. Throws unless it
+ * succeeds.
+ */
+export async function callNative(target, method, path, body) {
+  const { host, port, accessKeyId, secretAccessKey: secret } = target;
+  const text = body === undefined ? '' : JSON.stringify(body);
+  const headers = { host: `${host}:${port}`, ...(text && { 'content-type': 'application/json' }) };
+  const signed = signRequest({
+    ...{ accessKeyId, secret, region: 'us-east-1', method, path: `/_/v1/${path.join('/')}` },
+    ...{ query: [], headers, payloadHash: hash('sha256', text, 'hex'), timeMs: Date.now() },
+  });
+  const url = `http://${host}:${port}/_/v1/${path.map(encodeURIComponent).join('/')}`;
+  const sent = { method, headers: { ...headers, ...signed }, body: text || undefined };
+  const answer = await fetch(url, sent);
+  const said = await answer.text();
+  if (!answer.ok) throw new Error(`${method} ${path.join(' ')}: ${answer.status} ${said}`);
+  return said && JSON.parse(said);
 }
 
 /** Throws unless the bucket was made. */

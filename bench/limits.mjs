@@ -1,8 +1,7 @@
 // What limits cost. Two gateways: one without limits, and one with limits of all kinds on every
 // account that a request is charged to, wide enough never to refuse: requester, requester's tenant,
 // bucket, bucket's owner. Small GETs and PUTs, by short turns.
-import { hash } from 'node:crypto';
-import { signRequest } from '#bursar/core/sigv4.js';
+import { callNative } from './control.mjs';
 import { pause } from './processes.mjs';
 import { startGateway } from './servers.mjs';
 import {
@@ -50,7 +49,8 @@ async function startFilled({ dir, set, tool }) {
   const operator = server.target;
   await storeSmallObjects(operator, tool);
   const target = { ...operator, ...(await makeRequester(operator)) };
-  for (const account of set ? accounts : []) await call(operator, 'PUT', ['limits', account], set);
+  for (const account of set ? accounts : [])
+    await callNative(operator, 'PUT', ['limits', account], set);
   pause(server);
   return { ...server, target };
 }
@@ -58,24 +58,9 @@ async function startFilled({ dir, set, tool }) {
 /** Another principal than the bucket's owner, so that all four accounts are concerned. */
 async function makeRequester(operator) {
   const principals = ['tenants', 'default', 'principals'];
-  await call(operator, 'POST', principals, { name: requester, kind: 'robot', role: 'admin' });
-  const key = await call(operator, 'POST', [...principals, requester, 'access-keys']);
+  await callNative(operator, 'POST', principals, { name: requester, kind: 'robot', role: 'admin' });
+  const key = await callNative(operator, 'POST', [...principals, requester, 'access-keys']);
   return { accessKeyId: key.accessKeyId, secretAccessKey: key.secretAccessKey };
-}
-
-async function call({ host, port, accessKeyId, secretAccessKey: secret }, method, path, body) {
-  const text = body === undefined ? '' : JSON.stringify(body);
-  const headers = { host: `${host}:${port}`, ...(text && { 'content-type': 'application/json' }) };
-  const signed = signRequest({
-    ...{ accessKeyId, secret, region: 'us-east-1', method, path: `/_/v1/${path.join('/')}` },
-    ...{ query: [], headers, payloadHash: hash('sha256', text, 'hex'), timeMs: Date.now() },
-  });
-  const url = `http://${host}:${port}/_/v1/${path.map(encodeURIComponent).join('/')}`;
-  const sent = { method, headers: { ...headers, ...signed }, body: text || undefined };
-  const answer = await fetch(url, sent);
-  const said = await answer.text();
-  if (!answer.ok) throw new Error(`${method} ${path.join(' ')}: ${answer.status} ${said}`);
-  return said && JSON.parse(said);
 }
 
 const sides = { ours: 'limited', other: 'free', goal };

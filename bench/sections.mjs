@@ -15,6 +15,7 @@ import { benchPath } from './peers.mjs';
 import { describePath, goalsOfPath } from './peers-report.mjs';
 import { stopAll } from './processes.mjs';
 import { benchRelease, describeRelease, goalsOfRelease } from './release.mjs';
+import { benchSnapshots, describeSnapshots, goalsOfSnapshots } from './snapshots.mjs';
 import { benchStalls, describeStalls } from './stalls.mjs';
 import { benchStandby, describeStandby } from './standby.mjs';
 import { benchTokens, describeTokens, goalsOfTokens } from './tokens.mjs';
@@ -99,6 +100,10 @@ export const sections = [
   {
     ...{ name: 'versions', title: 'How cost grows with versions' },
     ...{ seconds: { whole: 40, quick: 8 }, measure: benchVersions, describe: describeVersions },
+  },
+  {
+    ...{ name: 'snapshots', title: 'What snapshots cost', seconds: { whole: 75, quick: 10 } },
+    ...{ measure: benchSnapshots, describe: describeSnapshots, goals: goalsOfSnapshots },
   },
   {
     ...{ name: 'clients', title: 'How cost grows with clients' },

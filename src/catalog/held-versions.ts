@@ -181,36 +181,80 @@ const heldColumns = `${sharedColumns}, superseded_seq AS supersededSeq,
 const whole = 'bucket_id AS bucketId, manifest';
 const inlineBody = '(SELECT body FROM extents WHERE id = substr(manifest, 1, 16)) AS inlineBody';
 
-/** One statement, since versions move between the tables while others read. */
-function selectAt(more: string, condition: string, max: string): string {
-  // Of a version's images the first that was made after the snapshot is what it was.
-  const held = heldColumns.replace('ended_seq AS endedSeq', 'min(ended_seq) AS endedSeq');
+/**
+ * The current version of a key, where it is what the key was: one seek more than to read it now.
+ * Values: `[bucketId, key, at, at, at]`.
+ */
+function selectUnchanged(more: string): string {
+  return `SELECT ${currentColumns}, ${notHeld}${more} FROM versions AS v
+    WHERE bucket_id = ? AND key = ? AND seq <= ? AND NOT EXISTS(SELECT 1 FROM held_versions AS h
+      WHERE h.bucket_id = v.bucket_id AND h.key = v.key AND h.seq <= ? AND h.ended_seq > ?)`;
+}
+
+/**
+ * What each of the tables has of a key as of a snapshot: its newest version, or up to `?` versions.
+ * One statement, since versions move between the tables while others read.
+ */
+function selectAt(more: string, condition: string, max: '1' | '?'): string {
   const of = (columns: string, table: string, then: string) =>
     `SELECT * FROM (SELECT ${columns}${more} FROM ${table} AS v
        WHERE bucket_id = ? AND key = ? AND seq <= ?${condition}${then} LIMIT ${max})`;
+  // Of a version's images the first that was made after the snapshot is what it was.
+  const held =
+    max === '1'
+      ? of(heldColumns, 'held_versions', ' AND ended_seq > ? ORDER BY seq DESC, ended_seq')
+      : of(
+          heldColumns.replace('ended_seq AS endedSeq', 'min(ended_seq) AS endedSeq'),
+          ...(['held_versions', ' AND ended_seq > ? GROUP BY seq ORDER BY seq DESC'] as const),
+        );
   return [
     of(`${currentColumns}, ${notHeld}`, 'versions', ''),
     of(`${noncurrentColumns}, ${notHeld}`, 'noncurrent_versions', ' ORDER BY seq DESC'),
-    of(held, 'held_versions', ' AND ended_seq > ? GROUP BY seq ORDER BY seq DESC'),
+    held,
   ].join(' UNION ALL ');
 }
 
-const first = 'ORDER BY seq DESC, endedSeq NULLS LAST';
-const byId = ' AND version_id IS ?';
-const newestAtSql = `${selectAt(`, ${whole}, ${inlineBody}`, '', '1')} ${first} LIMIT 1`;
-const namedAtSql = `${selectAt(`, ${whole}, ${inlineBody}`, byId, '1')} ${first} LIMIT 1`;
-const listedAtSql = `${selectAt('', '', '1')} ${first} LIMIT 1`;
-const versionsAtSql = `${selectAt('', '', '?')} ${first}`;
+const body = `, ${whole}, ${inlineBody}`;
+const unchangedSql = selectUnchanged(body);
+const newestAtSql = selectAt(body, '', '1');
+const namedAtSql = selectAt(body, ' AND version_id IS ?', '1');
+const seqAtSql = selectAt('', ' AND version_id IS ?', '1');
+const listedUnchangedSql = selectUnchanged('');
+const listedAtSql = selectAt('', '', '1');
+const versionsAtSql = `${selectAt('', '', '?')} ORDER BY seq DESC, endedSeq NULLS LAST`;
 
-function valuesAt(
-  bucketId: number,
-  key: string,
-  at: number,
-  more: SqlValue[] = [],
-  max: SqlValue[] = [],
-): SqlValue[] {
-  const place = [bucketId, key, at, ...more];
-  return [...place, ...max, ...place, ...max, ...place, at, ...max];
+interface Asked {
+  bucketId: number;
+  key: string;
+  at: number;
+}
+
+async function readUnchanged<R>(
+  read: Reader,
+  sql: string,
+  { bucketId, key, at }: Asked,
+): Promise<R | undefined> {
+  return read.get<R>(sql, bucketId, key, at, at, at);
+}
+
+/** What of a version goes on is the last to be what it was: its images come first. */
+async function readNewest<R extends Pick<HeldVersion, 'seq' | 'endedSeq'>>(
+  read: Reader,
+  sql: string,
+  { bucketId, key, at }: Asked,
+  id: SqlValue[] = [],
+): Promise<R | undefined> {
+  const place = [bucketId, key, at, ...id];
+  const [first, ...others] = await read.all<R>(sql, ...place, ...place, ...place, at);
+  return others.reduce((newest, row) => (isNewer(row, newest as R) ? row : newest), first);
+}
+
+function isNewer(
+  one: Pick<HeldVersion, 'seq' | 'endedSeq'>,
+  other: Pick<HeldVersion, 'seq' | 'endedSeq'>,
+): boolean {
+  if (one.seq !== other.seq) return one.seq > other.seq;
+  return one.endedSeq !== null && (other.endedSeq === null || one.endedSeq < other.endedSeq);
 }
 
 /**
@@ -223,12 +267,13 @@ export async function findAt(
   bucket: BucketName,
   { key, versionId, at }: { key: string; versionId?: string | undefined; at: number },
 ): Promise<VersionWithBody | undefined> {
-  const id = versionId === undefined ? [] : [versionId === 'null' ? null : versionId];
-  const sql = versionId === undefined ? newestAtSql : namedAtSql;
-  const found = await read.get<VersionWithBody & HeldVersion>(
-    sql,
-    ...valuesAt(bucket.id, key, at, id),
-  );
+  type Found = VersionWithBody & HeldVersion;
+  const asked = { bucketId: bucket.id, key, at };
+  const found =
+    versionId === undefined
+      ? ((await readUnchanged<Found>(read, unchangedSql, asked)) ??
+        (await readNewest<Found>(read, newestAtSql, asked)))
+      : await readNewest<Found>(read, namedAtSql, asked, [versionId === 'null' ? null : versionId]);
   if (found) verifyVersion(keyring, bucket, found);
   return found;
 }
@@ -254,17 +299,17 @@ export async function findHeld(
 export type ListedAt = Omit<HeldVersion, 'bucketId' | 'manifest'>;
 
 /** The newest version of a key as of a snapshot. */
-export function readListedAt(
-  read: Reader,
-  { bucketId, key, at }: { bucketId: number; key: string; at: number },
-): Promise<ListedAt | undefined> {
-  return read.get<ListedAt>(listedAtSql, ...valuesAt(bucketId, key, at));
+export async function readListedAt(read: Reader, asked: Asked): Promise<ListedAt | undefined> {
+  return (
+    (await readUnchanged<ListedAt>(read, listedUnchangedSql, asked)) ??
+    (await readNewest<ListedAt>(read, listedAtSql, asked))
+  );
 }
 
 /** Up to `max` versions of a key as of a snapshot, from the newest down. */
 export async function readVersionsAt(
   read: Reader,
-  { bucketId, key, at, max }: { bucketId: number; key: string; at: number; max: number },
+  { bucketId, key, at, max }: Asked & { max: number },
   beforeSeq: number = Number.MAX_SAFE_INTEGER,
 ): Promise<ListedAt[]> {
   const upTo = Math.min(at, beforeSeq - 1);
@@ -279,10 +324,9 @@ export async function readVersionsAt(
 /** `seq` of the version of this name as of a snapshot, as its row says. */
 export async function findSeqAt(
   read: Reader,
-  { bucketId, key, id, at }: { bucketId: number; key: string; id: string | null; at: number },
+  { id, ...asked }: Asked & { id: string | null },
 ): Promise<number | undefined> {
-  const found = await read.get<{ seq: number }>(namedAtSql, ...valuesAt(bucketId, key, at, [id]));
-  return found?.seq;
+  return (await readNewest<ListedAt>(read, seqAtSql, asked, [id]))?.seq;
 }
 
 /** Up to `max` keys that have or had versions, in order, from `from` on or behind it. */

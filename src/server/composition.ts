@@ -1,7 +1,7 @@
 // The server, put together. What is opened is closed in reverse order, whether the start fails
 // half-way or the gateway stops: requests end first, then what they write to.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, messageOfFailure, WorkFailure } from '../core/command-failure.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import type { Services } from '../gateway/services.ts';
@@ -53,7 +53,7 @@ export async function startServer(
     return await start({ config, folder, closers, ...instruments });
   } catch (error) {
     await closeAll(closers);
-    if (error instanceof CommandFailure) throw error;
+    if (error instanceof CommandFailure && !(error instanceof WorkFailure)) throw error;
     const reason = `${messageOfFailure(error)}${adviceOn(error)}`;
     throw new CommandFailure('failed', `cannot start: ${reason}`, error);
   }

@@ -11,6 +11,8 @@ export interface SealedTable {
   name: string;
   /** What a row is, for people. */
   noun: string;
+  /** The schema in which it came; absent: it was there when seals came. */
+  since?: number;
   /** SQL of a row that is called `$`: the tenant whose rights it is about, '' for none. */
   tenant: string;
   /** The same: its name among the tenant's rows of the table. */
@@ -166,7 +168,7 @@ export const sealedTables: readonly SealedTable[] = [
   },
   {
     // Which versions are held, and for how long.
-    ...{ name: 'snapshots', noun: 'snapshot', tenant: '$.tenant', concerns: ofBucket },
+    ...{ name: 'snapshots', noun: 'snapshot', since: 12, tenant: '$.tenant', concerns: ofBucket },
     row: "$.bucket || '/' || $.seq",
     fields: [
       ['bucket_id', 'number'],

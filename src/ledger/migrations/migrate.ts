@@ -169,10 +169,9 @@ async function takeStep(
     const [from, after] = [step.to - 1, await digestSchema(tx)];
     await noteStep(tx, { from, to: step.to, timeMs: Date.now(), before, after });
     // The tables of records are this Bursar's only then.
-    if (step.to === schemaVersion) {
-      await recordMigrations(tx);
-      await sealRoots(db, keyring);
-    }
+    if (step.to === schemaVersion) await recordMigrations(tx);
+    // Whoever goes on from here verifies them first.
+    if (step.to >= sealedSchema) await sealRoots(db, keyring);
     db.exec(`PRAGMA user_version = ${step.to}; COMMIT;`);
   } catch (error) {
     db.rollback();
