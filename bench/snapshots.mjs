@@ -98,8 +98,8 @@ export const goalsOfSnapshots = ({ read, written }) => [
 export function describeSnapshots({ rounds, madeMs, read, written }) {
   return [
     'GET through the mount of a snapshot (`then`), beside the same keys of the bucket (`now`); and',
-    `PUT over objects that ${count(snapshotsCount)} snapshots have (\`held\`), beside a bucket without any`,
-    `(\`free\`). One gateway. ${explainTurns(rounds)}`,
+    `PUT over objects that ${count(snapshotsCount)} snapshots have (\`held\`), beside a bucket`,
+    `without any (\`free\`). One gateway. ${explainTurns(rounds)}`,
     '',
     ...describeRatios(read, reads),
     '',
