@@ -128,6 +128,24 @@ describe('migrations', () => {
     expect(copies()).toHaveLength(1);
   });
 
+  it('go on from a schema with seals only where nothing was changed meanwhile', async () => {
+    await inside((db) => db.exec('CREATE TABLE snapshots (x)'));
+    await expect(migrate(options())).rejects.toThrow(/^schema 12: .*already exists/);
+    await inside((db) => db.exec('DROP TABLE snapshots'));
+    const setRole = (role: string) =>
+      inside((db) => db.tx.run("UPDATE principals SET role = ? WHERE name = 'alice'", role));
+    const { role } = (await inside((db) =>
+      db.tx.get<{ role: string }>("SELECT role FROM principals WHERE name = 'alice'"),
+    )) as { role: string };
+    await setRole('admin');
+    await expect(migrate(options())).rejects.toThrow('changed by somebody else');
+    expect(await inside((db) => db.userVersion())).toBe(11);
+    await setRole(role);
+    await migrate(options());
+    const { unsealed } = await inside((db) => verifySealedState(db, new Keyring(rootKeys)));
+    expect(unsealed).toEqual([]);
+  });
+
   it('are rehearsed on a copy that is gone afterwards', async () => {
     const names = readdirSync(join(folder, 'data')).sort();
     const report = await rehearse(options());
