@@ -8,7 +8,7 @@ import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import { type Draw, isEmpty, type MeterAmounts, type Sums, type TokenFacts } from '../amounts.ts';
 import type { Reached } from '../limits/alarms.ts';
-import { limitSetOf, tightest } from '../limits/limit-set.ts';
+import { type LimitSet, limitSetOf, tightest } from '../limits/limit-set.ts';
 import {
   type AccountState,
   beginWindows,
@@ -33,8 +33,10 @@ import type {
   GiveBackRequest,
   Held,
   HeldAccount,
+  LimitedToken,
   Settlement,
   Shortage,
+  TighterLimits,
 } from './requests.ts';
 
 /** The durable storage of accounts. All calls belong to the transaction under way. */
@@ -109,7 +111,8 @@ export class AccountBook {
       const { account, need, token } = draw;
       const entry = this.#open(account, timeMs);
       if (entries.includes(entry)) throw new Error(`${account} is drawn on twice at once`);
-      if (token) this.#meetToken(entry, token, token.limits);
+      const tighter = token && this.#meetLimits(entry, token, name);
+      if (tighter) return { ok: false, tighter };
       const shortage = findShortage(entry.state, account, need);
       if (shortage) {
         const heldByOthers = this.#mayRecall(entry.state, draw, name);
@@ -315,8 +318,13 @@ export class AccountBook {
    */
   #mayRecall(state: AccountState, { need, isRecalled }: AccountDraw, name: string): boolean {
     if (isRecalled) return false;
-    const others = [...state.leases.keys()].filter((one) => one !== name && this.#holders.has(one));
+    const others = this.#othersOf(state, name);
     return others.length > 0 && couldFit(state, need, others);
+  }
+
+  /** The other holders of this run that have a lease of an account. */
+  #othersOf({ leases }: AccountState, name: string): string[] {
+    return [...leases.keys()].filter((one) => one !== name && this.#holders.has(one));
   }
 
   #entriesIn(accounts: readonly HeldAccount[]): readonly Entry[] {
@@ -399,7 +407,22 @@ export class AccountBook {
     entry.nextAlarms = null;
   }
 
-  /** Its limits never change, so those that the ledger met first hold. */
+  /**
+   * Gives the account's limits where they are tighter than the token's link says, or became so by
+   * it while others lease of the account: either way who draws, or the others, hold too little.
+   */
+  #meetLimits(entry: Entry, token: LimitedToken, holder: string): TighterLimits | undefined {
+    const { account, state } = entry;
+    const before = state.limits;
+    this.#meetToken(entry, token, token.limits);
+    const { limits } = state.limits as LimitSet;
+    const isTighter = tightest(token.limits, limits) !== token.limits;
+    const isTightened = before !== null && before !== state.limits;
+    const isNew = isTightened && this.#othersOf(state, holder).length > 0;
+    return isTighter || isNew ? { account, limits, isNew } : undefined;
+  }
+
+  /** A token's limits are those of all links with its id that the ledger met, together. */
   #meetToken(entry: Entry, token: TokenFacts, limits: Limits | null): void {
     const { state } = entry;
     const known = state.limits?.limits;

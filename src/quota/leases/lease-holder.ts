@@ -24,6 +24,7 @@ import type {
   HeldAccount,
   LimitedToken,
   Shortage,
+  TighterLimits,
 } from './requests.ts';
 import { type Hold, Reservation } from './reservation.ts';
 
@@ -52,7 +53,8 @@ const recallMsMax = 1000;
 type Acquired = { ok: true; holds: Hold[] } | { ok: false; shortage: Shortage };
 type Attempt =
   | { ok: true; holds: Hold[] }
-  | { ok: false; shortage: Shortage; heldByOthers: boolean; hasGained: boolean };
+  | { ok: false; shortage: Shortage; heldByOthers: boolean; hasGained: boolean }
+  | { ok: false; tighter: TighterLimits };
 
 /** The amounts that an operation needs of one account, and what memory held of them. */
 interface Claim {
@@ -280,17 +282,26 @@ export class LeaseHolder {
       const claims = this.#claim(draws);
       const attempt = await track(claims, this.#attempt(claims, recalled));
       if (attempt.ok) return attempt;
-      if (attempt.heldByOthers && this.#source.recall) {
-        const { account } = attempt.shortage;
-        recalled.add(account);
-        // A token whose lease were forgotten meanwhile would be one without limits.
-        for (const { lease } of claims) lease.holds += 1;
-        await inTime(this.#source.recall([account]));
-        for (const { lease } of claims) lease.holds -= 1;
+      if ('tighter' in attempt) {
+        const { account, isNew } = attempt.tighter;
+        // So the others have nothing free, and hear of the limits when they ask.
+        if (isNew) await this.#recall(account, claims, recalled);
+      } else if (attempt.heldByOthers && this.#source.recall) {
+        await this.#recall(attempt.shortage.account, claims, recalled);
       } else if (!attempt.hasGained || tries++ === triesMax) {
         return { ok: false, shortage: attempt.shortage };
       }
     }
+  }
+
+  /** Has the others give up what they have free of an account. */
+  async #recall(account: string, claims: readonly Claim[], recalled: Set<string>): Promise<void> {
+    recalled.add(account);
+    if (!this.#source.recall) return;
+    // A token whose lease were forgotten meanwhile would be one without limits.
+    for (const { lease } of claims) lease.holds += 1;
+    await inTime(this.#source.recall([account]));
+    for (const { lease } of claims) lease.holds -= 1;
   }
 
   /** Asks the ledger once. `recalled`: the accounts of which the others have nothing free. */
@@ -305,6 +316,12 @@ export class LeaseHolder {
     }
     const hasGained = gainsOf(claims) !== before;
     this.#giveUp(claims);
+    if ('tighter' in answer) {
+      const { account, limits } = answer.tighter;
+      const token = claims.find(({ lease }) => lease.account === account)?.lease.token;
+      if (token) this.introduce(account, { ...token, limits });
+      return answer;
+    }
     const { shortage, heldByOthers } = answer;
     return { ok: false, shortage: explain(shortage, claims), heldByOthers, hasGained };
   }

@@ -37,7 +37,17 @@ export type DrawAnswer =
   /** `granted`: need and part of what was wanted, one for each draw; `headroom`: the same. */
   | { ok: true; granted: MeterAmounts[]; headroom: Headroom[][] }
   /** `heldByOthers`: it may be there when the other holders have given back what they have free. */
-  | { ok: false; shortage: Shortage; heldByOthers: boolean };
+  | { ok: false; shortage: Shortage; heldByOthers: boolean }
+  /** To be asked again, knowing the account's limits. */
+  | { ok: false; tighter: TighterLimits };
+
+/** An account's limits, tighter than the token's link says: two links have one `jti`. */
+export interface TighterLimits {
+  readonly account: string;
+  readonly limits: Limits;
+  /** They are this moment: other holders lease of the account who do not know them. */
+  readonly isNew: boolean;
+}
 
 /** What a cap left besides all leases when the ledger was last asked, to be told to clients. */
 export interface Headroom {

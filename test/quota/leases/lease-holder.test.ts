@@ -322,3 +322,48 @@ describe('a reservation', () => {
     expect(leased()).toBe(0n);
   });
 });
+
+describe('two links with one id, of which each thread met one first', () => {
+  const token = (limits: Limits) => ({
+    ...{ tenant: 'a', principal: 'alice', expiresAtMs: Date.UTC(2100, 0) },
+    limits,
+  });
+  const draws = [{ account: 'token:t', amounts: { requests: 1, egressBytes: 16 } }];
+
+  /** How many of five requests the holder serves. */
+  async function served(holder: LeaseHolder, limits: Limits): Promise<number> {
+    let count = 0;
+    for (let i = 0; i < 5; i++) {
+      holder.introduce('token:t', token(limits));
+      const asked = holder.reserve(draws);
+      await rig.settle();
+      const outcome = await asked;
+      if (!outcome.ok) continue;
+      rig.send((book, timeMs) => {
+        const settlement = outcome.reservation.post();
+        return Promise.resolve(book.post(settlement, draws, timeMs));
+      });
+      await rig.settle();
+      count += 1;
+    }
+    return count;
+  }
+
+  for (const [name, first, second, expected] of [
+    ['tighter', { requests: { total: 50 } }, { requests: { total: 7 } }, [5, 2, 0]],
+    ['wider', { requests: { total: 7 } }, { requests: { total: 50 } }, [5, 2, 0]],
+    ['on other meters', { requests: { total: 50 } }, { egressBytes: { total: 112 } }, [5, 2, 0]],
+  ] as const) {
+    it(`share the limits of both where the second is ${name}`, async () => {
+      const others = new LeaseHolder(rig.source(1), () => clockMs, 1);
+      rig.join(others);
+      rig.join(leaseHolder);
+      const counts = [
+        await served(others, first),
+        await served(leaseHolder, second),
+        await served(others, first),
+      ];
+      expect(counts).toEqual(expected);
+    });
+  }
+});
