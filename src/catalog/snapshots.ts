@@ -108,12 +108,14 @@ export interface DeleteSnapshot {
   name: string;
   /** Asked for, and allowed: a lock of governance does not hold it. */
   bypassGovernance?: boolean | undefined;
+  /** It is to be deleted if it is the one of this number, and has expired. */
+  expiredSeq?: number | undefined;
 }
 
 /** From this moment on it is not there; what it held is let go of afterwards. */
 export async function deleteSnapshot(
   tx: Tx,
-  { bucketId, name, bypassGovernance = false }: DeleteSnapshot,
+  { bucketId, name, bypassGovernance = false, expiredSeq }: DeleteSnapshot,
   { timeMs, clockMs }: Pick<Moment, 'timeMs' | 'clockMs'>,
 ): Promise<Outcome<null>> {
   const found = await findSnapshot(tx, bucketId, name);
@@ -121,6 +123,7 @@ export async function deleteSnapshot(
   const { lock, expiresMs, seq } = found;
   // Records that are in the future end no lock.
   const isOver = expiresMs !== null && expiresMs <= (clockMs ?? timeMs);
+  if (expiredSeq !== undefined && !(seq === expiredSeq && isOver)) return refused('NoSuchSnapshot');
   if (lock && !isOver && !(lock === 'governance' && bypassGovernance)) {
     return refused('SnapshotLocked');
   }
@@ -130,7 +133,7 @@ export async function deleteSnapshot(
     await tx.run('DELETE FROM held_totals WHERE bucket_id = ? AND holder = ?', bucketId, seq);
   await tx.run(
     holds
-      ? "UPDATE snapshots SET state = 'dying' WHERE bucket_id = ? AND seq = ?"
+      ? "UPDATE snapshots SET state = 'dying', expires_ms = NULL WHERE bucket_id = ? AND seq = ?"
       : 'DELETE FROM snapshots WHERE bucket_id = ? AND seq = ?',
     bucketId,
     seq,

@@ -1,6 +1,7 @@
-// Tells every thread that reads whether a current version may have changed since it was read, at
-// the price of one load from shared memory. The ledger's connection marks the keys whose rows it
-// writes, by triggers, so that no statement can forget it. Invariant: a word is odd from the first
+// Tells every thread that reads whether what a key is now, or was at a snapshot, may have changed
+// since it was read, at the price of one load from shared memory. The ledger's connection marks the
+// keys of whose versions it writes the current one, or takes away or changes one that a snapshot
+// holds, by triggers, so that no statement can forget it. Invariant: a word is odd from the first
 // write to a row of one of its keys until that transaction has ended, and is another even number
 // afterwards. So what was read while the word was even is the committed state for as long as the
 // word is unchanged. Several keys share a word: that one of them changed costs the others a read.
@@ -47,14 +48,20 @@ export class VersionMarker {
   }
 }
 
+/**
+ * What a key was at a living snapshot does not change when a version ends or is changed, since that
+ * or an image of it is held; so it changes with the held rows alone, and not by one that is added.
+ */
 const triggers = [
-  ['INSERT', 'NEW'],
-  ['DELETE', 'OLD'],
-  ['UPDATE', 'OLD'],
+  ['versions', 'INSERT', 'NEW'],
+  ['versions', 'DELETE', 'OLD'],
+  ['versions', 'UPDATE', 'OLD'],
+  ['held_versions', 'DELETE', 'OLD'],
+  ['held_versions', 'UPDATE', 'OLD'],
 ]
   .map(
-    ([event, row]) => `CREATE TEMP TRIGGER mark_version_${event} AFTER ${event} ON main.versions
-      BEGIN SELECT bursar_mark_version(${row}.bucket_id, ${row}.key); END;`,
+    ([table, event, row]) => `CREATE TEMP TRIGGER mark_${table}_${event} AFTER ${event}
+      ON main.${table} BEGIN SELECT bursar_mark_version(${row}.bucket_id, ${row}.key); END;`,
   )
   .join('\n');
 

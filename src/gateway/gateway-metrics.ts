@@ -8,7 +8,7 @@ import type { IntegrityCounter } from './integrity-counter.ts';
 import type { RequestServices } from './services.ts';
 
 export interface GatewayParts {
-  services: Pick<RequestServices, 'buckets' | 'cors' | 'objectMemory' | 'stores'>;
+  services: Pick<RequestServices, 'buckets' | 'cors' | 'objectMemory' | 'snapshots' | 'stores'>;
   /** Of credentials. */
   caches: Readonly<Record<string, CacheCounts>>;
   integrity: IntegrityCounter;
@@ -21,8 +21,8 @@ export function watchGateway(
   registry: MetricRegistry,
   { services, caches, integrity, health, connections }: GatewayParts,
 ): void {
-  const { buckets, cors, objectMemory, stores } = services;
-  watchCaches(registry, { ...caches, buckets, cors, objects: objectMemory });
+  const { buckets, cors, objectMemory, snapshots, stores } = services;
+  watchCaches(registry, { ...caches, buckets, cors, objects: objectMemory, snapshots });
   watchIntegrity(registry, () => integrity.counts(stores.all()));
   registry.gauge({
     name: 'bursar_health',

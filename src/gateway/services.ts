@@ -54,6 +54,7 @@ export interface RequestServices
     | 'readRecording'
     | 'revocations'
     | 'sessions'
+    | 'snapshots'
   > {
   /** Committed state, read-only. */
   read: Reader;

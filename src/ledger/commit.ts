@@ -71,7 +71,7 @@ export type Maintenance =
    * force.
    */
   | { kind: 'endDue'; bucketId: number; places: LifecyclePlace[]; dayMs: number; book: string }
-  /** A slice of what a snapshot held that is dying or has expired. Touches as many. */
+  /** A slice of what a snapshot held that is dying. Touches as many. */
   | { kind: 'releaseHeld'; bucketId: number; seq: number; max: number; book: string }
   /** A pack of old records whose bytes are stored: from now on it is known. */
   | { kind: 'enterPack'; pack: Pack; ids: Uint8Array[] }

@@ -19,7 +19,10 @@ export interface RevokedToken {
 }
 
 export type LedgerEvent =
-  /** A bucket was made or deleted, or what requests to it are decided by is another. */
+  /**
+   * A bucket was made or deleted, or what requests to it are decided by is another; or snapshots
+   * of it were made or deleted.
+   */
   | { kind: 'bucket'; tenant: string; name: string }
   | { kind: 'setting'; bucketId: number; name: KeptSetting }
   /** `recordReads`: what it says from now on; absent: as before. */

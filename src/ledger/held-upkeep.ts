@@ -1,5 +1,5 @@
 // Lets go of what dying snapshots alone have held, in the ledger's transactions, in the name of the
-// bucket's owner, and has snapshots die that expire. Invariants: it goes by the bucket's snapshots
+// bucket's owner, and deletes snapshots that expire. Invariants: it goes by the bucket's snapshots
 // only where all of them are what was sealed, and none is missing; each slice is a commit with its
 // record and its charge, and is small, so that writers do not wait for it.
 import { createHash } from 'node:crypto';
@@ -17,48 +17,35 @@ import type { Commit, CommitResult, Maintenance } from './commit.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface HeldContext {
-  timeMs: number;
   keyring: Keyring;
   /** In the same transaction. */
   apply(commit: Commit): Promise<CommitResult>;
 }
 
-interface DueRow {
-  name: string;
-  state: string;
-  expiresMs: number | null;
-}
-
 /**
- * One slice of a snapshot that is dying, or has expired. Gives how many versions it has dealt with,
- * and 1 where it has begun or ended the snapshot's dying; 0: there is nothing to do.
+ * One slice of a snapshot that is dying. Gives how many versions it has dealt with, and 1 where it
+ * has ended the snapshot's dying; 0: there is nothing to do.
  */
 export async function releaseSlice(
   tx: Tx,
   { bucketId, seq, max, book }: Extract<Maintenance, { kind: 'releaseHeld' }>,
-  { timeMs, keyring, apply }: HeldContext,
+  { keyring, apply }: HeldContext,
 ): Promise<number> {
   const bucket = await getBucket(tx, bucketId);
-  const at = 'FROM snapshots WHERE bucket_id = ? AND seq = ?';
-  const due = await tx.get<DueRow>(
-    `SELECT name, state, expires_ms AS expiresMs ${at}`,
+  const dying = await tx.get<{ name: string }>(
+    "SELECT name FROM snapshots WHERE bucket_id = ? AND seq = ? AND state = 'dying'",
     ...[bucketId, seq],
   );
-  if (!bucket || !due) return 0;
+  if (!bucket || !dying) return 0;
   await verifySnapshots(tx, bucket);
-  const commit = (change: Change, action: string, told: object) =>
-    apply(commitOf(bucket, due.name, { change, action, told, book }));
-  if (due.state === 'living') {
-    if (due.expiresMs === null || due.expiresMs > timeMs) return 0;
-    const change = { kind: 'deleteSnapshot', bucketId, name: due.name } as const;
-    const { ok } = await commit(change, 'bursar:DeleteSnapshot', { expired: true });
-    return ok ? 1 : 0;
-  }
   const taken = await takeFromDying(tx, { bucket, holder: seq, max }, keyring);
   const { released, moved } = taken;
   if (released.length > 0) {
     const change = { kind: 'releaseHeld', bucketId, holder: seq, rows: released } as const;
-    const result = await commit(change, 'bursar:ReleaseHeld', describeReleased(released));
+    const told = describeReleased(released);
+    const result = await apply(
+      commitOf(bucket, dying.name, { change, action: 'bursar:ReleaseHeld', told, book }),
+    );
     if (!result.ok) throw new Error(`nothing was let go of: ${result.code}`);
   }
   if (released.length + moved > 0) return released.length + moved;
@@ -127,32 +114,67 @@ const slice = 32;
 
 interface ReleaseOptions {
   read: Reader;
-  ledger: Pick<Ledger, 'maintain'>;
+  ledger: Pick<Ledger, 'commit' | 'maintain'>;
   /** The name of the price book in force in a store. */
   bookOf: (store: number) => string;
   onError: (error: unknown) => void;
 }
 
-/** Has what dying snapshots held let go of, soon after they were deleted or have expired. */
-export function releaseHeldSoon({ read, ledger, bookOf, onError }: ReleaseOptions): Repeated {
-  const work = async (stopping: AbortSignal): Promise<void> => {
-    const { sparing = read } = read;
-    const due = await sparing.all<{ bucketId: number; seq: number; store: number }>(
-      `SELECT s.bucket_id AS bucketId, s.seq, b.store FROM snapshots AS s
-         JOIN buckets AS b ON b.id = s.bucket_id
-         WHERE (s.state = 'dying' OR s.expires_ms IS NOT NULL)
-           AND (s.state = 'dying' OR s.expires_ms <= ?)`,
-      steadyClock.nowMs(),
-    );
-    for (const { bucketId, seq, store } of due) {
-      const one = { kind: 'releaseHeld', bucketId, seq, max: slice, book: bookOf(store) } as const;
-      try {
-        while (!stopping.aborted && (await ledger.maintain(one)) > 0);
-      } catch (error) {
-        // Others go on: it is this bucket that has a row which is not what was written.
-        onError(error);
-      }
+/**
+ * Deletes snapshots that have expired, and has what dying ones held let go of, soon after. What is
+ * due is found in the table itself, by two seeks; it is verified before anything is done with it.
+ */
+export function releaseHeldSoon(options: ReleaseOptions): Repeated {
+  const { onError } = options;
+  return new Repeated({ work: releaseHeldRun(options), pauseMs: () => pauseMs, onError });
+}
+
+/** One run of it. */
+export function releaseHeldRun({ read, ledger, bookOf, onError }: ReleaseOptions) {
+  const release = async (due: DueSnapshot, stopping: AbortSignal): Promise<void> => {
+    const { bucketId, seq, isDying } = due;
+    const bucket = await getBucket(read, bucketId);
+    if (!bucket) return;
+    const book = bookOf(bucket.store);
+    if (!isDying) {
+      const commit = await expiryOf(read, bucket, { seq, book });
+      if (commit) await ledger.commit(commit);
+    }
+    const one = { kind: 'releaseHeld', bucketId, seq, max: slice, book } as const;
+    while (!stopping.aborted && (await ledger.maintain(one)) > 0);
+  };
+  return async (stopping: AbortSignal): Promise<void> => {
+    for (const due of await read.all<DueSnapshot>(dueSql, steadyClock.nowMs())) {
+      // Others go on: it is this bucket that has a row which is not what was written.
+      await release(due, stopping).catch(onError);
     }
   };
-  return new Repeated({ work, pauseMs: () => pauseMs, onError });
+}
+
+interface DueSnapshot {
+  bucketId: number;
+  seq: number;
+  isDying: number;
+}
+
+/** By an index of those that expire or are dying; these expire no more (catalog/snapshots.ts). */
+const due = (condition: string) => `SELECT bucket_id AS bucketId, seq, state = 'dying' AS isDying
+  FROM main.snapshots WHERE (state = 'dying' OR expires_ms IS NOT NULL) AND ${condition}`;
+const dueSql = `${due('expires_ms <= ?')} UNION ALL ${due('expires_ms IS NULL')}`;
+
+/** The deletion of a snapshot that has expired; undefined: it is not there any more. */
+async function expiryOf(
+  read: Reader,
+  bucket: Bucket,
+  { seq, book }: { seq: number; book: string },
+): Promise<Commit | undefined> {
+  const found = await read.get<{ name: string }>(
+    "SELECT name FROM snapshots WHERE bucket_id = ? AND seq = ? AND state = 'living'",
+    ...[bucket.id, seq],
+  );
+  if (!found) return undefined;
+  const { name } = found;
+  const change = { kind: 'deleteSnapshot', bucketId: bucket.id, name, expiredSeq: seq } as const;
+  const action = 'bursar:DeleteSnapshot';
+  return commitOf(bucket, name, { change, action, told: { expired: true }, book });
 }

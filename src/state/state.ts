@@ -22,6 +22,7 @@ import { ReadRecording } from './read-recording.ts';
 import { Revocations } from './revocations.ts';
 import { Sessions } from './sessions.ts';
 import { SettingCache } from './setting-cache.ts';
+import { SnapshotCache } from './snapshot-cache.ts';
 
 export interface StateOptions<Cors> {
   read: Reader;
@@ -53,6 +54,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
   /** Chains of tokens that were verified. */
   readonly chains: RecentChains;
   readonly buckets: BucketCache;
+  readonly snapshots: SnapshotCache;
   /** Which pages of other origins may ask for what, by bucket. */
   readonly cors: SettingCache<Cors>;
   readonly lifecycle: SettingCache<Lifecycle>;
@@ -107,11 +109,12 @@ export class State<Cors = unknown> implements Followed, Subscriber {
     this.sessions = new Sessions({ read, directory, keyring, outside, followed });
     this.chains = new RecentTokens(followed, 8 * MiB);
     this.buckets = new BucketCache(read, followed);
+    this.snapshots = new SnapshotCache(read, followed);
     this.cors = new SettingCache('cors', readCors, { read, followed });
     this.lifecycle = new SettingCache('lifecycle', readLifecycle, { read, followed });
     this.#projections = [
       ...[directory, outside, revocations, this.sessions, grants, mounts, readRecording, limits],
-      ...[this.buckets, this.cors, this.lifecycle],
+      ...[this.buckets, this.snapshots, this.cors, this.lifecycle],
     ];
   }
 

@@ -15,6 +15,7 @@ import {
 import { findSnapshot, listSnapshots } from '#bursar/catalog/snapshots.js';
 import { findNamed, type Version } from '#bursar/catalog/versions.js';
 import type { Change } from '#bursar/ledger/commands/index.js';
+import { releaseHeldRun } from '#bursar/ledger/held-upkeep.js';
 import { randomBelow, randomOf, seededRandom } from '../fuzz/seeded-random.ts';
 import { commitOf, keyring, type LedgerFixture, openLedger, putOf } from '../ledger/fixture.ts';
 import { listUsage } from '../quota/listed-usage.ts';
@@ -63,11 +64,20 @@ function remove(key: string, versionId?: string): Promise<number> {
 
 /** Lets go of all that snapshots held which are dying. */
 async function release(): Promise<void> {
-  const sql = "SELECT seq FROM snapshots WHERE state = 'dying' OR expires_ms IS NOT NULL";
+  const sql = "SELECT seq FROM snapshots WHERE state = 'dying'";
   for (const { seq } of await fixture.read.all<{ seq: number }>(sql)) {
     const work = { kind: 'releaseHeld', bucketId: 1, seq, max: 3, book } as const;
     while ((await fixture.ledger.maintain(work)) > 0);
   }
+}
+
+/** One run of what does so in a gateway, and deletes what has expired. */
+async function releaseDue(): Promise<void> {
+  const { read, ledger } = fixture;
+  const errors: unknown[] = [];
+  const run = releaseHeldRun({ read, ledger, bookOf: () => book, onError: (e) => errors.push(e) });
+  await run(new AbortController().signal);
+  expect(errors).toEqual([]);
 }
 
 interface Shown {
@@ -200,9 +210,28 @@ describe('a snapshot', () => {
     expect(await refusal(deletion('c', { bypassGovernance: true }))).toBe('SnapshotLocked');
     expect(await refusal(deletion('g'))).toBe('SnapshotLocked');
     await commit(deletion('g', { bypassGovernance: true }));
-    await release();
-    const left = await listSnapshots(fixture.read, { bucketId: 1, after: '', max: 9 });
-    expect(left.map(({ name }) => name)).toEqual(['c']);
+    const [gone] = await fixture.read.all<{ seq: number }>(
+      "SELECT seq FROM snapshots WHERE name = 'gone'",
+    );
+    const expiry = (name: string, seq = gone?.seq) => deletion(name, { expiredSeq: seq });
+    expect(await refusal(expiry('c'))).toBe('NoSuchSnapshot');
+    expect(await refusal(expiry('gone', 0))).toBe('NoSuchSnapshot');
+    const names = async () => {
+      const left = await listSnapshots(fixture.read, { bucketId: 1, after: '', max: 9 });
+      return left.map(({ name }) => name);
+    };
+    expect(await names()).toEqual(['c', 'gone']);
+    await releaseDue();
+    expect(await names()).toEqual(['c']);
+  });
+
+  it('that holds much and would have expired lets go of it when it is deleted', async () => {
+    await put('a');
+    await commit(snapshot('s', { expiresMs: Date.now() + 3_600_000 }));
+    await put('a');
+    await commit(deletion('s'));
+    await releaseDue();
+    expect(await held()).toEqual({ versions: 0, bytes: 0 });
   });
 
   it('keeps its bucket from being deleted', async () => {

@@ -97,6 +97,22 @@ it('is told of new tags', async () => {
   expect(await isTold(() => commit(amend))).toBe(true);
 });
 
+it('is told that a held version was let go of, once no snapshot has it', async () => {
+  const snapshot = { kind: 'createSnapshot', bucketId: 1, prefix: '' } as const;
+  const create = (name: string) => commit({ ...snapshot, name, expiresMs: null, lock: null });
+  await create('s');
+  await put('k');
+  await commit({ kind: 'deleteSnapshot', bucketId: 1, name: 's' });
+  const dying = await fixture.read.get<{ seq: number }>('SELECT seq FROM snapshots');
+  const book = 'aws-us-east-1-2026';
+  const release = () =>
+    fixture.ledger.maintain({
+      ...{ kind: 'releaseHeld', bucketId: 1, seq: dying?.seq ?? -1, max: 1, book },
+    });
+  expect(await isTold(release)).toBe(true);
+  expect(await isTold(() => create('another'))).toBe(false);
+});
+
 it('is not told of another key, nor of what was refused', async () => {
   expect(await isTold(() => put('another'))).toBe(false);
   const refused = putOf('k');

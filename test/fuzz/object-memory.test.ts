@@ -3,6 +3,7 @@
 // one writer, who puts, tags, deletes, and ends versions, and many readers.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
+  callNative,
   type Message,
   newName,
   patternOf,
@@ -52,6 +53,11 @@ class Key {
     this.path = path;
     this.#isVersioned = isVersioned;
     this.#random = random;
+  }
+
+  /** What it is when the snapshot is made. */
+  begin(): Promise<void> {
+    return this.#put();
   }
 
   async write(): Promise<void> {
@@ -104,6 +110,14 @@ class Key {
     return (headers['x-amz-version-id'] as string | undefined) ?? null;
   }
 
+  /** Through the mount of a snapshot it is what it was when its writer began. */
+  async readThen(mount: string): Promise<void> {
+    const path = this.path.replace(/^\/[^/]+/, `/${mount}`);
+    const { status, headers, body } = await ask({ method: 'GET', path });
+    expect([status, headers['x-amz-tagging-count']]).toEqual([200, undefined]);
+    expect(body.equals(patternOf(1))).toBe(true);
+  }
+
   async read(): Promise<void> {
     const askedTime = ++time;
     const method = randomOf(this.#random, ['GET', 'GET', 'HEAD'] as const);
@@ -117,6 +131,15 @@ class Key {
     const possible = this.steps.slice(first).filter((step) => step.askedTime < answeredTime);
     expect(possible.map((step) => step.state)).toContain(state);
   }
+}
+
+/** A mount of a snapshot of the bucket as it is. */
+async function mountSnapshot(bucket: string): Promise<string> {
+  const snapshots = `/_/v1/tenants/default/buckets/${bucket}/snapshots`;
+  await callNative(target, 'PUT', `${snapshots}/then`, {});
+  const to = { bucketTenant: 'default', bucket, at: 'then' };
+  await callNative(target, 'PUT', `/_/v1/tenants/default/mounts/${bucket}-then`, to);
+  return `${bucket}-then`;
 }
 
 it.each([false, true])(
@@ -133,6 +156,8 @@ it.each([false, true])(
       { length: 4 },
       (_, i) => new Key(`/${bucket}/key-${i}`, isVersioned, seededRandom(seed * 100 + i)),
     );
+    for (const key of keys) await key.begin();
+    const then = await mountSnapshot(bucket);
     const endMs = performance.now() + fuzzMs / 2;
     let writes = 0;
     const isOver = () => writes >= 300 && performance.now() >= endMs;
@@ -145,7 +170,7 @@ it.each([false, true])(
       }
     });
     const readers = [...keys, ...keys, ...keys].map(async (key) => {
-      while (!isOver()) await key.read();
+      for (let i = 0; !isOver(); i++) await (i % 4 === 3 ? key.readThen(then) : key.read());
     });
     await Promise.all([...writers, ...readers]);
     const metrics = await readMetrics(target);

@@ -85,9 +85,13 @@ afterAll(() => target?.stop(), 60_000);
 
 describe('a mount of a snapshot', () => {
   it('has objects as they were: bytes, ranges, metadata and tags', async () => {
-    const got = await ask(owner, 'GET', '/then/in/a');
-    expect([got.status, got.body.toString()]).toEqual([200, 'first']);
-    expect(got.headers['x-amz-meta-n']).toBe('1');
+    // The second time it is in memory.
+    for (let i = 0; i < 2; i++) {
+      const got = await ask(owner, 'GET', '/then/in/a');
+      expect([got.status, got.body.toString()]).toEqual([200, 'first']);
+      expect(got.headers['x-amz-meta-n']).toBe('1');
+      expect((await ask(owner, 'GET', '/data/in/a')).body.toString()).toBe('second');
+    }
     expect((await ask(owner, 'HEAD', '/then/in/a')).headers['x-amz-tagging-count']).toBe('1');
     const tagging = await ask(owner, 'GET', '/then/in/a', { query: { tagging: '' } });
     expect(elementOf(tagging.body.toString(), 'Value')).toBe('1');
@@ -192,6 +196,20 @@ describe('the native API', () => {
     const refused = await callNative(owner, 'POST', '/_/v1/shares', share).catch(String);
     expect(refused).toMatch('InvalidInput');
   });
+
+  it('has no mount of a snapshot any more once that has expired', async () => {
+    const expiresAt = new Date(Date.now() + 3000).toISOString();
+    await callNative(target, 'PUT', `${snapshots}/soon`, { expiresAt });
+    await mount('cms', 'soon-then', 'soon');
+    const statusOf = async () => (await ask(owner, 'GET', '/soon-then/in/a')).status;
+    expect(await statusOf()).toBe(200);
+    await expect.poll(statusOf, { timeout: 30_000 }).toBe(404);
+    // By the next of the name the mount has something to show again.
+    await callNative(target, 'PUT', `${snapshots}/soon`, {});
+    expect(await statusOf()).toBe(200);
+    await callNative(target, 'DELETE', `${snapshots}/soon`);
+    expect(await statusOf()).toBe(404);
+  }, 60_000);
 
   it('deletes a snapshot, whose mount is then not there, and lets its bucket go', async () => {
     await ask(owner, 'PUT', '/small');

@@ -92,6 +92,10 @@ const lifecycleDocument = JSON.stringify({
   transitionMinimum: 'varies_by_storage_class',
 });
 
+const snapshot: Change = {
+  ...{ kind: 'createSnapshot', bucketId: 1, name: 's', prefix: '', expiresMs: null, lock: null },
+};
+
 type Setting = Extract<Change, { kind: 'putBucketSetting' }>;
 function setting(name: Setting['name'], document: string | null): Change {
   return { kind: 'putBucketSetting', bucketId: 1, name, document };
@@ -138,6 +142,8 @@ const lookAtMount =
   (of: string) =>
   ({ state }: Seen) =>
     state.mounts.find(of, 'm');
+const lookAtSnapshot = ({ state }: Seen) =>
+  state.snapshots.find({ tenant: 'one', bucket: 'data', id: 1 }, 's');
 const lookAtIssuer = ({ state }: Seen) => state.outside.stateOf({ tenant: 'one', name: 'sso' });
 const lookAtMode =
   (of: string) =>
@@ -240,8 +246,14 @@ export const scenarios: Scenarios = {
   restoreVersion: null,
   restoreAttributes: null,
   restoreEnd: null,
-  createSnapshot: null,
-  deleteSnapshot: null,
+  createSnapshot: [{ change: snapshot, look: lookAtSnapshot }],
+  deleteSnapshot: [
+    {
+      given: [snapshot],
+      change: { kind: 'deleteSnapshot', bucketId: 1, name: 's' },
+      look: lookAtSnapshot,
+    },
+  ],
   releaseHeld: null,
   restoreIdentity: [
     {

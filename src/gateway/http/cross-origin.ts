@@ -30,7 +30,7 @@ const requestedHeadersMax = 100;
 /** Of their names together. Metadata, whose names may be many, has 2 KiB for names and values. */
 const requestedLengthMax = 4096;
 
-type Known = Pick<RequestServices, 'buckets' | 'mounts' | 'read' | 'cors' | 'domains'>;
+type Known = Pick<RequestServices, 'buckets' | 'mounts' | 'snapshots' | 'cors' | 'domains'>;
 
 /**
  * Has all answers to a request tell what the bucket's rules say of its origin. `tenant`: of who

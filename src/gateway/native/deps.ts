@@ -97,6 +97,7 @@ export interface NativeDeps
     | 'search'
     | 'sealer'
     | 'shareUrl'
+    | 'snapshots'
     | 'stores'
     | 'usageRollUp'
     | 'witnesses'

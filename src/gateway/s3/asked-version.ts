@@ -13,7 +13,7 @@ import {
 import { httpTime } from '../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import type { SourceName } from './copy-source.ts';
-import type { SmallObject } from './objects/object-memory.ts';
+import type { ObjectName, SmallObject } from './objects/object-memory.ts';
 import type { Committed } from './reserved.ts';
 import { findInSnapshot } from './snapshot-mount.ts';
 import type { Reserved } from './stages.ts';
@@ -104,11 +104,21 @@ export async function findAskedWithBody(context: Reserved<'object'>): Promise<Ve
   return admitted(context, found, 'NoSuchKey');
 }
 
+/** What memory has the newest version of a key by; null: another version is asked for. */
+export function memorized({
+  asked,
+  bucket,
+  key,
+  versionId,
+}: Reserved<'object'>): ObjectName | null {
+  return versionId === undefined ? { bucketId: bucket.id, key, at: asked.at?.seq } : null;
+}
+
 /** The newest version with all of its bytes, where memory has them. Throws as `findAsked` does. */
 export async function recallAsked(context: Reserved<'object'>): Promise<SmallObject | undefined> {
-  const { services, bucket, key, versionId } = context;
-  if (versionId !== undefined || context.asked.at) return undefined;
-  const recalled = services.objectMemory.find(bucket.id, key);
+  const name = memorized(context);
+  if (!name) return undefined;
+  const recalled = context.services.objectMemory.find(name);
   if (recalled) await admitted(context, recalled.version, 'NoSuchKey');
   return recalled;
 }

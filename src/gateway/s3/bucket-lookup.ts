@@ -4,10 +4,10 @@
 // "Verifying bucket ownership".
 import type { Identity } from '../../authz/identity.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
-import { findSnapshot } from '../../catalog/snapshots.ts';
 import { Refusal } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
 import type { Mount } from '../../state/mount-book.ts';
+import type { KeptSnapshot } from '../../state/snapshot-cache.ts';
 import type { RequestServices } from '../services.ts';
 import { bucketOfHost, type S3Request } from './request.ts';
 import type { ShownSnapshot } from './snapshot-mount.ts';
@@ -65,7 +65,7 @@ const tenantForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
  * the name is for a bucket that is to be made, so it stands for no mount.
  */
 export function lookUpBucket(
-  services: Pick<RequestServices, 'buckets' | 'mounts' | 'read'>,
+  services: Pick<RequestServices, 'buckets' | 'mounts' | 'snapshots'>,
   tenant: string,
   asked: string,
   isNew = false,
@@ -78,36 +78,35 @@ export function lookUpBucket(
   const name = asked.slice(colon + 1);
   checkBucketName(name);
   const bucket = services.buckets.find(owner, name);
-  // Nearly always: its own bucket, and in memory.
-  if (bucket && !(bucket instanceof Promise)) return { tenant: owner, name, bucket };
   const mayBeMount = colon < 0 && !isNew;
-  return lookFurther(services, { tenant: owner, name, mayBeMount }, bucket);
+  const found = (one: Bucket | undefined): NamedBucket | Promise<NamedBucket> => {
+    const mount = one || !mayBeMount ? undefined : services.mounts.find(owner, name);
+    return mount ? findMounted(services, mount) : { tenant: owner, name, bucket: one };
+  };
+  return bucket instanceof Promise ? bucket.then(found) : found(bucket);
 }
 
-async function lookFurther(
-  services: Pick<RequestServices, 'buckets' | 'mounts' | 'read'>,
-  { tenant, name, mayBeMount }: { tenant: string; name: string; mayBeMount: boolean },
-  looking: Promise<Bucket | undefined> | undefined,
-): Promise<NamedBucket> {
-  const bucket = await looking;
-  const mount = bucket || !mayBeMount ? undefined : services.mounts.find(tenant, name);
-  return mount ? findMounted(services, mount) : { tenant, name, bucket };
-}
-
-/** What a mount leads to. A snapshot that is not there is a bucket that is not there. */
-export async function findMounted(
-  { buckets, read }: Pick<RequestServices, 'buckets' | 'read'>,
+/**
+ * What a mount leads to. A snapshot that is not there is a bucket that is not there. A promise only
+ * where something of it is not in memory.
+ */
+export function findMounted(
+  { buckets, snapshots }: Pick<RequestServices, 'buckets' | 'snapshots'>,
   { bucketTenant: tenant, bucket: name, at }: Pick<Mount, 'bucketTenant' | 'bucket' | 'at'>,
-): Promise<NamedBucket> {
-  const bucket = await buckets.find(tenant, name);
-  if (at === null) return { tenant, name, bucket };
-  // It is looked for in any case, so that the time does not tell whether the bucket is there.
-  const snapshot = await findSnapshot(read, bucket?.id ?? noBucket, at);
-  if (!snapshot) return { tenant, name, bucket: undefined, at: { seq: -1, prefix: '' } };
-  return { tenant, name, bucket, at: snapshot };
+): NamedBucket | Promise<NamedBucket> {
+  const found = (bucket: Bucket | undefined): NamedBucket | Promise<NamedBucket> => {
+    if (at === null) return { tenant, name, bucket };
+    // It is looked for in any case, so that the time does not tell whether the bucket is there.
+    const snapshot = snapshots.find({ tenant, bucket: name, id: bucket?.id }, at);
+    const shown = (one: KeptSnapshot): NamedBucket =>
+      one
+        ? { tenant, name, bucket, at: one }
+        : { tenant, name, bucket: undefined, at: { seq: -1, prefix: '' } };
+    return snapshot instanceof Promise ? snapshot.then(shown) : shown(snapshot);
+  };
+  const bucket = buckets.find(tenant, name);
+  return bucket instanceof Promise ? bucket.then(found) : found(bucket);
 }
-
-const noBucket = -1;
 
 /**
  * The bucket that a request without credentials means: a host that names a bucket names its tenant

@@ -4,6 +4,7 @@ import { type HeldRow, releaseRows } from '../../catalog/held-versions.ts';
 import { refused } from '../../catalog/outcome.ts';
 import * as rows from '../../catalog/snapshots.ts';
 import { isoTime } from '../../core/clock.ts';
+import { namedBucket } from '../events.ts';
 import type { Command } from './command.ts';
 
 export const createSnapshot: Command<rows.CreateSnapshot> = {
@@ -15,8 +16,7 @@ export const createSnapshot: Command<rows.CreateSnapshot> = {
     expiresAt: expiresMs === null ? null : isoTime(expiresMs),
     lock,
   }),
-  // Snapshots are read where they are asked for.
-  causes: null,
+  causes: ({ bucketId }, tx) => namedBucket(tx, bucketId),
 };
 
 export const deleteSnapshot: Command<rows.DeleteSnapshot> = {
@@ -24,7 +24,7 @@ export const deleteSnapshot: Command<rows.DeleteSnapshot> = {
   takesFrom: null,
   told: null,
   account: ({ bypassGovernance }) => (bypassGovernance ? { bypassGovernance } : null),
-  causes: null,
+  causes: ({ bucketId }, tx) => namedBucket(tx, bucketId),
 };
 
 /** Ends versions that no snapshot has any more. Only the gateway itself asks for it. */

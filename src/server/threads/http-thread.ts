@@ -210,8 +210,8 @@ async function close(timeoutMs: number): Promise<void> {
 }
 
 function watchOwn(): void {
-  const { buckets, cors, leaseHolder, objectMemory } = services;
-  watchCaches(registry, { ...caches, buckets, cors, objects: objectMemory });
+  const { buckets, cors, leaseHolder, objectMemory, snapshots } = services;
+  watchCaches(registry, { ...caches, buckets, cors, objects: objectMemory, snapshots });
   registry.gauge({
     name: 'bursar_connections',
     help: 'Connections of clients that are open.',

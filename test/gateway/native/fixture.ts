@@ -141,6 +141,7 @@ export async function openFixture(): Promise<Fixture> {
     mounts,
     rates: new Rates(),
     buckets: state.buckets,
+    snapshots: state.snapshots,
     log: new LogHead(),
     witnesses: { state: () => [] },
     outside,

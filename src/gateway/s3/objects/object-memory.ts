@@ -1,7 +1,8 @@
-// Small current objects, as they were read and verified, so that a GET of one that is read often
-// needs neither the database nor another verification. Invariant: what is given is the committed
-// state at that moment (catalog/version-marks.ts), and memory stays within its bound. Who may read
-// an object, what that costs and how it is recorded is decided for each request, as ever.
+// Small objects, current or as of a snapshot, as they were read and verified, so that a GET of one
+// that is read often needs neither the database nor another verification. Invariant: what is given
+// is the committed state at that moment (catalog/version-marks.ts), and memory stays within its
+// bound. Who may read an object, whether the snapshot is still there, what a read costs and how it
+// is recorded is decided for each request, as ever.
 
 import type { Mark, VersionMarks } from '../../../catalog/version-marks.ts';
 import type { Attributes, Version } from '../../../catalog/versions.ts';
@@ -16,8 +17,15 @@ export interface SmallObject {
   body: Buffer;
 }
 
-interface Kept extends SmallObject {
+/** A key as it is now, or as it was at a snapshot. */
+export interface ObjectName {
   bucketId: number;
+  key: string;
+  /** The snapshot's `seq`; undefined: as it is now. */
+  at: number | undefined;
+}
+
+interface Kept extends SmallObject {
   mark: Mark;
   weightBytes: number;
   /** It was given since it was last looked whether it should go. */
@@ -32,7 +40,7 @@ const looksMax = 8;
 export class ObjectMemory {
   readonly #marks: VersionMarks;
   readonly #bytesMax: number;
-  /** By bucket and key, from the one that was looked at longest ago on. */
+  /** By bucket, snapshot and key, from the one that was looked at longest ago on. */
   readonly #kept = new Map<string, Kept>();
   #bytes = 0;
   hits = 0;
@@ -44,9 +52,9 @@ export class ObjectMemory {
     this.#bytesMax = bytesMax;
   }
 
-  /** The current version of the key, where it is kept and has not changed. */
-  find(bucketId: number, key: string): SmallObject | undefined {
-    const name = nameOf(bucketId, key);
+  /** The version of the key, where it is kept and has not changed. */
+  find(asked: ObjectName): SmallObject | undefined {
+    const name = nameOf(asked);
     const kept = this.#kept.get(name);
     if (kept && this.#marks.holds(kept.mark)) {
       kept.isUsed = true;
@@ -59,24 +67,24 @@ export class ObjectMemory {
   }
 
   /** To be taken before an object is read that may be kept. */
-  mark(bucketId: number, key: string): Mark | null {
+  mark({ bucketId, key }: ObjectName): Mark | null {
     return this.#bytesMax > 0 ? this.#marks.take(bucketId, key) : null;
   }
 
-  /** Keeps a current version that was read after the mark was taken, if it still is that. */
-  keep(mark: Mark, object: SmallObject): void {
+  /** Keeps a version that was read after the mark was taken, if it is still what the key is. */
+  keep(mark: Mark, asked: ObjectName, object: SmallObject): void {
     const { version, body } = object;
-    const { bucketId, key } = version;
+    const { key } = asked;
     // What the row brought along stays in memory with it: it is weighed, too.
     const texts = 2 * (version.attributes.length + key.length);
     const weightBytes = entryBytes + body.buffer.byteLength + version.manifest.length + texts;
     if (weightBytes > this.#bytesMax / 16 || !this.#marks.holds(mark)) return;
-    const name = nameOf(bucketId, key);
+    const name = nameOf(asked);
     const before = this.#kept.get(name);
     if (before) this.#remove(name, before);
     this.#makeRoom(weightBytes);
     if (this.#bytes + weightBytes > this.#bytesMax) return;
-    this.#kept.set(name, { ...object, bucketId, mark, weightBytes, isUsed: false });
+    this.#kept.set(name, { ...object, mark, weightBytes, isUsed: false });
     this.#bytes += weightBytes;
   }
 
@@ -108,6 +116,6 @@ export class ObjectMemory {
   }
 }
 
-function nameOf(bucketId: number, key: string): string {
-  return `${bucketId}/${key}`;
+function nameOf({ bucketId, key, at }: ObjectName): string {
+  return at === undefined ? `${bucketId}/${key}` : `${bucketId}@${at}/${key}`;
 }

@@ -11,13 +11,19 @@ import { Pace } from '../../../core/pace.ts';
 import { describeToBrowsers } from '../../http/origins.ts';
 import { emptyReply, quoted, type Reply } from '../../http/reply.ts';
 import { readInTurns } from '../../http/shaped-body.ts';
-import { findAsked, findAskedWithBody, recallAsked, versionHeaders } from '../asked-version.ts';
+import {
+  findAsked,
+  findAskedWithBody,
+  memorized,
+  recallAsked,
+  versionHeaders,
+} from '../asked-version.ts';
 import { ClientGone } from '../body.ts';
 import { checkReadConditions, rangeApplies } from '../conditional.ts';
 import { readExpiration } from '../objects/lifecycle-headers.ts';
 import { attributeHeaders, checksumHeaders } from '../objects/object-attributes.ts';
 import { hasLock, lockHeaders } from '../objects/object-lock.ts';
-import type { SmallObject } from '../objects/object-memory.ts';
+import type { ObjectName, SmallObject } from '../objects/object-memory.ts';
 import { askedPart, type ObjectPart, partChecksumHeaders } from '../objects/object-parts.ts';
 import type { Operation } from '../operation.ts';
 import { type ByteRange, parseRange } from '../range.ts';
@@ -86,24 +92,25 @@ interface StoredObject extends Omit<SmallObject, 'body'> {
   body: null;
   /** The sealed bytes of its first extent, where those are inline. */
   inlineBody: Uint8Array | null;
-  /** When it was read, where it may be kept. */
-  mark: Mark | null;
+  /** As what it may be kept, and when it was read; null: it may not be. */
+  kept: { name: ObjectName; mark: Mark } | null;
 }
 
 async function find(context: Reserved<'object'>): Promise<Found> {
   const recalled = await recallAsked(context);
   if (recalled) return recalled;
-  const { services, request, bucket, key, versionId } = context;
-  const isHead = request.method === 'HEAD';
-  const mayKeep = !isHead && versionId === undefined && !context.asked.at;
-  const mark = mayKeep ? services.objectMemory.mark(bucket.id, key) : null;
+  const isHead = context.request.method === 'HEAD';
+  const name = isHead ? null : memorized(context);
+  const mark = name && context.services.objectMemory.mark(name);
+  const kept = name && mark && { name, mark };
   const version: Version & { inlineBody?: Uint8Array | null } = await (isHead
     ? findAsked(context)
     : findAskedWithBody(context));
   if (version.manifest.length > longManifestBytes) await new Pace().rest();
   const attributes = JSON.parse(version.attributes) as Attributes;
   const sha256 = version.sha256 ? Buffer.from(version.sha256).toString('hex') : undefined;
-  return { version, attributes, sha256, body: null, inlineBody: version.inlineBody ?? null, mark };
+  const inlineBody = version.inlineBody ?? null;
+  return { version, attributes, sha256, body: null, inlineBody, kept };
 }
 
 /** The part or the range that is asked for; null: the whole object. */
@@ -189,7 +196,7 @@ async function openBody(
   const { version } = found;
   const { start, end } = range ?? { start: 0, end: version.sizeBytes };
   if (found.body) return found.body.subarray(start, end);
-  const { inlineBody, mark } = found;
+  const { inlineBody, kept } = found;
   const { manifest } = version;
   const { runs, sizeBytes } = readManifest(manifest, start, end);
   if (sizeBytes !== version.sizeBytes) {
@@ -203,9 +210,9 @@ async function openBody(
   const isInline = runs.length === 1 && only.store === inlineStore && startsWith(manifest, only);
   if (isInline && inlineBody) {
     const body = services.reader.openInline(bucket.tenant, only, inlineBody);
-    if (mark && body.length === version.sizeBytes) {
+    if (kept && body.length === version.sizeBytes) {
       const { attributes, sha256 } = found;
-      services.objectMemory.keep(mark, { version, attributes, sha256, body });
+      services.objectMemory.keep(kept.mark, kept.name, { version, attributes, sha256, body });
     }
     return body;
   }

@@ -23,10 +23,13 @@ function makeObject(key: string, sizeBytes: number) {
   return { version, attributes: { headers: {}, metadata: {} }, sha256: undefined, body };
 }
 
-function keep(memory: ObjectMemory, key: string, sizeBytes = KiB): Mark {
-  const mark = memory.mark(1, key);
+const nameOf = (key: string, at?: number) => ({ bucketId: 1, key, at });
+
+function keep(memory: ObjectMemory, key: string, sizeBytes = KiB, at?: number): Mark {
+  const name = nameOf(key, at);
+  const mark = memory.mark(name);
   if (!mark) throw new Error('it keeps nothing');
-  memory.keep(mark, makeObject(key, sizeBytes));
+  memory.keep(mark, name, makeObject(key, sizeBytes));
   return mark;
 }
 
@@ -34,21 +37,30 @@ it('gives what it keeps until that has changed', () => {
   const { marks, change } = makeMarks();
   const memory = new ObjectMemory(marks, 1024 * KiB);
   const mark = keep(memory, 'a');
-  expect(memory.find(1, 'a')?.body.toString()).toBe('a'.repeat(KiB));
-  expect(memory.find(2, 'a')).toBeUndefined();
+  expect(memory.find(nameOf('a'))?.body.toString()).toBe('a'.repeat(KiB));
+  expect(memory.find({ ...nameOf('a'), bucketId: 2 })).toBeUndefined();
   change(mark);
-  expect(memory.find(1, 'a')).toBeUndefined();
+  expect(memory.find(nameOf('a'))).toBeUndefined();
   expect([memory.entries, memory.bytes]).toEqual([0, 0]);
   expect([memory.hits, memory.misses]).toEqual([1, 2]);
+});
+
+it('tells a key as it is from what it was at each snapshot', () => {
+  const { marks } = makeMarks();
+  const memory = new ObjectMemory(marks, 1024 * KiB);
+  keep(memory, 'a', 1);
+  keep(memory, 'a', 2, 7);
+  const sizeAt = (at?: number) => memory.find(nameOf('a', at))?.body.length;
+  expect([sizeAt(), sizeAt(7), sizeAt(8)]).toEqual([1, 2, undefined]);
 });
 
 it('does not keep what changed while it was read', () => {
   const { marks, change } = makeMarks();
   const memory = new ObjectMemory(marks, 1024 * KiB);
-  const mark = memory.mark(1, 'a') as Mark;
+  const mark = memory.mark(nameOf('a')) as Mark;
   change(mark);
-  memory.keep(mark, makeObject('a', KiB));
-  expect(memory.find(1, 'a')).toBeUndefined();
+  memory.keep(mark, nameOf('a'), makeObject('a', KiB));
+  expect(memory.find(nameOf('a'))).toBeUndefined();
 });
 
 it('stays within its bound, and lets go of what is not used first', () => {
@@ -58,7 +70,7 @@ it('stays within its bound, and lets go of what is not used first', () => {
   for (let i = 0; i < 10_000; i++) {
     keep(memory, `key-${i}`, (i % 15) * KiB);
     expect(memory.bytes).toBeLessThanOrEqual(256 * KiB);
-    expect(memory.find(1, 'often')).toBeDefined();
+    expect(memory.find(nameOf('often'))).toBeDefined();
   }
   expect(memory.entries).toBeGreaterThan(10);
 });
@@ -68,5 +80,5 @@ it('keeps nothing that is large beside its bound, and nothing at all without roo
   const memory = new ObjectMemory(marks, 256 * KiB);
   keep(memory, 'large', 17 * KiB);
   expect(memory.entries).toBe(0);
-  expect(new ObjectMemory(marks, 0).mark(1, 'a')).toBeNull();
+  expect(new ObjectMemory(marks, 0).mark(nameOf('a'))).toBeNull();
 });
