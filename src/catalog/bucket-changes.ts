@@ -215,6 +215,34 @@ export async function setRecordReads(
   return { ok: true, storage: noStorage, result: null };
 }
 
+export interface ChangeOwner {
+  kind: 'changeOwner';
+  tenant: string;
+  name: string;
+  /** Principals of the tenant. Whose it was when that was decided, and whose it is to be. */
+  from: string;
+  to: string;
+}
+
+/** Gives a bucket to another principal of its tenant, who is charged for it from then on. */
+export async function changeOwner(
+  tx: Tx,
+  { tenant, name, from, to }: ChangeOwner,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const bucket = await findBucket(tx, tenant, name);
+  if (!bucket) return refused('NoSuchBucket');
+  if (bucket.owner !== from) return refused('ConditionalRequestConflict');
+  const principal = 'SELECT 1 FROM principals WHERE tenant = ? AND name = ?';
+  if (!(await tx.get(principal, tenant, to))) return refused('NoSuchPrincipal');
+  if (!(await moment.terms.mayOwn(bucket, to))) return refused('QuotaExceeded');
+  const { id: bucketId, store } = bucket;
+  await tx.run('UPDATE buckets SET owner = ? WHERE id = ?', to, bucketId);
+  await noteChange(tx, { store, bucketId, key: null }, moment);
+  const handedOver = { bucket: { tenant, name, store }, from, to };
+  return { ok: true, storage: noStorage, result: null, handedOver };
+}
+
 /** Makes the journal and the record tell of what was changed of a bucket. */
 async function noteBucket(
   tx: Tx,

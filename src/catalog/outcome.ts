@@ -56,8 +56,15 @@ export interface OtherKey {
   storage: StorageDelta;
 }
 
+/** A bucket that got another owner: whose storage it was is charged, and moved in the accounts. */
+export interface HandedOver {
+  bucket: { tenant: string; name: string; store: number };
+  from: string;
+  to: string;
+}
+
 export type Outcome<R> =
-  | { ok: true; storage: StorageDelta; result: R; also?: OtherKey }
+  | { ok: true; storage: StorageDelta; result: R; also?: OtherKey; handedOver?: HandedOver }
   | { ok: false; code: ErrorCode; fields?: Record<string, string> };
 
 export const noStorage: StorageDelta = {
@@ -82,6 +89,8 @@ export interface StorageTerms {
   billedBytes(storageClass: string, sizeBytes: number): number;
   /** Resolves to whether the accounts can pay what is owed for an object that is replaced. */
   mayEnd(ended: EndedObject): Promise<boolean>;
+  /** Resolves to whether a principal may store what a bucket of its tenant keeps, too. */
+  mayOwn(bucket: { tenant: string; name: string }, owner: string): Promise<boolean>;
 }
 
 /** Where in the log a change is being made, and what its rows are made and authenticated with. */

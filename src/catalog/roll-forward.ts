@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto';
 import type { Tx } from '../core/database.ts';
 import { configured } from './bucket-changes.ts';
-import { type BucketRow, readSettings, storeSetting } from './buckets.ts';
+import { type BucketRow, getBucket, readSettings, storeSetting } from './buckets.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { endNamed } from './version-changes.ts';
 import { namedIn, openKey } from './version-places.ts';
@@ -69,18 +69,22 @@ export interface RestoreSettings {
   settings: Record<string, string>;
 }
 
-/** Sets a bucket up as it was. Refuses NoSuchBucket. */
+/**
+ * Sets a bucket up as it was, with the owner that it had: what it keeps is that one's from now on.
+ * Refuses NoSuchBucket.
+ */
 export async function restoreSettings(
   tx: Tx,
   { bucket, settings }: RestoreSettings,
 ): Promise<Outcome<null>> {
-  const { changes } = await tx.run(
+  const current = await getBucket(tx, bucket.id);
+  if (!current) return refused('NoSuchBucket');
+  await tx.run(
     `UPDATE buckets SET owner = ?, policy = ?, versioning = ?, object_lock = ?, public_access = ?,
        ownership = ?, record_reads = ? WHERE id = ?`,
     ...[bucket.owner, bucket.policy, bucket.versioning, bucket.objectLock],
     ...[bucket.publicAccess, bucket.ownership, bucket.recordReads, bucket.id],
   );
-  if (changes === 0) return refused('NoSuchBucket');
   const before = await readSettings(tx, bucket.id);
   for (const name of new Set([...Object.keys(before), ...Object.keys(settings)])) {
     await storeSetting(
@@ -90,5 +94,8 @@ export async function restoreSettings(
       settings[name] ?? null,
     );
   }
-  return { ok: true, storage: await configured(tx, bucket.id), result: null };
+  const outcome = { ok: true, storage: await configured(tx, bucket.id), result: null } as const;
+  const { owner: from, tenant, name, store } = current;
+  if (from === bucket.owner) return outcome;
+  return { ...outcome, handedOver: { bucket: { tenant, name, store }, from, to: bucket.owner } };
 }

@@ -4,8 +4,9 @@ import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { type Columns, calling, listing, pathIn } from './api-command.ts';
-import { choice } from './command-arguments.ts';
+import { type Connection, callApi } from './api-client.ts';
+import { type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
+import { choice, connect } from './command-arguments.ts';
 
 const asTenant = 'tenant';
 
@@ -38,6 +39,24 @@ export function addBucketCommands(program: Command): void {
         return { method: 'PATCH', path: pathIn('buckets', id), body: { recordReads } };
       }, buckets),
     );
+  bucket
+    .command('chown <bucket> <principal>')
+    .description('give a bucket (s3://raw or cms/raw) to another principal of its tenant')
+    .action(async (written: string, owner: string, _: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const path = [...pathIn('buckets', await bucketId(connection, written)), 'owner'];
+      const { json } = await callApi(connection, { method: 'PUT', path, body: { owner } });
+      printEntries(flags.json, buckets, json, [json as Answers['ChangeOwner']]);
+    });
+}
+
+/** TENANT/NAME of a bucket that is written so, or as S3 commands have it: s3://[TENANT:]NAME. */
+async function bucketId(connection: Connection, written: string): Promise<string> {
+  const [, tenant, name] = /^s3:\/\/(?:([^:/]+):)?([^:/]+)\/?$/.exec(written) ?? [];
+  if (name === undefined) return written;
+  if (tenant !== undefined) return `${tenant}/${name}`;
+  const { json } = await callApi(connection, { method: 'GET', path: ['whoami'] });
+  return `${(json as Answers['WhoAmI']).tenant}/${name}`;
 }
 
 // `bursar mount`: names in a tenant's own namespace for other tenants' buckets.

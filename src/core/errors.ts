@@ -191,6 +191,11 @@ const table = {
   NotFound: [404, 'There is nothing at this path.'],
   AlreadyExists: [409, 'Something of this name exists already.'],
   InUse: [409, 'It is still in use.'],
+  OtherTenant: [
+    409,
+    'A bucket stays in its tenant, whose keys seal it. Its objects can be copied into one of ' +
+      'another tenant (docs/admin/ownership.md).',
+  ],
   TooManyAccessKeys: [409, 'The principal has as many access keys as it may have.'],
   TooManyGrants: [409, 'There is no room for another grant in this place.'],
   TooManyIssuers: [409, 'The tenant trusts as many issuers as it may.'],

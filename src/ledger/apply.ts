@@ -49,7 +49,7 @@ import {
 import { endDue } from './lifecycle-upkeep.ts';
 import type { LogSigning } from './log-signing.ts';
 import { closeFolds, foldRequest } from './record-folds.ts';
-import { CommitTerms, chargeAccrued } from './storage-upkeep.ts';
+import { CommitTerms, chargeAccrued, handOver } from './storage-upkeep.ts';
 
 export interface CommitContext {
   timeMs: number;
@@ -72,7 +72,7 @@ export async function applyCommit(
   const { timeMs, keyring, billing, log, signing } = context;
   const index = log.size;
   const { change, record, evidence } = commit;
-  const terms = new CommitTerms(billing.storage, commit.charge, timeMs);
+  const terms = new CommitTerms(billing, commit.charge, timeMs);
   const clockMs = timeMs - billing.accounts.aheadMs;
   const { accounts } = billing;
   const work = { seq: index, timeMs, clockMs, keyring, terms, accounts, signing };
@@ -95,6 +95,9 @@ export async function applyCommit(
   if (evidence) await keepEvidence(tx, index, evidence);
   await log.append(told, seal);
   if (outcome.ok && outcome.also) await tellOtherKey(commit, told, outcome.also, context);
+  if (outcome.ok && outcome.handedOver) {
+    await handOver(outcome.handedOver, record.requestId, context);
+  }
   if (change.kind === 'eraseRecords' && outcome.ok) {
     await tellConcerned(tx, log, { record: told, index, timeMs, indexes: change.indexes });
   }

@@ -3,27 +3,32 @@
 
 import type { RecordDraft } from '../audit/record.ts';
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
-import type { EndedObject, StorageTerms } from '../catalog/outcome.ts';
+import type { EndedObject, HandedOver, StorageTerms } from '../catalog/outcome.ts';
 import { isoTime } from '../core/clock.ts';
 import { newRequestId } from '../core/ids.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
-import type { Charge } from '../quota/charge.ts';
+import { bucketAccount, principalAccount } from '../quota/account-names.ts';
+import type { Billing } from '../quota/billing.ts';
+import { type Charge, chargeStored, type Stored } from '../quota/charge.ts';
+import type { AccountBook } from '../quota/leases/account-book.ts';
 import type { Shortage } from '../quota/leases/requests.ts';
 import type { StorageCharge, StorageCharges } from '../quota/storage/storage-charges.ts';
 import type { OwnedPlace } from '../quota/storage/storage-tables.ts';
-import type { MaintenanceContext } from './apply.ts';
+import type { CommitContext, MaintenanceContext } from './apply.ts';
 import type { Maintenance } from './commit.ts';
 
 /** The prices of storage as the change of one commit meets them. Who is not charged has none. */
 export class CommitTerms implements StorageTerms {
   readonly #storage: StorageCharges;
+  readonly #accounts: AccountBook;
   readonly #charge: Charge | null;
   readonly #timeMs: number;
   /** Why the change was refused. */
   shortage: Shortage | undefined;
 
-  constructor(storage: StorageCharges, charge: Charge | null, timeMs: number) {
+  constructor({ storage, accounts }: Billing, charge: Charge | null, timeMs: number) {
     this.#storage = storage;
+    this.#accounts = accounts;
     this.#charge = charge;
     this.#timeMs = timeMs;
   }
@@ -37,6 +42,62 @@ export class CommitTerms implements StorageTerms {
     if (!this.#charge) return true;
     this.shortage = await this.#storage.findShortage(this.#charge, ended, this.#timeMs);
     return this.shortage === undefined;
+  }
+
+  async mayOwn({ tenant, name }: { tenant: string; name: string }, owner: string) {
+    const amounts = await storedIn(this.#accounts, { tenant, name }, this.#timeMs);
+    const draw = { account: principalAccount(tenant, owner), amounts };
+    this.shortage = await this.#accounts.findShortage([draw], this.#timeMs);
+    return this.shortage === undefined;
+  }
+}
+
+/** What a bucket keeps, as its account has it: its owner's has the same, and its tenant's. */
+async function storedIn(
+  accounts: AccountBook,
+  { tenant, name }: { tenant: string; name: string },
+  timeMs: number,
+): Promise<Stored> {
+  const { used } = await accounts.read(bucketAccount(tenant, name), timeMs);
+  return {
+    storedBytes: Number(used.storedBytes),
+    storedObjects: Number(used.storedObjects),
+  };
+}
+
+/**
+ * Moves what is stored in a bucket from the account of one owner to that of the next: what has
+ * accrued until now is charged to the former, and each has a record of what it no longer, or from
+ * now on, keeps. Throws UnsealedRow where an account, or what is charged by time, is not what was
+ * written.
+ */
+export async function handOver(
+  { bucket: { tenant, name, store }, from, to }: HandedOver,
+  requestId: string,
+  { timeMs, log, billing }: CommitContext,
+): Promise<void> {
+  const charged = await billing.storage.chargeBucket({ tenant, name, owner: from }, store, timeMs);
+  for (const { place, charges } of charged) {
+    await recordCharges(place, charges, { requestId, timeMs, log });
+  }
+  const { storedBytes, storedObjects } = await storedIn(billing.accounts, { tenant, name }, timeMs);
+  const gone = { storedBytes: 0 - storedBytes, storedObjects: 0 - storedObjects };
+  for (const [owner, moved] of [
+    [from, gone],
+    [to, { storedBytes, storedObjects }],
+  ] as const) {
+    const bucket = { tenant, name, owner };
+    const charge = chargeStored({ tenant, principal: owner, tokens: [], bucket }, '');
+    const cost = await billing.charge(charge, moved, timeMs);
+    const draft = draftRecord(unasked(tenant, owner), ownOrigin('bursar serve', requestId), {
+      action: 'bursar:ChangeOwner',
+      bucket: name,
+      bucketOwner: owner,
+      target: `tenants/${tenant}/buckets/${name}/owner`,
+      change: { from, to },
+      status: 200,
+    });
+    await log.append(draft, { index: log.size, timeMs, cost, ...moved });
   }
 }
 
@@ -59,14 +120,22 @@ export async function chargeAccrued(
       onUnsealed?.(error.unsealed);
       return [];
     });
-    for (const charge of charges) {
-      const { cost, book } = charge;
-      const seal = { index: log.size, timeMs, cost, priced: { book } };
-      const draft = draftOf(place, charge, requestId);
-      await log.append(draft, { ...seal, storedBytes: 0, storedObjects: 0 });
-    }
+    await recordCharges(place, charges, { requestId, timeMs, log });
   }
   return places.length;
+}
+
+async function recordCharges(
+  place: OwnedPlace,
+  charges: readonly StorageCharge[],
+  { requestId, timeMs, log }: { requestId: string } & Pick<CommitContext, 'timeMs' | 'log'>,
+): Promise<void> {
+  for (const charge of charges) {
+    const { cost, book } = charge;
+    const seal = { index: log.size, timeMs, cost, priced: { book } };
+    const draft = draftOf(place, charge, requestId);
+    await log.append(draft, { ...seal, storedBytes: 0, storedObjects: 0 });
+  }
 }
 
 /** In the name of the bucket's owner, whom it is charged to. */

@@ -28,15 +28,26 @@ describeWithTool(versitygw, 'storage of a rebuilt gateway', (path) => {
     bytes: number;
   }
 
-  async function levels(): Promise<Level[]> {
+  async function read<R>(sql: string): Promise<R[]> {
     const db = openDatabase(join(rig.dataDir, 'bursar.db'), { readonly: true, cacheKib: 1024 });
     try {
-      return await db.tx.all<Level>(
-        'SELECT bucket, class, billed_bytes AS bytes FROM quota_storage ORDER BY bucket',
-      );
+      return await db.tx.all<R>(sql);
     } finally {
       db.close();
     }
+  }
+
+  function levels(): Promise<Level[]> {
+    return read('SELECT bucket, class, billed_bytes AS bytes FROM quota_storage ORDER BY bucket');
+  }
+
+  /** Bytes by principal. */
+  async function stored(): Promise<Record<string, number>> {
+    const rows = await read<{ account: string; bytes: number }>(
+      `SELECT account, used_stored_bytes AS bytes FROM quota_accounts
+         WHERE account LIKE 'principal:%' AND used_stored_bytes <> 0`,
+    );
+    return Object.fromEntries(rows.map(({ account, bytes }) => [account.split('/')[1], bytes]));
   }
 
   it('is billed as before, and charged from then on', { timeout: 120_000 }, async () => {
@@ -54,10 +65,21 @@ describeWithTool(versitygw, 'storage of a rebuilt gateway', (path) => {
       { bucket: 'one', class: 'STANDARD', bytes: 262_144 + 300_000 },
       { bucket: 'two', class: 'STANDARD', bytes: 262_144 },
     ]);
+    const native = async (method: string, path: string, body: object) => {
+      const headers = { 'content-type': 'application/json' };
+      const sending = { headers, body: Buffer.from(JSON.stringify(body)) };
+      const answer = await rig.client.send(method, `/_/v1/tenants/default/${path}`, sending);
+      expect(answer.status, answer.body.toString()).toBeLessThan(300);
+    };
+    await native('POST', 'principals', { name: 'heir' });
+    await native('PUT', 'buckets/two/owner', { owner: 'heir' });
+    const owned = await stored();
+    expect(owned).toEqual({ admin: 300_020, heir: 30 });
     await rig.stopGateway();
     rig.loseDatabase();
     expect((await rig.rebuild(flags)).code).toBe(0);
     expect(await levels()).toEqual(before);
+    expect(await stored()).toEqual(owned);
     await rig.serve(flags);
     expect((await rig.client.send('DELETE', '/two/small')).status).toBe(204);
     expect((await rig.client.send('DELETE', '/two')).status).toBe(204);

@@ -62,8 +62,16 @@ async function parts(client: S3Client, path: string, completes: boolean): Promis
   await ask(client, 'POST', path, { query: [['uploadId', id]], body });
 }
 
+function native(client: S3Client, method: string, path: string, body: object) {
+  const headers = { 'content-type': 'application/json' };
+  return ask(client, method, `/_/v1/tenants/default/${path}`, {
+    ...{ headers, body: Buffer.from(JSON.stringify(body)) },
+  });
+}
+
 /** Before the backup. */
 export async function fillBefore(client: S3Client): Promise<void> {
+  await native(client, 'POST', 'principals', { name: 'heir' });
   for (const name of ['plain', 'kept', 'gone']) await ask(client, 'PUT', `/${name}`);
   await ask(client, 'PUT', '/near', { headers: { 'x-bursar-store': 'local' } });
   await ask(client, 'PUT', '/locked', { headers: { 'x-amz-bucket-object-lock-enabled': 'true' } });
@@ -112,6 +120,7 @@ export async function changeAfter(client: S3Client): Promise<void> {
   };
   const policy = JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
   await set(client, '/plain', 'policy', policy);
+  await native(client, 'PUT', 'buckets/plain/owner', { owner: 'heir' });
   await ask(client, 'DELETE', '/gone/one');
   await ask(client, 'DELETE', '/gone');
 }
@@ -161,7 +170,7 @@ const isKept = /^(etag|last-modified|x-amz-meta-|x-amz-object-lock|x-amz-tagging
 /** All that a client sees of a bucket. */
 export async function lookAt(client: S3Client, bucket: string): Promise<unknown> {
   const settings: Record<string, string> = {};
-  for (const name of ['policy', 'versioning', 'object-lock']) {
+  for (const name of ['policy', 'versioning', 'object-lock', 'acl']) {
     const answer = await client.send('GET', `/${bucket}`, { query: [[name, '']] });
     settings[name] = answer.status === 200 ? answer.body.toString() : String(answer.status);
   }

@@ -81,6 +81,8 @@ describeWithTool(versitygw, 'a data folder that was lost after its backup', (pat
     }
     const gone = await rig.client.send('GET', '/gone');
     expect(gone.status).toBe(404);
+    // It was given to another after the backup.
+    expect(JSON.stringify(seen.plain)).toContain('<ID>default/heir</ID>');
   }, 60_000);
 
   it('ends with the store ready and writable, and its log signed under another name', async () => {

@@ -409,6 +409,7 @@ const native: Record<string, () => NativeCall> = {
   DeleteSnapshot: () => remove(`${cms}/buckets/raw/snapshots/s`),
   GetBucket: () => get(`${cms}/buckets/raw`),
   UpdateBucket: () => patch(`${cms}/buckets/raw`, { recordReads: 'prompt' }),
+  ChangeOwner: () => put(`${cms}/buckets/raw/owner`, { owner: 'alice' }),
   DeletePrincipal: () => remove(carol),
   DeleteGroup: () => remove(`${cms}/groups/muons`),
   CreateToken: () => ({

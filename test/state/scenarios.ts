@@ -217,6 +217,13 @@ export const scenarios: Scenarios = {
       look: lookAtBucket('data'),
     },
   ],
+  changeOwner: [
+    {
+      given: [bob],
+      change: { kind: 'changeOwner', tenant: 'one', name: 'data', from: 'alice', to: 'bob' },
+      look: lookAtBucket('data'),
+    },
+  ],
   restoreBucket: [
     {
       change: { kind: 'restoreBucket', bucket: bucketRow, settings: restoredSettings },

@@ -119,7 +119,7 @@ function runningServer(): ServedGateway | undefined {
 }
 
 /** BURSAR_TEST_HTTP_THREADS=3 has every gateway served by so many threads. */
-function servedThreads(): Record<string, string> {
+export function servedThreads(): Record<string, string> {
   const { BURSAR_TEST_HTTP_THREADS: count } = process.env;
   return count === undefined ? {} : { BURSAR_HTTP_THREADS: count };
 }

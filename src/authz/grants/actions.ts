@@ -158,6 +158,7 @@ const tenantActions = [
   'bursar:DeleteSnapshot',
   'bursar:GetBucket',
   'bursar:UpdateBucket',
+  'bursar:ChangeOwner',
   'bursar:Explain',
   'bursar:WhoAmI',
   'bursar:CreateShare',

@@ -1,15 +1,19 @@
-// Native API: settings of a bucket for which S3 has no request: how its reads are recorded.
+// Native API: settings of a bucket for which S3 has no request: how its reads are recorded, and
+// whose it is.
 
 import type { Page } from '../../authz/paced-page.ts';
-import { findBucket } from '../../catalog/buckets.ts';
+import { type Bucket, findBucket } from '../../catalog/buckets.ts';
 import { isoTime } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
 import { storedTarget } from '../../state/mount-book.ts';
 import { checkBucketName } from '../s3/bucket-lookup.ts';
+import { protectOthers } from './rights.ts';
 import {
   type Call,
   listPage,
   nameOf,
+  type Outcome,
   param,
   refuseMissing,
   routeTable,
@@ -71,15 +75,66 @@ export const bucketRoutes = routeTable([
       };
     },
   },
+  {
+    method: 'PUT',
+    url: `${url}/owner`,
+    action: 'bursar:ChangeOwner',
+    summary: 'Give a bucket to another principal of its tenant, who pays for it from then on.',
+    body: closedObject(
+      {
+        owner: text('The principal whose it is to be: `lab`, or with its tenant `cms/lab`.'),
+        from: { ...name, description: 'Refuse unless it is still the bucket of this principal.' },
+      },
+      ['owner'],
+    ),
+    answer: bucket,
+    run: changeOwner,
+  },
 ]);
 
+/** Asking again for what is so already changes nothing. */
+async function changeOwner(call: Call): Promise<Outcome> {
+  const wanted = call.body as { owner: string; from?: string };
+  const [tenant, bucketName] = [param(call, 't'), param(call, 'bucket')];
+  const to = ownerIn(tenant, wanted.owner);
+  const { owner: from } = await bucketOf(call);
+  if (from === to) return { answer: await showBucket(call) };
+  if (wanted.from !== undefined && wanted.from !== from) {
+    const message = `The bucket is ${tenant}/${from}'s.`;
+    throw new Refusal('PreconditionFailed', { message });
+  }
+  const { directory } = call.deps;
+  for (const principal of [from, to]) {
+    await protectOthers(call.who, directory, { tenant, principal });
+  }
+  return {
+    change: { kind: 'changeOwner', tenant, name: bucketName, from, to },
+    answer: () => showBucket(call),
+  };
+}
+
+/** The name of a principal of the tenant. Throws `Refusal` for one of another. */
+function ownerIn(tenant: string, written: string): string {
+  const [, of = tenant, principal] = /^(?:([^/]*)\/)?([^/]*)$/.exec(written) ?? [];
+  if (principal === undefined || !nameForm.test(principal)) {
+    const message = 'The owner must be the name of a principal.';
+    throw new Refusal('InvalidInput', { message, fields: { field: 'owner' } });
+  }
+  if (of !== tenant) throw new Refusal('OtherTenant');
+  return principal;
+}
+
+const nameForm = new RegExp(name.pattern);
+
+async function bucketOf(call: Call): Promise<Bucket> {
+  const found = await findBucket(call.deps.read, param(call, 't'), param(call, 'bucket'));
+  return found ?? refuseMissing(call, 'NoSuchBucket');
+}
+
 async function showBucket(call: Call): Promise<object> {
-  const { read, stores } = call.deps;
-  const tenant = param(call, 't');
-  const found = await findBucket(read, tenant, param(call, 'bucket'));
-  if (!found) return refuseMissing(call, 'NoSuchBucket');
-  const { name, owner, store, recordReads, createdMs } = found;
+  const { tenant, name, owner, store, recordReads, createdMs } = await bucketOf(call);
   const createdAt = isoTime(createdMs);
+  const { stores } = call.deps;
   return { tenant, name, owner, store: stores.nameOf(store), recordReads, createdAt };
 }
 

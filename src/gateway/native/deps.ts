@@ -43,6 +43,7 @@ export type NativeChange =
           | 'eraseRecords'
           | 'setAlarmHook'
           | 'setRecordReads'
+          | 'changeOwner'
           | 'createSnapshot'
           | 'deleteSnapshot'
           | 'addRootKey'

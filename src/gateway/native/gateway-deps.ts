@@ -20,6 +20,7 @@ import type { Decision } from '../../ledger/known-rights.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { DataVerifier, type Finding } from '../data-verifier.ts';
 import { type Exchange, exchangeOf } from '../http/exchange.ts';
+import { LimitAudience, quotaExceeded } from '../s3/limit-refusals.ts';
 import { provenBy } from '../s3/proven-record.ts';
 import type { RecordFolding } from '../s3/record-folding.ts';
 import { type Begun, parseRequest } from '../s3/request.ts';
@@ -114,6 +115,9 @@ async function commitEntry(
     ? ledger.rights.commit((one) => ledger.commit(one), commit, decision)
     : ledger.commit(commit));
   if (result.ok) return { index: result.index };
+  if (result.shortage) {
+    throw quotaExceeded(result.shortage, new LimitAudience(entry.who, null, null));
+  }
   const { message, ...fields } = result.fields ?? {};
   throw new Refusal(result.code, message === undefined ? { fields } : { message, fields });
 }

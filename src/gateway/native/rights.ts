@@ -78,6 +78,7 @@ const table = {
   'bursar:DeleteSnapshot': /*   */ ['all', 'tenant', 'none', 'none'],
   'bursar:GetBucket': /*        */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:UpdateBucket': /*     */ ['all', 'tenant', 'none', 'none'],
+  'bursar:ChangeOwner': /*      */ ['all', 'tenant', 'none', 'none'],
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
   'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
@@ -103,10 +104,12 @@ export type NativeAction = BursarAction;
 const column: Record<Role, 0 | 1 | 2 | 3> = { operator: 0, admin: 1, auditor: 2, member: 3 };
 
 /**
- * Rights that no grant gives: who has one can enter as others, or change who is in which group, and
- * would have all rights that way; and who erases records takes away what proves what they did.
+ * Rights that no grant gives: who has one can enter as others, change who is in which group, or
+ * take a bucket for their own, and would have all rights that way; and who erases records takes
+ * away what proves what they did.
  */
 const ofRolesOnly: ReadonlySet<BursarAction> = new Set<BursarAction>([
+  'bursar:ChangeOwner',
   'bursar:DeleteGroup',
   'bursar:PutIssuer',
   'bursar:EraseRecords',

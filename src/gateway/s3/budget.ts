@@ -82,6 +82,11 @@ export class Budget {
     this.audience = given.audience;
   }
 
+  /** Who is charged for the bucket; null: no bucket is concerned. */
+  get owner(): string | null {
+    return this.#who.bucket?.owner ?? null;
+  }
+
   /**
    * Has this set aside with what the operation itself asks for, which it does before it costs much.
    * The object is the budget's own from here on.

@@ -137,6 +137,12 @@ export class ReservedRequest implements Recorded {
     decision: Decision = { epoch: this.asked.epoch, again: () => this.asked.decideAnew() },
   ): Promise<CommitResult> {
     const { asked, services } = this;
+    this.#checkPayer();
+    const again = async () => {
+      const epoch = await decision.again();
+      this.#checkPayer();
+      return epoch;
+    };
     const { bucket } = asked;
     const store = change.kind === 'createBucket' ? change.store : bucket?.store;
     const versioning = bucket?.versioning ?? 'Unversioned';
@@ -147,11 +153,23 @@ export class ReservedRequest implements Recorded {
     const charge = this.#charge(told.class);
     const record = draftOf(asked, { status: 200, error: null }, charge, told);
     const folds = change.kind === 'deleteObject' && asked.mustFold();
-    const result = await this.#commit({ change, charge, record, folds }, decision);
+    const decided = { epoch: decision.epoch, again };
+    const result = await this.#commit({ change, charge, record, folds }, decided);
     if (!result.ok) return result;
     this.sink = null;
     if (isTold) this.#confirm(store, change, result);
     return result;
+  }
+
+  /**
+   * What it may use was set aside by whom the bucket belonged to, and is charged to none else.
+   * Throws `Refusal` SlowDown where that has changed: asked for again, it is the new owner's.
+   */
+  #checkPayer(): void {
+    const { owner } = this.budget;
+    if (owner === null || this.asked.bucket?.owner === owner) return;
+    const message = 'The bucket was given to another owner meanwhile. Try again.';
+    throw new Refusal('SlowDown', { message });
   }
 
   async #commit(

@@ -9,7 +9,7 @@ import {
 } from '../../catalog/roll-forward.ts';
 import type { Tx } from '../../core/database.ts';
 import { namedBucket, restored } from '../events.ts';
-import { bucketOf, type RecordedPlace } from '../scopes.ts';
+import { bucketOf, bucketScope, type RecordedPlace } from '../scopes.ts';
 import type { Command } from './command.ts';
 
 export const createBucket: Command<rows.CreateBucket> = {
@@ -72,6 +72,16 @@ export const setRecordReads: Command<rows.SetRecordReads> = {
   // The bucket's own row in the journal tells it.
   told: { things: () => [], isAwaited: true },
   account: ({ recordReads }) => ({ recordReads }),
+  causes: ({ tenant, name }) => [{ kind: 'bucket', tenant, name }],
+};
+
+/** Gives a bucket to another principal. Whose rights and whose money it is, is decided anew. */
+export const changeOwner: Command<rows.ChangeOwner> = {
+  apply: rows.changeOwner,
+  takesFrom: ({ tenant, name }) => bucketScope(tenant, name),
+  // The bucket's own row in the journal tells it.
+  told: { things: () => [], isAwaited: true },
+  account: ({ from, to }) => ({ from, to }),
   causes: ({ tenant, name }) => [{ kind: 'bucket', tenant, name }],
 };
 

@@ -1,7 +1,7 @@
 // Whose buckets are, where their bytes lie and how their reads are recorded, against the records.
-// What else is set of them is compared by its digest (deep-catalog.ts). Invariant: an owner never
-// changes, so a record that charges a bucket to who never owned one of its name was made of an
-// altered row.
+// What else is set of them is compared by its digest (deep-catalog.ts). Invariant: an owner changes
+// only by a record that says so, so a record that charges a bucket to who never owned one of its
+// name was made of an altered row. A read that was under way is charged to the owner of before.
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import { listStores } from '../../catalog/stores.ts';
 import type { Reader } from '../../core/database.ts';
@@ -36,8 +36,13 @@ export class DeepBuckets {
   async visit(index: number, fields: RecordFields): Promise<void> {
     const { tenant, bucketTenant = tenant, bucket, bucketOwner, action } = fields;
     const name = bucket === undefined ? undefined : `${bucketTenant}/${bucket}`;
-    if (name !== undefined && bucketOwner !== undefined)
-      await this.#charge(name, index, bucketOwner);
+    // The record of the new owner, whom its bucket was handed over to.
+    const isHandedOver =
+      action === 'bursar:ChangeOwner' && isDone(fields) && bucketOwner === fields.change?.to;
+    if (name !== undefined && bucketOwner !== undefined) {
+      if (isHandedOver) await this.#handOver(name, index, bucketOwner);
+      else await this.#charge(name, index, bucketOwner);
+    }
     if (!isDone(fields)) return;
     if (action === 'bursar:UpdateBucket') await this.#update(index, fields);
     if (name === undefined) return;
@@ -71,6 +76,11 @@ export class DeepBuckets {
       recordReads: isRestored ? undefined : null,
       createdMs: isRestored ? undefined : Date.parse(time),
     });
+  }
+
+  async #handOver(name: string, index: number, owner: string): Promise<void> {
+    await this.#own(name, owner);
+    if (await this.#things.get(name)) await this.#things.change(name, index, { owner });
   }
 
   async #own(name: string, owner: string | undefined): Promise<void> {

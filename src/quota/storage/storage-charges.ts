@@ -134,6 +134,23 @@ export class StorageCharges {
     return charges;
   }
 
+  /**
+   * Charges what has accrued in all of a bucket until now, by class; it goes on as before. Throws
+   * as `charge` does.
+   */
+  async chargeBucket(
+    { tenant, name: bucket, owner }: Bucket,
+    store: number,
+    timeMs: number,
+  ): Promise<{ place: OwnedPlace; charges: StorageCharge[] }[]> {
+    const charged: { place: OwnedPlace; charges: StorageCharge[] }[] = [];
+    for (const storageClass of await this.#book.listClasses(tenant, bucket)) {
+      const place = { tenant, bucket, class: storageClass, owner, store };
+      charged.push({ place, charges: await this.charge(place, undefined, timeMs) });
+    }
+    return charged;
+  }
+
   /** Does not list this one any more before what is charged before another time is asked for. */
   passOver(place: Place): void {
     this.#book.passOver(place);

@@ -227,9 +227,10 @@ export async function openFixture(): Promise<Fixture> {
         const outcome = await setRecordReads(db.tx, change, { seq: 0, timeMs });
         return outcome.ok ? { ok: true } : { ok: false, code: outcome.code };
       }
+      case 'changeOwner':
       case 'createSnapshot':
       case 'deleteSnapshot':
-        throw new Error('this fixture has no snapshots');
+        throw new Error('this fixture has no objects');
       case 'setLimits':
         // Accounts go by the clock, as those who read them do.
         await accounts.setLimits(change.account, change.limits, Date.now());

@@ -1,5 +1,6 @@
 // ListObjects and ListObjectsV2: one listing, two dialects of paging; and ListObjectVersions.
 import { verifyListed } from '../../../catalog/authentic.ts';
+import type { Bucket } from '../../../catalog/buckets.ts';
 import {
   type ListedObject,
   type ListedVersion,
@@ -118,9 +119,14 @@ function contents(
     ChecksumAlgorithm: checksum?.algorithm,
     ChecksumType: checksum?.type,
     Size: entry.sizeBytes,
-    Owner: withOwner ? ownerElement(principalId(context.bucket.tenant, entry.owner)) : undefined,
+    Owner: withOwner ? ownerOf(context.bucket) : undefined,
     StorageClass: entry.class,
   };
+}
+
+/** Objects are the bucket's owner's, whoever it was when they were written (decision 90). */
+function ownerOf({ tenant, owner }: Bucket): XmlElements {
+  return ownerElement(principalId(tenant, owner));
 }
 
 /** Every version and delete marker, by key and from the newest down. */
@@ -185,7 +191,7 @@ function describe(
     IsLatest: entry.isLatest === 1,
     LastModified: s3Time(entry.createdMs),
   };
-  const Owner = ownerElement(principalId(bucket.tenant, entry.owner));
+  const Owner = ownerOf(bucket);
   if (entry.isMarker) return { DeleteMarker: { ...place, Owner } };
   return {
     Version: {
