@@ -116,6 +116,18 @@ export async function listBuckets(
   return rows.map(readRow);
 }
 
+/** Names of the buckets that a principal of a tenant owns, in order, after `after`. */
+export async function listOwned(
+  read: Reader,
+  { tenant, owner, after, max }: Record<'tenant' | 'owner' | 'after', string> & { max: number },
+): Promise<string[]> {
+  const rows = await read.all<{ name: string }>(
+    'SELECT name FROM buckets WHERE tenant = ? AND owner = ? AND name > ? ORDER BY name LIMIT ?',
+    ...[tenant, owner, after, max],
+  );
+  return rows.map(({ name }) => name);
+}
+
 // What is set of a bucket besides its versioning and policy, each a JSON document that the gateway
 // composed of what a client sent. What requests are decided by lies in the bucket's own row, which
 // is kept in memory (bucket-cache.ts); the rest is read where it is asked for.

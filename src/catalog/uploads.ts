@@ -113,6 +113,26 @@ export async function isInitiator(
   return upload !== undefined;
 }
 
+/** Unfinished uploads in a tenant's buckets that one principal began, by id, after `after`. */
+export function listInitiated(
+  read: Reader,
+  {
+    tenant,
+    initiator,
+    after,
+    max,
+  }: Record<'tenant' | 'initiator' | 'after', string> & {
+    max: number;
+  },
+): Promise<{ id: string; bucket: string; key: string }[]> {
+  return read.all(
+    `SELECT u.id, b.name AS bucket, u.key FROM uploads AS u JOIN buckets AS b ON b.id = u.bucket_id
+       WHERE u.initiator = ? AND u.completed IS NULL AND b.tenant = ? AND u.id > ?
+       ORDER BY u.id LIMIT ?`,
+    ...[initiator, tenant, after, max],
+  );
+}
+
 function readUpload(
   read: Reader,
   bucketId: number,
@@ -211,6 +231,38 @@ export async function createUpload(
     change.epoch,
     computeUploadMac(keyring, bucket, { ...change, attributes, createdMs, completed: null }),
   );
+  return { ok: true, storage: noStorage, result: null };
+}
+
+export interface TransferUpload {
+  kind: 'transferUpload';
+  bucketId: number;
+  id: string;
+  /** `tenant/name`: who began it, and who is to count as that. */
+  from: string;
+  to: string;
+}
+
+/** Has an unfinished upload be another's, who may list and abort it as who began it could. */
+export async function transferUpload(
+  tx: Tx,
+  { bucketId, id, from, to }: TransferUpload,
+  { keyring }: Moment,
+): Promise<Outcome<null>> {
+  const bucket = await tx.get<BucketName>(
+    'SELECT id, tenant, name FROM buckets WHERE id = ?',
+    bucketId,
+  );
+  if (!bucket) return refused('NoSuchBucket');
+  const open = 'WHERE id = ? AND bucket_id = ? AND initiator = ? AND completed IS NULL';
+  const sql = `SELECT ${columns} FROM uploads ${open}`;
+  const upload = await tx.get<Upload>(sql, id, bucketId, from);
+  if (!upload) return refused('NoSuchUpload');
+  if (!isAuthentic(() => verifyUpload(keyring, bucket, upload))) {
+    return refused('BursarIntegrityError');
+  }
+  const mac = computeUploadMac(keyring, bucket, { ...upload, initiator: to });
+  await tx.run('UPDATE uploads SET initiator = ?, mac = ? WHERE id = ?', to, mac, id);
   return { ok: true, storage: noStorage, result: null };
 }
 

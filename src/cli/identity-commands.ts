@@ -6,6 +6,7 @@ import { recordReadsModes } from '../core/record-reads.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Columns, calling, listing, pathIn } from './api-command.ts';
 import { choice, parseBoolean, splitId } from './command-arguments.ts';
+import { deletePrincipal, transfer } from './holdings.ts';
 
 interface TenantFlags {
   membersCreateBuckets?: boolean;
@@ -146,8 +147,16 @@ export function addPrincipalCommands(program: Command): void {
   }
   principal
     .command('delete <tenant/name>')
-    .description('delete a principal that owns no bucket, with its access keys')
-    .action(calling((id: string) => ({ method: 'DELETE', path: pathOf(id) })));
+    .description(
+      'delete a principal that owns no bucket, with its access keys; else say what it has',
+    )
+    .action(deletePrincipal);
+  principal
+    .command('transfer <tenant/name>')
+    .description('give the buckets, uploads, share links and grants of a principal to another')
+    .requiredOption('--to <tenant/name>', 'the other, of the same tenant')
+    .option('--dry-run', 'only list what would be given')
+    .action(transfer);
 }
 
 const pathOf = (id: string): string[] => pathIn('principals', id);

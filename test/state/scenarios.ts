@@ -250,6 +250,7 @@ export const scenarios: Scenarios = {
   putPart: null,
   completeUpload: null,
   abortUpload: null,
+  transferUpload: null,
   restoreVersion: null,
   restoreAttributes: null,
   restoreEnd: null,
@@ -429,6 +430,7 @@ export const scenarios: Scenarios = {
   ],
   addToken: null,
   addShare: null,
+  transferShare: null,
   revokeToken: [
     {
       given: [accessKey('AK'), token('t', 'AK')],

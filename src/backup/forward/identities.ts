@@ -36,6 +36,7 @@ import { databaseSeq } from './database.ts';
 import type { ForwardStore } from './stores.ts';
 
 type StoredKind = Exclude<ThingKind, 'publicKey'>;
+type Told<K extends PresentEntry['kind']> = Extract<PresentEntry, { kind: K }>;
 
 /**
  * The order of deletion, so that nothing stays that refers to what is gone. A token is deleted with
@@ -171,10 +172,23 @@ export class ForwardIdentities {
       case 'issuer':
       case 'webhook':
         return false;
-      // A group says nothing else; of a token or a revocation nothing changes that is told.
+      case 'token':
+        await this.#transferShare(told, found as typeof told);
+        return true;
+      // A group says nothing else; of a revocation nothing changes that is told.
       default:
         return true;
     }
+  }
+
+  /** Of a token that is there only whose it is can be another, and only of a share link. */
+  async #transferShare(
+    { tenant, name: id, principal: to, is }: Told<'token'>,
+    { principal: from }: Told<'token'>,
+  ): Promise<void> {
+    if (is !== 'share' || from === to) return;
+    const target = `tenants/${tenant}/shares/${id}`;
+    await this.#change({ kind: 'transferShare', tenant, id, from, to }, target);
   }
 
   /** What is there still is deleted further below, which retires its name. */
@@ -182,7 +196,7 @@ export class ForwardIdentities {
     return (await this.#rows.find({ kind, tenant, name })).kind !== 'absent';
   }
 
-  async #updateTenant(told: Extract<PresentEntry, { kind: 'tenant' }>): Promise<void> {
+  async #updateTenant(told: Told<'tenant'>): Promise<void> {
     const { tenant: name, membersCreateBuckets, defaultStore } = told;
     const recordReads = readMode(told.recordReads);
     const change = { kind: 'updateTenant', name, membersCreateBuckets, defaultStore } as const;
@@ -250,10 +264,7 @@ export class ForwardIdentities {
   /**
    * A limit that may have been lowered since it was told, and one that was raised: the lower holds.
    */
-  async #tightenLimits(
-    told: Extract<PresentEntry, { kind: 'limits' }>,
-    found: Extract<PresentEntry, { kind: 'limits' }>,
-  ): Promise<void> {
+  async #tightenLimits(told: Told<'limits'>, found: Told<'limits'>): Promise<void> {
     const { name: account } = told;
     const [one, other] = [found, told].map(({ limits }) => readLimits(JSON.parse(limits)));
     if (!one || !other) return;

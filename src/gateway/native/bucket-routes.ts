@@ -5,6 +5,7 @@ import type { Page } from '../../authz/paced-page.ts';
 import { type Bucket, findBucket } from '../../catalog/buckets.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
+import { principalId } from '../../core/principal.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
 import { storedTarget } from '../../state/mount-book.ts';
 import { checkBucketName } from '../s3/bucket-lookup.ts';
@@ -90,7 +91,29 @@ export const bucketRoutes = routeTable([
     answer: bucket,
     run: changeOwner,
   },
+  {
+    method: 'PUT',
+    url: `${url}/uploads/:upload/initiator`,
+    action: 'bursar:TransferUpload',
+    summary: "Have an unfinished upload be another principal's, who may list and abort it.",
+    body: closedObject({ initiator: name, from: name }, ['initiator', 'from']),
+    run: transferUpload,
+  },
 ]);
+
+async function transferUpload(call: Call): Promise<Outcome> {
+  const { initiator, from } = call.body as { initiator: string; from: string };
+  const tenant = param(call, 't');
+  const { id: bucketId } = await bucketOf(call);
+  const { directory } = call.deps;
+  if (!(await directory.readPrincipal(tenant, initiator))) throw new Refusal('NoSuchPrincipal');
+  for (const principal of [from, initiator]) {
+    await protectOthers(call.who, directory, { tenant, principal });
+  }
+  const [before, after] = [principalId(tenant, from), principalId(tenant, initiator)];
+  const id = param(call, 'upload');
+  return { change: { kind: 'transferUpload', bucketId, id, from: before, to: after } };
+}
 
 /** Asking again for what is so already changes nothing. */
 async function changeOwner(call: Call): Promise<Outcome> {

@@ -44,6 +44,7 @@ export type NativeChange =
           | 'setAlarmHook'
           | 'setRecordReads'
           | 'changeOwner'
+          | 'transferUpload'
           | 'createSnapshot'
           | 'deleteSnapshot'
           | 'addRootKey'

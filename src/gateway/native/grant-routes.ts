@@ -55,14 +55,22 @@ export const grantRoutes = routeTable([
     url: `${collection}/:grant`,
     action: 'bursar:PutGrant',
     summary: 'Make a grant, or replace the one of this name. It counts from the next request on.',
+    query: {
+      replaces: {
+        ...text('Refuse unless the grant is still the one that was made then.'),
+        format: 'date-time',
+      },
+    },
     body: closedObject(rule, ['effect', 'subjects', 'actions']),
     answer: grant,
     run: async (call) => {
       const [tenant, grantName] = [param(call, 't'), param(call, 'grant')];
       const wanted = parseGrant({ ...(call.body as object), name: grantName });
       const isByAdmin = administers(call.who, tenant);
+      const { replaces } = call.query;
+      const condition = replaces === undefined ? {} : { replacesMs: Date.parse(replaces) };
       return {
-        change: { kind: 'putGrant', tenant, isByAdmin, grant: wanted },
+        change: { kind: 'putGrant', tenant, isByAdmin, grant: wanted, ...condition },
         answer: () => showGrant(call),
       };
     },

@@ -12,6 +12,7 @@ const parameters: Record<string, string> = {
   grant: 'Grant name.',
   mount: 'Mount name.',
   bucket: 'Bucket name.',
+  upload: 'Upload id.',
   id: 'Access key id.',
   index: "A record's log index.",
   account: 'Percent-encoded account: `principal:cms%2Falice`.',

@@ -2,6 +2,8 @@
 // said on the principals.
 
 import type { Page } from '../../authz/paced-page.ts';
+import { listOwned } from '../../catalog/buckets.ts';
+import { Refusal } from '../../core/errors.ts';
 import type { Role } from '../../core/principal.ts';
 import { checkGiven } from './rights.ts';
 import {
@@ -108,11 +110,29 @@ export const principalRoutes = routeTable([
     url: `${collection}/:p`,
     action: 'bursar:DeletePrincipal',
     summary: 'Delete a principal that owns no bucket, with its access keys.',
-    run: async (call) => ({
-      change: { kind: 'deletePrincipal', tenant: param(call, 't'), name: param(call, 'p') },
-    }),
+    run: async (call) => {
+      await refuseOwner(call);
+      return {
+        change: { kind: 'deletePrincipal', tenant: param(call, 't'), name: param(call, 'p') },
+      };
+    },
   },
 ]);
+
+const namedMax = 3;
+
+/** Throws `Refusal` InUse where the principal owns buckets, and says which. */
+async function refuseOwner(call: Call): Promise<void> {
+  const [tenant, owner] = [param(call, 't'), param(call, 'p')];
+  const wanted = { tenant, owner, after: '', max: namedMax + 1 };
+  const owned = await listOwned(call.deps.read, wanted);
+  if (owned.length === 0) return;
+  const names = owned.slice(0, namedMax).join(', ');
+  const message =
+    `${tenant}/${owner} owns ${owned.length > 1 ? 'buckets' : 'a bucket'}: ` +
+    `${names}${owned.length > namedMax ? ' and more' : ''}.`;
+  throw new Refusal('InUse', { message });
+}
 
 async function showPrincipal(call: Call, principalName: string): Promise<object> {
   const entry = await call.deps.directory.readPrincipal(param(call, 't'), principalName);

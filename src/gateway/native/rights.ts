@@ -30,6 +30,7 @@ const table = {
   'bursar:GetPrincipal': /*     */ ['all', 'tenant', 'self', 'self'],
   'bursar:UpdatePrincipal': /*  */ ['all', 'tenant', 'none', 'none'],
   'bursar:DeletePrincipal': /*  */ ['all', 'tenant', 'none', 'none'],
+  'bursar:ListHoldings': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:CreateGroup': /*      */ ['all', 'tenant', 'none', 'none'],
   'bursar:ListGroups': /*       */ ['all', 'tenant', 'none', 'none'],
   'bursar:GetGroup': /*         */ ['all', 'tenant', 'none', 'none'],
@@ -50,6 +51,7 @@ const table = {
   'bursar:CreateShare': /*      */ ['self', 'self', 'none', 'self'],
   'bursar:ListShares': /*       */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:RevokeShare': /*      */ ['all', 'tenant', 'none', 'self'],
+  'bursar:TransferShare': /*    */ ['all', 'tenant', 'none', 'none'],
   'bursar:PutIssuer': /*        */ ['all', 'tenant', 'none', 'none'],
   'bursar:ListIssuers': /*      */ ['all', 'tenant', 'none', 'none'],
   'bursar:GetIssuer': /*        */ ['all', 'tenant', 'none', 'none'],
@@ -79,6 +81,7 @@ const table = {
   'bursar:GetBucket': /*        */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:UpdateBucket': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:ChangeOwner': /*      */ ['all', 'tenant', 'none', 'none'],
+  'bursar:TransferUpload': /*   */ ['all', 'tenant', 'none', 'none'],
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
   'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
@@ -105,11 +108,13 @@ const column: Record<Role, 0 | 1 | 2 | 3> = { operator: 0, admin: 1, auditor: 2,
 
 /**
  * Rights that no grant gives: who has one can enter as others, change who is in which group, or
- * take a bucket for their own, and would have all rights that way; and who erases records takes
- * away what proves what they did.
+ * take what is another's for their own, and would have all rights that way; and who erases records
+ * takes away what proves what they did.
  */
 const ofRolesOnly: ReadonlySet<BursarAction> = new Set<BursarAction>([
   'bursar:ChangeOwner',
+  'bursar:TransferShare',
+  'bursar:TransferUpload',
   'bursar:DeleteGroup',
   'bursar:PutIssuer',
   'bursar:EraseRecords',

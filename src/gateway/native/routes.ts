@@ -5,6 +5,7 @@ import { auditRoutes } from './audit-routes.ts';
 import { bucketRoutes, mountRoutes } from './bucket-routes.ts';
 import { explainRoutes, whoAmIRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
+import { holdingRoutes } from './holding-routes.ts';
 import { issuerRoutes } from './issuer-routes.ts';
 import { accessKeyRoutes, publicKeyRoutes } from './key-routes.ts';
 import { limitRoutes } from './limit-routes.ts';
@@ -24,6 +25,7 @@ import { deepRoutes, verifyRoutes } from './verify-routes.ts';
 const tables = [
   tenantRoutes,
   principalRoutes,
+  holdingRoutes,
   groupRoutes,
   accessKeyRoutes,
   publicKeyRoutes,

@@ -23,7 +23,16 @@ import { Access } from '../s3/access.ts';
 import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { checkKeyLength, parseRequest } from '../s3/request.ts';
 import { shareUrl } from '../share/share-url.ts';
-import { type Call, listPage, param, placeOf, refuseDelegated, routeTable } from './route.ts';
+import { protectOthers } from './rights.ts';
+import {
+  type Call,
+  listPage,
+  type Outcome,
+  param,
+  placeOf,
+  refuseDelegated,
+  routeTable,
+} from './route.ts';
 import {
   answerObject,
   answerPage,
@@ -32,6 +41,7 @@ import {
   integerOrNull,
   type Json,
   pageQuery,
+  name as principalName,
   text,
   time,
   timeOrNull,
@@ -141,7 +151,32 @@ export const shareRoutes = routeTable([
       };
     },
   },
+  {
+    method: 'PUT',
+    url: `${collection}/:id/principal`,
+    action: 'bursar:TransferShare',
+    summary: 'Have a share link be used in the name of another principal of its tenant.',
+    body: closedObject({ principal: principalName }, ['principal']),
+    answer: answerObject(share),
+    run: transferShare,
+  },
 ]);
+
+async function transferShare(call: Call): Promise<Outcome> {
+  const { read, directory } = call.deps;
+  const { principal: to } = call.body as { principal: string };
+  const found = await readShare(read, param(call, 'id'), reachOf(call));
+  if (!found) throw new Refusal('NoSuchShare');
+  const { id, tenant, principal: from } = found;
+  if (from === to) return { answer: show(found) };
+  for (const principal of [from, to]) {
+    await protectOthers(call.who, directory, { tenant, principal });
+  }
+  return {
+    change: { kind: 'transferShare', tenant, id, from, to },
+    answer: async () => show((await readShare(read, id)) ?? found),
+  };
+}
 
 /** Whose links the caller may see and revoke. */
 function reachOf({ who, reach }: Call) {
@@ -224,7 +259,8 @@ function show(one: Share): object {
   };
 }
 
-function stateOf({ isRevoked, expiresMs, downloads, downloadsMax }: Share): string {
+/** Whether the link works, or why it does not. */
+export function stateOf({ isRevoked, expiresMs, downloads, downloadsMax }: Share): string {
   if (isRevoked) return 'revoked';
   if (nowMs() >= expiresMs) return 'expired';
   return downloadsMax !== null && downloads >= downloadsMax ? 'used up' : 'valid';

@@ -1,6 +1,12 @@
 // Commands of grants.
 import type { Grant } from '../../authz/grants/grant.ts';
-import { groupsExist, missing, roleOf, tenantExists } from '../../authz/identity-rows.ts';
+import {
+  countRows,
+  groupsExist,
+  missing,
+  roleOf,
+  tenantExists,
+} from '../../authz/identity-rows.ts';
 import type { Tx } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { ruleOf } from '../events.ts';
@@ -43,6 +49,8 @@ async function subjectFault(
 export interface PutGrant extends WrittenGrant {
   kind: 'putGrant';
   grant: Grant;
+  /** When the one that it replaces was made; absent: whichever there is. */
+  replacesMs?: number;
 }
 
 /**
@@ -50,8 +58,13 @@ export interface PutGrant extends WrittenGrant {
  * What is written was read by `parseGrant`, so every row is a rule that holds in full.
  */
 export const putGrant = identityCommand<PutGrant>({
-  check: async (tx, { tenant, grant, isByAdmin }) => {
+  check: async (tx, { tenant, grant, isByAdmin, replacesMs }) => {
     if (!(await tenantExists(tx, tenant))) return 'NoSuchTenant';
+    if (replacesMs !== undefined) {
+      const same = 'grants WHERE tenant = ? AND name = ? AND created_ms = ?';
+      const isThere = (await countRows(tx, same, tenant, grant.name, replacesMs)) > 0;
+      if (!isThere) return 'PreconditionFailed';
+    }
     if (!isByAdmin) {
       const replaced = await findGrant(tx, tenant, grant.name);
       if (concernsAdministration(grant)) return 'AccessDenied';

@@ -3,7 +3,14 @@
 import { renameObject } from '../../catalog/rename.ts';
 import { restoreVersion } from '../../catalog/restore.ts';
 import { restoreAttributes, restoreEnd } from '../../catalog/roll-forward.ts';
-import { abortUpload, completeUpload, createUpload, putPart } from '../../catalog/uploads.ts';
+import {
+  abortUpload,
+  completeUpload,
+  createUpload,
+  putPart,
+  type TransferUpload,
+  transferUpload,
+} from '../../catalog/uploads.ts';
 import {
   amendVersion,
   copyObject,
@@ -20,6 +27,13 @@ function ofContents<C>(apply: Command<C>['apply']): Command<C> {
   return { apply, takesFrom: null, told: null, account: null, causes: null };
 }
 
+/** Who began it may list and abort it by that alone. */
+const transfer: Command<TransferUpload> = {
+  ...ofContents(transferUpload),
+  takesFrom: ({ from }) => `principal:${from}`,
+  account: ({ id, from, to }) => ({ id, from, to }),
+};
+
 export const objectCommands = {
   putObject: ofContents(putObject),
   copyObject: ofContents(copyObject),
@@ -30,6 +44,7 @@ export const objectCommands = {
   putPart: ofContents(putPart),
   completeUpload: ofContents(completeUpload),
   abortUpload: ofContents(abortUpload),
+  transferUpload: transfer,
   // Only rebuilds and restores put these back, of what a journal or an extent tells.
   restoreVersion: ofContents(restoreVersion),
   restoreAttributes: ofContents(restoreAttributes),

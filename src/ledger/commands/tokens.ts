@@ -88,9 +88,7 @@ export const addShare = identityCommand<AddShare>({
   check: async (tx, change) => {
     const code = await refuseNew(tx, change);
     if (code !== undefined) return code;
-    const isShare = "tokens WHERE tenant = ? AND principal = ? AND kind = 'share'";
-    const held = await countRows(tx, isShare, change.tenant, change.principal);
-    return held >= sharesPerPrincipalMax ? 'TooManyTokens' : undefined;
+    return (await hasAllShares(tx, change)) ? 'TooManyTokens' : undefined;
   },
   write: async (tx, change, timeMs) => {
     const { id, tenant, principal, accessKeyId, shared } = change;
@@ -110,6 +108,44 @@ export const addShare = identityCommand<AddShare>({
   // Tokens and share links carry what they say, or are read each time.
   causes: null,
 });
+
+export interface TransferShare {
+  kind: 'transferShare';
+  tenant: string;
+  id: string;
+  /** Principals of the tenant: in whose name it was used, and is from then on. */
+  from: string;
+  to: string;
+}
+
+/**
+ * Has a share link be used in the name of another principal. With the key that it was made with it
+ * is not revoked any more.
+ */
+export const transferShare = identityCommand<TransferShare>({
+  check: async (tx, { tenant, id, from, to }) => {
+    const share = "tokens WHERE id = ? AND tenant = ? AND principal = ? AND kind = 'share'";
+    if ((await countRows(tx, share, id, tenant, from)) === 0) return 'NoSuchShare';
+    if (!(await roleOf(tx, tenant, to))) return 'NoSuchPrincipal';
+    return (await hasAllShares(tx, { tenant, principal: to })) ? 'TooManyTokens' : undefined;
+  },
+  write: async (tx, { id, to }) => {
+    await tx.run('UPDATE tokens SET principal = ?, access_key = NULL WHERE id = ?', to, id);
+  },
+  takesFrom: ({ tenant, from }) => principalScope(tenant, from),
+  told: {
+    things: ({ tenant, id }) => [{ kind: 'token', tenant, name: id }],
+    isAwaited: true,
+  },
+  account: ({ id, from, to }) => ({ id, from, to }),
+  // Share links are read each time.
+  causes: null,
+});
+
+async function hasAllShares(tx: Tx, { tenant, principal }: Owned): Promise<boolean> {
+  const isShare = "tokens WHERE tenant = ? AND principal = ? AND kind = 'share'";
+  return (await countRows(tx, isShare, tenant, principal)) >= sharesPerPrincipalMax;
+}
 
 export interface RevokeToken extends Owned {
   kind: 'revokeToken';

@@ -47,6 +47,8 @@ export class DeepTokens {
       case 'bursar:RestoreToken':
       case 'bursar:RestoreShare':
         return this.#make(thing, index, fields);
+      case 'bursar:TransferShare':
+        return this.#transfer(index, change);
       case 'bursar:RevokeToken':
       case 'bursar:RevokeShare':
       case 'bursar:RestoreRevocation': {
@@ -103,6 +105,16 @@ export class DeepTokens {
     await this.#asked.set(accessKeyId, [...asked, id]);
   }
 
+  /** It is in the same tenant, and the key of who made it is not its key any more. */
+  async #transfer(index: number, { id, to }: Record<string, unknown>): Promise<void> {
+    const told = typeof id === 'string' ? await this.#tokens.get(id) : undefined;
+    if (!told || typeof id !== 'string') return;
+    const { owner: before } = told.members;
+    const [tenant] = String(before).split('/');
+    const owner = before === undefined ? undefined : `${tenant}/${to}`;
+    await this.#tokens.change(id, index, { owner, accessKey: null });
+  }
+
   async #revoke(id: string, revoked: Revoked): Promise<void> {
     if (!(await this.#revoked.get(id))) await this.#revoked.set(id, revoked);
   }
@@ -110,6 +122,7 @@ export class DeepTokens {
   async #revokeAskedWith(accessKeyId: string, index: number): Promise<void> {
     for (const id of (await this.#asked.get(accessKeyId)) ?? []) {
       const told = await this.#tokens.get(id);
+      if (told?.members.accessKey === null) continue;
       const expiresMs = told?.members.expiresMs;
       await this.#revoke(id, { index, ...(typeof expiresMs === 'number' && { expiresMs }) });
     }

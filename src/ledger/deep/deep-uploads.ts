@@ -34,6 +34,7 @@ export class DeepUploads {
     if (action === 's3:DeleteBucket' || isRestoredEnd) {
       await this.#gone.set(`${bucketTenant}/${bucket}`, index);
     }
+    if (action === 'bursar:TransferUpload') await this.#transfer(index, fields);
     const [, id, number] = /^uploads\/([^/]+)(?:\/parts\/(\d+))?$/.exec(target) ?? [];
     if (id === undefined || (await this.#ended.get(id))) return;
     if (endings.has(action) || (action === 's3:PutObject' && version !== undefined)) {
@@ -65,6 +66,12 @@ export class DeepUploads {
       initiator: `${tenant}/${principal}`,
       createdMs: Date.parse(time),
     });
+  }
+
+  async #transfer(index: number, { change }: RecordFields): Promise<void> {
+    const { id, to } = change ?? {};
+    if (typeof id !== 'string' || !(await this.#uploads.get(id))) return;
+    await this.#uploads.change(id, index, { initiator: to });
   }
 
   async #end(id: string): Promise<void> {

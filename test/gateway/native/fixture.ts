@@ -228,6 +228,7 @@ export async function openFixture(): Promise<Fixture> {
         return outcome.ok ? { ok: true } : { ok: false, code: outcome.code };
       }
       case 'changeOwner':
+      case 'transferUpload':
       case 'createSnapshot':
       case 'deleteSnapshot':
         throw new Error('this fixture has no objects');

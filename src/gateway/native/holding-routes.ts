@@ -1,0 +1,130 @@
+// Native API: what is a principal's, or names it, and would keep it from being deleted or stop
+// working then. Each of these can be given to another by itself: buckets, unfinished uploads in the
+// tenant's buckets, share links that work, and grants of the tenant.
+import { listShares } from '../../authz/shares.ts';
+import { listOwned } from '../../catalog/buckets.ts';
+import { listInitiated } from '../../catalog/uploads.ts';
+import { Pace } from '../../core/pace.ts';
+import { principalId } from '../../core/principal.ts';
+import { type Call, checkPlace, pageOf, param, routeTable } from './route.ts';
+import { answerObject, answerPage, boolean, pageQuery, text, textOrNull } from './schemas.ts';
+import { stateOf } from './share-routes.ts';
+
+const kinds = ['bucket', 'upload', 'share', 'grant'] as const;
+type Kind = (typeof kinds)[number];
+
+const holding = answerObject({
+  kind: { type: 'string', enum: [...kinds] },
+  name: text('Of a bucket or grant its name, of an upload or share link its id.'),
+  bucket: textOrNull('That it is, or is in; of a share link `TENANT:BUCKET`.'),
+  key: textOrNull('Of an upload or a share link.'),
+  blocks: boolean('It keeps the principal from being deleted.'),
+});
+
+interface Holding {
+  kind: Kind;
+  name: string;
+  bucket: string | null;
+  key: string | null;
+  blocks: boolean;
+}
+
+export const holdingRoutes = routeTable([
+  {
+    method: 'GET',
+    url: '/_/v1/tenants/:t/principals/:p/holdings',
+    action: 'bursar:ListHoldings',
+    summary: "List what is a principal's or names it: buckets, uploads, share links and grants.",
+    query: { ...pageQuery, after: { ...pageQuery.after, maxLength: 256 } },
+    answer: answerPage('holdings', holding),
+    run: async (call) => {
+      await checkPlace(call);
+      const { after, limit } = pageOf(call);
+      const [, asked = 'bucket', name = ''] = /^([a-z]+):(.*)$/s.exec(after) ?? [];
+      const holdings: Holding[] = [];
+      const from = Math.max(kinds.indexOf(asked as Kind), 0);
+      for (const [i, kind] of kinds.slice(from).entries()) {
+        const max = limit - holdings.length;
+        if (max > 0) holdings.push(...(await list[kind](call, i === 0 ? name : '', max)));
+      }
+      const last = holdings.length === limit ? holdings.at(-1) : undefined;
+      return { answer: { holdings, next: last ? `${last.kind}:${last.name}` : null } };
+    },
+  },
+]);
+
+type List = (call: Call, after: string, max: number) => Promise<Holding[]>;
+
+/** By name or id, at most `max` behind `after`. */
+const list: Readonly<Record<Kind, List>> = {
+  bucket: async (call, after, max) => {
+    const [tenant, owner] = [param(call, 't'), param(call, 'p')];
+    const names = await listOwned(call.deps.read, { tenant, owner, after, max });
+    return names.map((name) => ({ kind: 'bucket', name, bucket: name, key: null, blocks: true }));
+  },
+  upload: async (call, after, max) => {
+    const tenant = param(call, 't');
+    const initiator = principalId(tenant, param(call, 'p'));
+    const uploads = await listInitiated(call.deps.read, { tenant, initiator, after, max });
+    return uploads.map(({ id: name, ...at }) => ({ kind: 'upload', name, ...at, blocks: false }));
+  },
+  share: (call, after, max) => {
+    const [tenant, principal] = [param(call, 't'), param(call, 'p')];
+    return filled(after, max, {
+      read: (id) =>
+        listShares(
+          call.deps.read,
+          { tenant, principal },
+          {
+            after: { tenant, principal, id },
+            limit: max,
+          },
+        ),
+      nameOf: ({ id }) => id,
+      isMeant: (share) => stateOf(share) === 'valid',
+      show: ({ id: name, bucketTenant, bucket: of, key }) => {
+        return { kind: 'share', name, bucket: `${bucketTenant}:${of}`, key, blocks: false };
+      },
+    });
+  },
+  grant: (call, after, max) => {
+    const tenant = param(call, 't');
+    const subject = `principal:${principalId(tenant, param(call, 'p'))}`;
+    return filled(after, max, {
+      read: (name) => call.deps.grants.list(tenant, { after: name, limit: readAtOnce }),
+      nameOf: ({ grant }) => grant.name,
+      isMeant: ({ grant }) => grant.subjects.includes(subject),
+      show: ({ grant: { name, bucket = null } }) => {
+        return { kind: 'grant', name, bucket, key: null, blocks: false };
+      },
+    });
+  },
+};
+
+const readAtOnce = 1000;
+
+/** Of a listing those that are meant. Others have their turns meanwhile. */
+async function filled<E>(
+  after: string,
+  max: number,
+  from: {
+    read(after: string): Promise<readonly E[]>;
+    nameOf(entry: E): string;
+    isMeant(entry: E): boolean;
+    show(entry: E): Holding;
+  },
+): Promise<Holding[]> {
+  const found: Holding[] = [];
+  const pace = new Pace();
+  for (let last = after; ; ) {
+    const entries = await from.read(last);
+    for (const entry of entries) {
+      if (from.isMeant(entry)) found.push(from.show(entry));
+      if (found.length === max) return found;
+    }
+    const end = entries.at(-1);
+    if (end === undefined) return found;
+    last = from.nameOf(end);
+    await pace.rest();
+  }
+}

@@ -1,0 +1,176 @@
+// Who leaves: `bursar principal delete` says what is in the way, and `bursar principal transfer`
+// gives it to somebody else, as often as it is run.
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { S3Client } from '../fault/s3-client.ts';
+import { call, operator, operatorSettings, send } from '../tooling/filled-folder.ts';
+import { servedThreads } from '../tooling/served-gateway.ts';
+import { type Outcome, type Served, Workplace } from './command.ts';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const place = new Workplace();
+let served: Served;
+let root: S3Client;
+let boss: Record<string, string>;
+let student: S3Client;
+/** Of the student's. */
+const made = { upload: '', share: '', url: '' };
+
+async function serve(): Promise<void> {
+  const settings = { ...operatorSettings, ...servedThreads() };
+  served = await place.serve(['--data', place.data, '--sweep-interval', '1h'], settings);
+  root = new S3Client({ endpoint: served.endpoint, ...operator });
+}
+
+async function add(name: string, role = 'member') {
+  await call(root, 'POST', 'tenants/cms/principals', { name, role });
+  return call(root, 'POST', `tenants/cms/principals/${name}/access-keys`);
+}
+
+function run(...args: string[]): Promise<Outcome> {
+  return place.run([...args, '--endpoint', served.endpoint], boss);
+}
+
+const get = async (path: string) => (await call(root, 'GET', path)) as Record<string, unknown>;
+
+beforeAll(async () => {
+  await serve();
+  await call(root, 'POST', 'tenants', { name: 'cms' });
+  const { accessKeyId, secretAccessKey } = await add('boss', 'admin');
+  boss = { BURSAR_ACCESS_KEY_ID: accessKeyId, BURSAR_SECRET_ACCESS_KEY: secretAccessKey };
+  for (const name of ['lab', 'poor', 'other']) await add(name);
+  student = new S3Client({ endpoint: served.endpoint, ...(await add('student')) });
+  for (const bucket of ['raw', 'notes']) {
+    await send(student, 'PUT', `/${bucket}`);
+    await send(student, 'PUT', `/${bucket}/key`, { body: `of ${bucket}` });
+  }
+  const begun = await send(student, 'POST', "/raw/it's big", { query: [['uploads', '']] });
+  made.upload = /<UploadId>([^<]+)/.exec(begun.body.toString())?.[1] ?? '';
+  const link = await call(student, 'POST', 'shares', { bucket: 'notes', key: 'key' });
+  [made.share, made.url] = [link.id, link.url];
+  await call(
+    student,
+    'DELETE',
+    `shares/${(await call(student, 'POST', 'shares', { bucket: 'raw' })).id}`,
+  );
+  await call(root, 'PUT', 'tenants/cms/grants/readers', {
+    ...{ effect: 'allow', actions: ['s3:GetObject'], bucket: 'notes' },
+    subjects: ['principal:cms/student', 'principal:cms/other', 'principal:cms/lab'],
+  });
+  await call(root, 'PUT', 'tenants/cms/grants/others', {
+    ...{ effect: 'deny', actions: ['s3:PutObject'], subjects: ['principal:cms/other'] },
+  });
+});
+afterAll(() => place.remove());
+
+async function download(): Promise<[status: number, text: string]> {
+  const response = await fetch(`${served.endpoint}${new URL(made.url).pathname}`);
+  return [response.status, await response.text()];
+}
+
+it('is told what is in the way of deleting them, and the command for each', async () => {
+  const said = await run('principal', 'delete', 'cms/student');
+  expect([said.code, said.stdout]).toEqual([1, '']);
+  expect(said.stderr).toContain('cms/student owns buckets: notes, raw.');
+  const commands = [
+    'bursar bucket chown cms/notes OTHER',
+    'bursar bucket chown cms/raw OTHER',
+    `--bucket cms:raw --key 'it'\\''s big' --upload-id ${made.upload}`,
+    `bursar share revoke ${made.share}`,
+    'bursar grant delete cms/readers',
+    'bursar principal transfer cms/student --to cms/OTHER',
+  ];
+  for (const one of commands) expect(said.stderr).toContain(one);
+  const told = await run('principal', 'delete', 'cms/student', '--json');
+  const { deleted, holdings } = JSON.parse(told.stdout);
+  expect([told.code, deleted]).toEqual([1, false]);
+  const parts = (holdings as Record<string, unknown>[]).map(({ kind, name, blocks, command }) => {
+    expect(commands.some((one) => String(command).endsWith(one))).toBe(true);
+    return `${kind} ${name} ${blocks}`;
+  });
+  expect(parts).toEqual([
+    ...['bucket notes true', 'bucket raw true', `upload ${made.upload} false`],
+    ...[`share ${made.share} false`, 'grant readers false'],
+  ]);
+});
+
+it('is planned, and nothing is given then', async () => {
+  const plan = await run('principal', 'transfer', 'cms/student', '--to', 'cms/lab', '--dry-run');
+  expect(plan.code).toBe(0);
+  expect(plan.stdout.split('\n').map((line) => line.split(/ +/)[0])).toEqual([
+    ...['KIND', 'bucket', 'bucket', 'upload', 'share', 'grant', ''],
+  ]);
+  expect(await get('tenants/cms/buckets/raw')).toMatchObject({ owner: 'student' });
+});
+
+it('is refused for another tenant, and for nobody', async () => {
+  for (const [to, told] of [
+    ['atlas/lab', 'must be a principal of cms'],
+    ['cms/student', 'both are the same'],
+    ['cms/nobody', 'NoSuchPrincipal'],
+  ] as const) {
+    const said = await run('principal', 'transfer', 'cms/student', '--to', to);
+    expect([said.code === 0, said.stderr]).toEqual([false, expect.stringContaining(told)]);
+  }
+});
+
+it('goes on where it could not give everything', async () => {
+  await call(root, 'PUT', 'limits/principal:cms/poor', { storedBytes: { total: 9 } });
+  await call(root, 'PUT', 'tenants/cms/grants/poor', {
+    ...{ effect: 'allow', actions: ['s3:GetObject'], bucket: 'notes' },
+    subjects: ['principal:cms/poor'],
+  });
+  const some = await run('principal', 'transfer', 'cms/student', '--to', 'cms/poor', '--json');
+  const { given, failed } = JSON.parse(some.stdout);
+  expect([some.code, given]).toEqual([1, 4]);
+  expect(failed).toMatchObject([
+    { kind: 'bucket', reason: expect.stringContaining('storedBytes') },
+  ]);
+  // All of the rest, and what was given, to somebody who has room.
+  for (const from of ['cms/student', 'cms/poor']) {
+    const all = await run('principal', 'transfer', from, '--to', 'cms/lab');
+    expect(all.code, all.stderr).toBe(0);
+  }
+  const again = await run('principal', 'transfer', 'cms/student', '--to', 'cms/lab');
+  expect([again.code, again.stdout]).toEqual([0, '0 of 0 given to cms/lab\n']);
+});
+
+it('has given everything, and each by a record of its own', async () => {
+  for (const bucket of ['raw', 'notes']) {
+    expect(await get(`tenants/cms/buckets/${bucket}`)).toMatchObject({ owner: 'lab' });
+  }
+  const rule = await get('tenants/cms/grants/readers');
+  expect(rule.subjects).toEqual(['principal:cms/lab', 'principal:cms/other']);
+  expect(await get('tenants/cms/grants/others')).toMatchObject({
+    subjects: ['principal:cms/other'],
+  });
+  const { holdings } = await get('tenants/cms/principals/lab/holdings');
+  expect((holdings as { kind: string }[]).map(({ kind }) => kind)).toEqual([
+    ...['bucket', 'bucket', 'upload', 'share', 'grant', 'grant'],
+  ]);
+  for (const [action, count] of [
+    ['bursar:TransferShare', 2],
+    ['bursar:TransferUpload', 2],
+  ] as const) {
+    const found = await root.send('GET', '/_/v1/records', { query: [['action', action]] });
+    expect(JSON.parse(found.body.toString()).records, action).toHaveLength(count);
+  }
+});
+
+it('is gone, and what was theirs goes on', async () => {
+  expect((await run('principal', 'delete', 'cms/student')).code).toBe(0);
+  expect((await student.send('GET', '/raw/key')).status).toBe(403);
+  expect(await download()).toEqual([200, 'of notes']);
+  const body = Buffer.alloc(1000, 1);
+  const headers = { 'content-md5': createHash('md5').update(body).digest('base64') };
+  expect((await root.send('PUT', '/cms:raw/no', { body, headers })).status).toBe(403);
+  // After a start, too, which verifies every row that was changed.
+  await served.stop('SIGKILL');
+  await serve();
+  expect(await download()).toEqual([200, 'of notes']);
+  await served.stop();
+  const deep = await place.run(['verify', 'deep', '--data', place.data]);
+  expect(deep.stdout + deep.stderr).toMatch(/compared \d+ records/);
+  expect(deep.code, deep.stdout).toBe(0);
+});
