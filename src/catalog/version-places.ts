@@ -110,9 +110,9 @@ export async function openToReplace(
     // There may be one under a delete marker, which the conditions do not see.
     if (at.conditions.mustCreate && !ends.isMarker) return refused('AccessDenied');
     const { ended } = removalOf(ends);
-    const holder = await findHolder(tx, bucket, { key: at.key, sinceSeq: ends.seq });
+    ends.holder = await findHolder(tx, bucket, { key: at.key, sinceSeq: ends.seq });
     // What a snapshot holds is not let go of yet.
-    if (ended && holder === null && !(await moment.terms.mayEnd(ended)))
+    if (ended && ends.holder === null && !(await moment.terms.mayEnd(ended)))
       return refused('QuotaExceeded');
   }
   return { ok: true, storage: noStorage, result: place };

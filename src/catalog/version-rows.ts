@@ -29,6 +29,8 @@ import {
 export interface FoundVersion extends StoredVersion {
   /** Its row is not authentic. */
   isDamaged: boolean;
+  /** The snapshot that is to hold it (`findHolder`), where that was asked already. */
+  holder?: number | null;
 }
 
 /** All that a row keeps when it moves, in order, before and behind its MACs. */
@@ -170,7 +172,7 @@ export async function endReplaced(
   // It is there already when somebody has put an old row back.
   await tx.run('INSERT OR IGNORE INTO superseded VALUES (?, ?)', seq, moment.seq);
   const removal = removalOf(version);
-  const holder = await findHolder(tx, bucket, { key, sinceSeq: seq });
+  const { holder = await findHolder(tx, bucket, { key, sinceSeq: seq }) } = version;
   if (holder !== null) {
     await holdEnded(tx, bucket, version, holder, moment);
     if (version.isDamaged) return removal;
