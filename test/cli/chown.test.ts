@@ -8,7 +8,9 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
 import { type Part, partsOf } from '#bursar/quota/roll-up/charged-record.js';
 import { S3Client } from '../fault/s3-client.ts';
+import { hold } from '../gateway/held-request.ts';
 import { type LogRecord, labFlags } from '../gateway/storage-rig.ts';
+import type { Target } from '../protocol/target.ts';
 import { call, operator, operatorSettings, send } from '../tooling/filled-folder.ts';
 import { servedThreads } from '../tooling/served-gateway.ts';
 import { type Outcome, type Served, Workplace } from './command.ts';
@@ -45,6 +47,12 @@ async function add(tenant: string, name: string, role = 'member'): Promise<void>
     BURSAR_SECRET_ACCESS_KEY: made.secretAccessKey,
   };
   people.set(name, { client: clientOf(keys), keys });
+}
+
+function keysOf(name: string): { accessKeyId: string; secretAccessKey: string } {
+  const keys = people.get(name)?.keys ?? {};
+  const { BURSAR_ACCESS_KEY_ID: accessKeyId = '', BURSAR_SECRET_ACCESS_KEY: secret = '' } = keys;
+  return { accessKeyId, secretAccessKey: secret };
 }
 
 function as(name: string): S3Client {
@@ -242,6 +250,45 @@ async function load(bucket: string, isOver: () => boolean): Promise<number> {
 }
 
 describe('while others write', () => {
+  it('has writes that are under way tried again, and cuts no download', async () => {
+    await put('old', '/held', '');
+    const large = Buffer.alloc(16 * 1024 * 1024, 7);
+    await put('old', '/held/large', large);
+    const begun = await send(as('boss'), 'POST', '/held/parts', { query: [['uploads', '']] });
+    const [, uploadId = ''] = /<UploadId>([^<]+)/.exec(begun.body.toString()) ?? [];
+    const target = { endpoint: served.endpoint, keys: keysOf('boss') } as Target;
+    const part: [string, string][] = [
+      ['partNumber', '1'],
+      ['uploadId', uploadId],
+    ];
+    const messages = [
+      { method: 'PUT', path: '/held/small', body: 'small' },
+      { method: 'PUT', path: '/held/larger', body: 'x'.repeat(300_000) },
+      { method: 'PUT', path: '/held/parts', query: part, body: 'y'.repeat(200_000) },
+    ];
+    const writes = await Promise.all(messages.map((message) => hold(target, message)));
+    const download = await as('boss').open('GET', '/held/large');
+    const before = await stored('old', 'new');
+    expect((await chown('boss', 's3://held', 'new')).code).toBe(0);
+    const moved = await stored('old', 'new');
+    expect(moved).not.toEqual(before);
+    for (const write of writes) {
+      const { status, code } = await write.finish();
+      expect([status, code]).toEqual([503, 'SlowDown']);
+    }
+    let received = 0;
+    for await (const piece of download) received += piece.length;
+    expect(received).toBe(large.length);
+    expect(await stored('old', 'new')).toEqual(moved);
+    for (const { path, body, query } of messages) {
+      await send(as('boss'), 'PUT', path, { body, ...(query && { query }) });
+    }
+    const [old, now] = await stored('old', 'new');
+    expect(old).toBe(moved[0]);
+    const bytes = BigInt(moved[1]?.split(' ')[0] ?? 0) + 500_005n;
+    expect(now?.split(' ')[0]).toBe(String(bytes));
+  });
+
   it('charges the owners what there is in all, and not a byte more', async () => {
     await put('old', '/busy', '');
     const owners = ['old', 'new', 'third'];

@@ -254,6 +254,10 @@ export async function changeLater(admin: Admin, { alice, off }: Made): Promise<C
   await admin.call('PUT', 'limits/bucket:cms/data', { storedBytes: { total: 2_000_000 } });
   await admin.call('PUT', 'limits/principal:cms/zoe', { requests: { day: 5 } });
   await admin.call('DELETE', `${at}/alarm-hook`);
+  // A link that is used in the name of somebody else from then on.
+  const links = await admin.list('shares', 'shares');
+  const link = links.find(({ state, downloadsMax }) => state === 'valid' && downloadsMax === null);
+  await admin.call('PUT', `shares/${link?.id}/principal`, { principal: 'zoe' });
   // With an access key goes what was asked for with it.
   const next = await admin.newKey('cms', 'alice');
   await admin.call('DELETE', `${at}/principals/alice/access-keys/${alice.accessKeyId}`);
