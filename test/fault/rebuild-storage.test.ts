@@ -7,6 +7,7 @@ import { openDatabase } from '#bursar/core/database.js';
 import { labFlags } from '../gateway/storage-rig.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { RebuildRig } from './rebuild-rig.ts';
+import { S3Client } from './s3-client.ts';
 
 describeWithTool(versitygw, 'storage of a rebuilt gateway', (path) => {
   const folder = mkdtempSync(join(tmpdir(), 'bursar-books-'));
@@ -65,16 +66,27 @@ describeWithTool(versitygw, 'storage of a rebuilt gateway', (path) => {
       { bucket: 'one', class: 'STANDARD', bytes: 262_144 + 300_000 },
       { bucket: 'two', class: 'STANDARD', bytes: 262_144 },
     ]);
-    const native = async (method: string, path: string, body: object) => {
+    const native = async (method: string, path: string, body?: object) => {
       const headers = { 'content-type': 'application/json' };
-      const sending = { headers, body: Buffer.from(JSON.stringify(body)) };
+      const sending = body ? { headers, body: Buffer.from(JSON.stringify(body)) } : {};
       const answer = await rig.client.send(method, `/_/v1/tenants/default/${path}`, sending);
       expect(answer.status, answer.body.toString()).toBeLessThan(300);
+      return answer.body.length > 0 ? JSON.parse(answer.body.toString()) : null;
     };
     await native('POST', 'principals', { name: 'heir' });
     await native('PUT', 'buckets/two/owner', { owner: 'heir' });
+    // One whose first owner is not there any more.
+    await native('POST', 'principals', { name: 'leaver' });
+    const keys = await native('POST', 'principals/leaver/access-keys', {});
+    const leaver = new S3Client({ endpoint: rig.gateway.endpoint, ...keys });
+    expect((await leaver.send('PUT', '/left')).status).toBe(200);
+    expect((await leaver.send('PUT', '/left/key', { body: Buffer.alloc(7) })).status).toBe(200);
+    leaver.close();
+    await native('PUT', 'buckets/left/owner', { owner: 'heir' });
+    await native('DELETE', 'principals/leaver');
+    before.unshift({ bucket: 'left', class: 'STANDARD', bytes: 262_144 });
     const owned = await stored();
-    expect(owned).toEqual({ admin: 300_020, heir: 30 });
+    expect(owned).toEqual({ admin: 300_020, heir: 37 });
     await rig.stopGateway();
     rig.loseDatabase();
     expect((await rig.rebuild(flags)).code).toBe(0);
@@ -88,6 +100,6 @@ describeWithTool(versitygw, 'storage of a rebuilt gateway', (path) => {
     });
     const [record] = JSON.parse(body.toString()).records;
     expect(Number(record.storageCost)).toBeGreaterThan(0);
-    expect(await levels()).toEqual(before.slice(0, 1));
+    expect(await levels()).toEqual(before.slice(0, 2));
   });
 });
