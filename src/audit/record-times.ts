@@ -12,6 +12,20 @@ export async function firstSince(
   store: Pick<RecordStore, 'readRun'>,
   timeMs: number,
 ): Promise<number> {
+  const { found, from } = await firstInDatabase(read, timeMs);
+  return found > from || from === 0 ? found : firstArchived(read, store, { from, timeMs });
+}
+
+/** The last index of a record that was made up to `timeMs`, which is not older than the archive. */
+export async function lastUntil(read: Reader, timeMs: number): Promise<number> {
+  return (await firstInDatabase(read, timeMs + 1)).found - 1;
+}
+
+/** The first that is in the database and not before `timeMs`, and the first that is there. */
+async function firstInDatabase(
+  read: Reader,
+  timeMs: number,
+): Promise<{ found: number; from: number }> {
   const ends = await read.get<{ from: number | null; to: number | null }>(
     // Each by itself: both at once would read all.
     'SELECT (SELECT min(idx) FROM records) AS "from", (SELECT max(idx) FROM records) AS "to"',
@@ -21,8 +35,7 @@ export async function firstSince(
     const sql = 'SELECT time_ms AS timeMs FROM records WHERE idx = ?';
     return (await read.get<{ timeMs: number }>(sql, index))?.timeMs;
   };
-  const found = await search(timeOf, { from, to: (ends?.to ?? -1) + 1 }, timeMs);
-  return found > from || from === 0 ? found : firstArchived(read, store, { from, timeMs });
+  return { found: await search(timeOf, { from, to: (ends?.to ?? -1) + 1 }, timeMs), from };
 }
 
 /** The same for the records before `from`, which are in the archive. */

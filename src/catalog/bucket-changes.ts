@@ -14,9 +14,10 @@ import {
   storeSetting,
   type Versioning,
 } from './buckets.ts';
-import { dropSnapshots } from './held-versions.ts';
+import { dropSnapshots, readHeldBy } from './held-versions.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
+import { beginOf, heldByWindow, readWindow } from './undelete-window.ts';
 import { discardUploads } from './uploads.ts';
 
 export interface CreateBucket {
@@ -80,8 +81,8 @@ export interface DeleteBucket {
 }
 
 /**
- * Deletes a bucket without versions, markers and snapshots; unfinished uploads go with it, as on
- * S3.
+ * Deletes a bucket without versions, markers and snapshots, and of whose objects none is held;
+ * unfinished uploads go with it, as on S3.
  */
 export async function deleteBucket(
   tx: Tx,
@@ -102,12 +103,15 @@ export async function deleteBucket(
     snapshots: 0,
   };
   if (snapshots > 0) return refused('BucketNotEmpty', { Snapshots: String(snapshots) });
+  const { versions } = await readHeldBy(tx, change.bucketId, heldByWindow);
+  if (versions > 0) return refused('BucketNotEmpty', { HeldVersions: String(versions) });
   const discarded = await discardUploads(tx, bucket, moment);
   const storage: StorageDelta = {
     ...discarded,
     storedBytes: discarded.storedBytes + held.storedBytes,
     billed: [...discarded.billed, ...held.billed],
   };
+  await tx.run('DELETE FROM held_totals WHERE bucket_id = ?', change.bucketId);
   await tx.run('DELETE FROM bucket_settings WHERE bucket_id = ?', change.bucketId);
   await tx.run('DELETE FROM buckets WHERE id = ?', change.bucketId);
   await noteChange(tx, { store: bucket.store, bucketId: bucket.id, key: null }, moment);
@@ -161,7 +165,8 @@ const columns = {
   objectLock: 'object_lock',
 } as const;
 
-export type BucketSetting = StoredSetting | keyof typeof columns;
+/** The undelete window is set by a command of its own (undelete-window.ts). */
+export type BucketSetting = Exclude<StoredSetting, 'undelete'> | keyof typeof columns;
 
 export interface PutBucketSetting {
   kind: 'putBucketSetting';
@@ -192,6 +197,27 @@ export async function putBucketSetting(
 
 function isColumn(name: BucketSetting): name is keyof typeof columns {
   return Object.hasOwn(columns, name);
+}
+
+export interface SetUndelete {
+  kind: 'setUndelete';
+  bucketId: number;
+  /** null: nothing is held from now on, and what was is let go of. */
+  windowMs: number | null;
+}
+
+export async function setUndelete(
+  tx: Tx,
+  { bucketId, windowMs }: SetUndelete,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
+): Promise<Outcome<null>> {
+  const bucket = await getBucket(tx, bucketId);
+  if (!bucket) return refused('NoSuchBucket');
+  const before = await readWindow(tx, bucketId);
+  const sinceMs = before ? beginOf(before, moment.timeMs) : moment.timeMs;
+  const document = windowMs === null ? null : JSON.stringify({ windowMs, sinceMs });
+  await storeSetting(tx, bucketId, 'undelete', document);
+  return noteBucket(tx, bucket, moment);
 }
 
 export interface SetRecordReads {

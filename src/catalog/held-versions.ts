@@ -1,15 +1,16 @@
-// Versions that living snapshots hold although they ended, and images of versions as they were
-// before their tags or their lock changed. What a key was at a snapshot S is its version with the
-// greatest `seq` up to S that had not ended at S; of its images the first that was made after S.
-// Invariants: a version that a living snapshot has comes here when it ends, whoever ends it
-// (version-rows.ts), and goes only when none has it any more; it keeps its extents, and counts as
-// stored, for as long as it is here; `held_mac` binds it to its end, so that no row shows at
-// another time than it should.
+// Versions that living snapshots, or a bucket's undelete window (undelete-window.ts), hold although
+// they ended, and images of versions as they were before their tags or their lock changed. What a
+// key was at a snapshot S is its version with the greatest `seq` up to S that had not ended at S;
+// of its images the first that was made after S. Invariants: a version that a living snapshot has
+// comes here when it ends, whoever ends it (version-rows.ts), and goes only when none has it any
+// more; it keeps its extents, and counts as stored, for as long as it is here; `held_mac` binds it
+// to its end, so that no row shows at another time than it should.
 import type { Reader, SqlValue, Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { type BucketName, computeHeldMac, isAuthentic, verifyVersion } from './authentic.ts';
 import { addReferences, dropReferences } from './extents.ts';
 import type { BilledDelta, EndedObject, Moment, StorageDelta } from './outcome.ts';
+import { heldByWindow } from './undelete-window.ts';
 import type { OpenBucket } from './version-places.ts';
 import type { FoundVersion } from './version-rows.ts';
 import {
@@ -34,14 +35,16 @@ export interface HeldVersion extends Version {
 }
 
 /**
- * The newest living snapshot that has a version which is about to end, or to change; null: none
- * has. `sinceSeq`: from which record on it has been as it is.
+ * Who holds a version which is about to end, or to change: the bucket's undelete window, or the
+ * newest living snapshot that has it; null: nobody. `sinceSeq`: from which record on it has been as
+ * it is.
  */
 export async function findHolder(
   tx: Tx,
-  { id, newestSnapshot }: Pick<OpenBucket, 'id' | 'newestSnapshot'>,
+  { id, newestSnapshot, hasWindow }: Pick<OpenBucket, 'id' | 'newestSnapshot' | 'hasWindow'>,
   { key, sinceSeq }: { key: string; sinceSeq: number },
 ): Promise<number | null> {
+  if (hasWindow) return heldByWindow;
   if (newestSnapshot === null || newestSnapshot < sinceSeq) return null;
   return findCovering(tx, id, { key, fromSeq: sinceSeq, beforeSeq: null });
 }
@@ -70,14 +73,14 @@ export async function holdEnded(
   await hold(tx, bucket, version, { holder, isImage: 0 }, moment);
 }
 
-/** Holds what a version is before it is changed in place, where a snapshot has it as it is. */
+/** Holds what a version is before it is changed in place, where somebody has it as it is. */
 export async function holdImage(
   tx: Tx,
   bucket: OpenBucket,
   version: FoundVersion,
   moment: Moment,
 ): Promise<void> {
-  if (bucket.newestSnapshot === null) return;
+  if (bucket.newestSnapshot === null && !bucket.hasWindow) return;
   const { key, seq } = version;
   const row = await tx.get<{ seq: number | null }>(
     'SELECT max(ended_seq) AS seq FROM held_versions WHERE bucket_id = ? AND key = ? AND seq = ?',
@@ -131,7 +134,7 @@ async function addToTotal(
   );
 }
 
-/** Takes all snapshots from a bucket, and ends what they held. */
+/** Takes all snapshots from a bucket, and ends what they and its undelete window held. */
 export async function dropSnapshots(
   tx: Tx,
   bucket: BucketName,
@@ -144,9 +147,9 @@ export async function dropSnapshots(
   await tx.run('DELETE FROM snapshots WHERE bucket_id = ?', bucket.id);
   const billed: BilledDelta[] = [];
   let storedBytes = 0;
-  for (const { seq: holder } of snapshots) {
+  for (const holder of [heldByWindow, ...snapshots.map(({ seq }) => seq)]) {
     for (;;) {
-      const rows = await tx.all<HeldRow>(heldRowsSql, bucket.id, holder, rowsAtOnce);
+      const rows = await tx.all<HeldRow>(heldRowsSql, bucket.id, holder, everMs, rowsAtOnce);
       if (rows.length === 0) break;
       const released = await releaseRows(tx, { bucket, holder, rows }, moment);
       storedBytes += released.storedBytes;
@@ -158,6 +161,7 @@ export async function dropSnapshots(
 }
 
 const rowsAtOnce = 100;
+const everMs = Number.MAX_SAFE_INTEGER;
 
 /** What the versions that snapshots of a bucket hold count for. */
 export async function readHeldTotal(
@@ -167,6 +171,16 @@ export async function readHeldTotal(
   const sql = `SELECT ifnull(sum(versions), 0) AS versions, ifnull(sum(bytes), 0) AS bytes
     FROM held_totals WHERE bucket_id = ?`;
   return (await read.get(sql, bucketId)) ?? { versions: 0, bytes: 0 };
+}
+
+/** The same of those that one snapshot holds, or the undelete window. */
+export async function readHeldBy(
+  read: Reader,
+  bucketId: number,
+  holder: number,
+): Promise<{ versions: number; bytes: number }> {
+  const sql = 'SELECT versions, bytes FROM held_totals WHERE bucket_id = ? AND holder = ?';
+  return (await read.get(sql, bucketId, holder)) ?? { versions: 0, bytes: 0 };
 }
 
 // Reading as of a snapshot.
@@ -365,30 +379,32 @@ function keysSql(exclusive: boolean): string {
     ORDER BY key LIMIT ?`;
 }
 
-// Letting go of what a dying snapshot alone has held.
+// Letting go of what a dying snapshot alone has held, or what an undelete window has passed.
 
 /** A held row, whole. */
 export type HeldRow = HeldVersion & { billedBytes: number };
 
 const heldRowsSql = `SELECT ${heldColumns}, ${whole}, billed AS billedBytes
-  FROM held_versions AS v WHERE bucket_id = ? AND holder = ? LIMIT ?`;
+  FROM held_versions AS v WHERE bucket_id = ? AND holder = ? AND ended_ms <= ?
+    ORDER BY ended_ms LIMIT ?`;
 
 /** Some 1,000 runs: a few milliseconds in which nobody else can commit. */
 const releasedManifestBytesMax = 36 * 1024;
 
 /**
- * Takes up to `max` versions from a dying snapshot: those that an older one has go to that one; all
- * others are given, for `releaseHeld` to end. Empty, with nothing moved: it holds none any more.
+ * Takes up to `max` versions from a dying snapshot, or those that ended up to `untilMs` from an
+ * undelete window: what an older snapshot has goes to that one; all others are given, for
+ * `releaseHeld` to end. Empty, with nothing moved: it holds none of them any more.
  */
-export async function takeFromDying(
+export async function takeHeld(
   tx: Tx,
-  { bucket, holder, max }: { bucket: BucketName; holder: number; max: number },
+  { bucket, holder, max, untilMs = everMs }: Taking,
   keyring: Keyring,
 ): Promise<{ released: HeldRow[]; moved: number }> {
   const released: HeldRow[] = [];
   let moved = 0;
   let manifestBytes = 0;
-  for (const row of await tx.all<HeldRow>(heldRowsSql, bucket.id, holder, max)) {
+  for (const row of await tx.all<HeldRow>(heldRowsSql, bucket.id, holder, untilMs, max)) {
     const next = await findNextHolder(tx, bucket, row, keyring);
     if (next !== null) {
       await moveTo(tx, row, holder, next);
@@ -400,6 +416,13 @@ export async function takeFromDying(
     if (manifestBytes > releasedManifestBytesMax) break;
   }
   return { released, moved };
+}
+
+interface Taking {
+  bucket: BucketName;
+  holder: number;
+  max: number;
+  untilMs?: number;
 }
 
 /** Of a row that is not authentic nobody knows to which it belongs: any that lives keeps it. */

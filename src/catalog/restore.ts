@@ -8,6 +8,7 @@ import { configured } from './bucket-changes.ts';
 import { type BucketRow, findBucket, getBucket, storeSetting } from './buckets.ts';
 import { countReferences, extentState } from './extents.ts';
 import { type Moment, type Outcome, refused } from './outcome.ts';
+import { putBackSettings } from './undelete-window.ts';
 import { openKey } from './version-places.ts';
 import { insertVersion, keepAsNoncurrent } from './version-rows.ts';
 import { type ObjectDraft, placedMs, readNamed } from './versions.ts';
@@ -30,8 +31,13 @@ export interface RestoreBucket {
 }
 
 /** Refuses AlreadyExists when its id or its name is taken. */
-export async function restoreBucket(tx: Tx, change: RestoreBucket): Promise<Outcome<null>> {
-  const { bucket, settings } = change;
+export async function restoreBucket(
+  tx: Tx,
+  change: RestoreBucket,
+  { timeMs }: Pick<Moment, 'timeMs'>,
+): Promise<Outcome<null>> {
+  const { bucket } = change;
+  const settings = putBackSettings(change.settings, timeMs);
   const { id, tenant, name } = bucket;
   if ((await getBucket(tx, id)) || (await findBucket(tx, tenant, name))) {
     return refused('AlreadyExists');

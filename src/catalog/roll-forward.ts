@@ -8,6 +8,7 @@ import type { Tx } from '../core/database.ts';
 import { configured } from './bucket-changes.ts';
 import { type BucketRow, getBucket, readSettings, storeSetting } from './buckets.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
+import { putBackSettings } from './undelete-window.ts';
 import { endNamed } from './version-changes.ts';
 import { namedIn, openKey } from './version-places.ts';
 import { amendRow } from './version-rows.ts';
@@ -75,7 +76,8 @@ export interface RestoreSettings {
  */
 export async function restoreSettings(
   tx: Tx,
-  { bucket, settings }: RestoreSettings,
+  { bucket, settings: wanted }: RestoreSettings,
+  { timeMs }: Pick<Moment, 'timeMs'>,
 ): Promise<Outcome<null>> {
   const current = await getBucket(tx, bucket.id);
   if (!current) return refused('NoSuchBucket');
@@ -85,6 +87,7 @@ export async function restoreSettings(
     ...[bucket.owner, bucket.policy, bucket.versioning, bucket.objectLock],
     ...[bucket.publicAccess, bucket.ownership, bucket.recordReads, bucket.id],
   );
+  const settings = putBackSettings(wanted, timeMs);
   const before = await readSettings(tx, bucket.id);
   for (const name of new Set([...Object.keys(before), ...Object.keys(settings)])) {
     await storeSetting(

@@ -39,6 +39,17 @@ export async function findSnapshot(
   return read.get<Snapshot>(sql, bucketId, name);
 }
 
+/** The same by the index of its record. */
+export async function findSnapshotAt(
+  read: Reader,
+  bucketId: number,
+  seq: number,
+): Promise<Snapshot | undefined> {
+  const sql = `SELECT ${columns} FROM snapshots
+    WHERE bucket_id = ? AND seq = ? AND state = 'living'`;
+  return read.get<Snapshot>(sql, bucketId, seq);
+}
+
 /** With what it holds: what would be let go of, or go to an older one, if it were deleted. */
 export type ListedSnapshot = Snapshot & { heldVersions: number; heldBytes: number };
 

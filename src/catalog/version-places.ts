@@ -27,6 +27,8 @@ export interface OpenBucket extends BucketName {
   objectLock: string | null;
   /** `seq` of the newest snapshot that there is a row of; null: there is none. */
   newestSnapshot: number | null;
+  /** 1: it has an undelete window (undelete-window.ts). */
+  hasWindow: number;
 }
 
 /** A key that a change is about to be made of. */
@@ -45,7 +47,9 @@ export async function openKey(
   const { bucketId, conditions } = at;
   const bucket = await tx.get<OpenBucket>(
     `SELECT id, tenant, name, owner, store, versioning, object_lock AS objectLock,
-       (SELECT max(seq) FROM snapshots WHERE bucket_id = buckets.id) AS newestSnapshot
+       (SELECT max(seq) FROM snapshots WHERE bucket_id = buckets.id) AS newestSnapshot,
+       EXISTS(SELECT 1 FROM bucket_settings
+         WHERE bucket_id = buckets.id AND name = 'undelete') AS hasWindow
        FROM buckets WHERE id = ?`,
     bucketId,
   );

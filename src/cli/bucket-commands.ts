@@ -4,16 +4,20 @@ import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { type Connection, callApi } from './api-client.ts';
+import { callApi } from './api-client.ts';
 import { type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
-import { choice, connect } from './command-arguments.ts';
+import { findPlace } from './bucket-names.ts';
+import { choice, connect, duration, durationText, moment } from './command-arguments.ts';
+import { print } from './output.ts';
+import { formatBytes } from './progress.ts';
 
 const asTenant = 'tenant';
 
 const buckets: Columns<Answers['GetBucket']> = {
-  heading: ['BUCKET', 'OWNER', 'STORE', 'READS', 'CREATED'],
-  row: ({ tenant, name, owner, store, recordReads, createdAt }) => [
-    ...[`${tenant}/${name}`, owner, store, recordReads ?? asTenant, createdAt],
+  heading: ['BUCKET', 'OWNER', 'STORE', 'READS', 'UNDELETE', 'CREATED'],
+  row: ({ tenant, name, owner, store, recordReads, undelete, createdAt }) => [
+    ...[`${tenant}/${name}`, owner, store, recordReads ?? asTenant],
+    ...[undelete ? durationText(undelete.seconds * 1000) : 'off', createdAt],
   ],
 };
 
@@ -44,20 +48,50 @@ export function addBucketCommands(program: Command): void {
     .description('give a bucket (s3://raw or cms/raw) to another principal of its tenant')
     .action(async (written: string, owner: string, _: object, command: Command) => {
       const { connection, flags } = connect(command);
-      const path = [...pathIn('buckets', await bucketId(connection, written)), 'owner'];
+      const { tenant, bucket: name } = await findPlace(connection, written);
+      const path = ['tenants', tenant, 'buckets', name, 'owner'];
       const { json } = await callApi(connection, { method: 'PUT', path, body: { owner } });
       printEntries(flags.json, buckets, json, [json as Answers['ChangeOwner']]);
     });
+  bucket
+    .command('set <bucket>')
+    .description('for how long what is overwritten or deleted can be brought back')
+    .requiredOption('--undelete <duration>', 'hold it for so long, such as 7d; or off', windowOf)
+    .action(setUndelete);
 }
 
-/** TENANT/NAME of a bucket that is written so, or as S3 commands have it: s3://[TENANT:]NAME. */
-async function bucketId(connection: Connection, written: string): Promise<string> {
-  const [, tenant, name] = /^s3:\/\/(?:([^:/]+):)?([^:/]+)\/?$/.exec(written) ?? [];
-  if (name === undefined) return written;
-  if (tenant !== undefined) return `${tenant}/${name}`;
-  const { json } = await callApi(connection, { method: 'GET', path: ['whoami'] });
-  return `${(json as Answers['WhoAmI']).tenant}/${name}`;
+/** Milliseconds; 0: off. */
+function windowOf(written: string): number {
+  return written === 'off' ? 0 : duration(written);
 }
+
+type Undelete = Answers['PutUndelete'];
+
+async function setUndelete(
+  given: string,
+  { undelete: windowMs }: { undelete: number },
+  command: Command,
+): Promise<void> {
+  const { connection, flags } = connect(command);
+  const place = await findPlace(connection, given);
+  const path = ['tenants', place.tenant, 'buckets', place.bucket, 'undelete'];
+  if (windowMs === 0) {
+    await callApi(connection, { method: 'DELETE', path });
+    return;
+  }
+  const body = { seconds: windowMs / 1000 };
+  const json = (await callApi(connection, { method: 'PUT', path, body })).json as Undelete;
+  printEntries(flags.json, windows, json, [json]);
+  if (!flags.json) print(json.notice);
+}
+
+const windows: Columns<Undelete> = {
+  heading: ['BUCKET', 'UNDELETE', 'SINCE', 'HOLDS'],
+  row: ({ tenant, name, undelete }) => [
+    ...[`${tenant}/${name}`, undelete ? durationText(undelete.seconds * 1000) : 'off'],
+    ...[undelete?.since ?? '', formatBytes(undelete?.heldBytes ?? 0)],
+  ],
+};
 
 // `bursar mount`: names in a tenant's own namespace for other tenants' buckets.
 
@@ -75,7 +109,11 @@ export function addMountCommands(program: Command): void {
   mount
     .command('add <tenant/name> <other:bucket>')
     .description('give a bucket of another tenant a name; who may use it is granted there')
-    .option('--at <snapshot>', 'show a snapshot of the bucket, read-only; also of an own bucket')
+    .option(
+      '--at <snapshot>',
+      'show a snapshot of the bucket, or a time in its undelete window, read-only; also of an own',
+      moment,
+    )
     .action(
       calling((id: string, target: string, { at }: { at?: string }) => {
         const body = { ...bucketOf(target), ...(at !== undefined && { at }) };

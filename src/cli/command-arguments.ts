@@ -13,12 +13,12 @@ export function connect(command: Command): { connection: Connection; flags: Comm
   return { connection: findConnection(flags), flags };
 }
 
-/** The two names of `cms/alice`. */
 /** What the text of a flag means. */
 export function readFlag<T>(flag: string, text: string, parse: (text: string) => T): T {
   return orFail('usage', `${flag} ${text} `, () => parse(text));
 }
 
+/** The two names of `cms/alice`. */
 export function splitId(id: string): [tenant: string, name: string] {
   const [tenant, name, ...rest] = id.split('/');
   if (!tenant || !name || rest.length > 0) {
@@ -73,4 +73,28 @@ export function addTrustFlags(command: Command): Command {
 function parseCount(text: string): number {
   if (/^[0-9]{1,3}$/.test(text)) return Number(text);
   throw new InvalidArgumentError('Must be a number.');
+}
+
+const units: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Milliseconds. Throws `CommandFailure`. */
+export function duration(written: string): number {
+  const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(written) ?? [];
+  if (count && unit) return Number(count) * (units[unit] ?? 0);
+  throw new CommandFailure('usage', `${written} must be a time such as 30m, 12h or 90d`);
+}
+
+/** As it is written: the shortest way. */
+export function durationText(ms: number): string {
+  const unit = (['d', 'h'] as const).find((one) => ms % (units[one] ?? 0) === 0) ?? 'm';
+  return `${Math.round(ms / (units[unit] ?? 1))}${unit}`;
+}
+
+const timeForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)$/;
+
+/** A time of UTC, of what is written as one, or as how long ago; all else is a snapshot's name. */
+export function moment(written: string): string {
+  const isAgo = /^\d{1,6}[mhd]$/.test(written);
+  if (isAgo) return new Date(Date.now() - duration(written)).toISOString();
+  return timeForm.test(written) ? new Date(written).toISOString() : written;
 }

@@ -20,6 +20,7 @@ const overHttp: Row[] = [
   ['mount', async () => (await import('./bucket-commands.ts')).addMountCommands],
   ['bucket', async () => (await import('./bucket-commands.ts')).addBucketCommands],
   ['rename', async () => (await import('./rename-command.ts')).addRenameCommand],
+  ['undelete', async () => (await import('./undelete-command.ts')).addUndeleteCommand],
   ['snapshot', async () => (await import('./snapshot-commands.ts')).addSnapshotCommands],
   ['explain', async () => (await import('./grant-commands.ts')).addExplainCommands],
   ['whoami', async () => (await import('./grant-commands.ts')).addExplainCommands],

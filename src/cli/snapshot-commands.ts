@@ -1,12 +1,11 @@
 // `bursar snapshot`: snapshots of a bucket, what is different since, and bringing it back. Buckets
 // are written TENANT/NAME.
 import type { Command } from 'commander';
-import { CommandFailure } from '../core/command-failure.ts';
 
 import type { Answers } from '../gateway/native/routes.ts';
 import { listAll } from './api-client.ts';
 import { type Columns, calling, pathIn, printEntries } from './api-command.ts';
-import { choice, connect } from './command-arguments.ts';
+import { choice, connect, duration, moment } from './command-arguments.ts';
 import { formatBytes } from './progress.ts';
 import { differences, diffPath, restore } from './snapshot-restore.ts';
 
@@ -57,7 +56,7 @@ export function addSnapshotCommands(program: Command): void {
   snapshot
     .command('restore <tenant/bucket>')
     .description('bring back what was overwritten or deleted since a snapshot, without moving data')
-    .requiredOption('--from <name>', 'the snapshot')
+    .requiredOption('--from <name>', 'the snapshot; or a time, or how long ago, such as 2h', moment)
     .option('--prefix <prefix>', 'of the keys that begin with it alone')
     .option('--dry-run', 'only list what would be done')
     .option('--delete-new', 'delete what came since under other keys, too')
@@ -92,15 +91,6 @@ function nameOfNow(): string {
     .toISOString()
     .replace(/[-:]|\.\d+/g, '')
     .toLowerCase();
-}
-
-const units: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-
-/** Milliseconds. Throws `CommandFailure`. */
-function duration(written: string): number {
-  const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(written) ?? [];
-  if (count && unit) return Number(count) * (units[unit] ?? 0);
-  throw new CommandFailure('usage', `${written} must be a time such as 30m, 12h or 90d`);
 }
 
 async function list(id: string, _: object, command: Command): Promise<void> {

@@ -182,6 +182,7 @@ const table = {
   NoSuchMount: [404, 'The mount does not exist.'],
   NoSuchSnapshot: [404, 'The bucket has no snapshot of this name.'],
   NoSuchIssuer: [404, 'The issuer is not trusted.'],
+  MomentNotKept: [404, 'What the bucket held then is not kept.'],
   NoSuchToken: [404, 'The token is not known.'],
   NoSuchShare: [404, 'There is no such share link.'],
   NoSuchRecord: [404, 'There is no such record.'],

@@ -321,7 +321,7 @@ export async function applyMaintenance(
     }
     case 'releaseHeld': {
       const apply = (commit: Commit) => applyCommit(tx, commit, context);
-      return releaseSlice(tx, work, { keyring: context.keyring, apply });
+      return releaseSlice(tx, work, { timeMs, keyring: context.keyring, apply });
     }
     case 'enterPack':
       return enterPackedRecords(tx, work, timeMs);

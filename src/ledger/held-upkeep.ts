@@ -1,11 +1,13 @@
-// Lets go of what dying snapshots alone have held, in the ledger's transactions, in the name of the
-// bucket's owner, and deletes snapshots that expire. Invariants: it goes by the bucket's snapshots
-// only where all of them are what was sealed, and none is missing; each slice is a commit with its
-// record and its charge, and is small, so that writers do not wait for it.
+// Lets go of what dying snapshots alone have held, and of what undelete windows have passed, in the
+// ledger's transactions, in the name of the bucket's owner, and deletes snapshots that expire.
+// Invariants: it goes by the bucket's snapshots and its window only where all snapshots and
+// settings are what was sealed, and none is missing; each slice is a commit with its record and its
+// charge, and is small, so that writers do not wait for it.
 import { createHash } from 'node:crypto';
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { type Bucket, getBucket } from '../catalog/buckets.ts';
-import { type HeldRow, takeFromDying } from '../catalog/held-versions.ts';
+import { type HeldRow, takeHeld } from '../catalog/held-versions.ts';
+import { heldByWindow, readWindow, slackOf } from '../catalog/undelete-window.ts';
 import type { Reader, Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { Repeated } from '../core/repeated.ts';
@@ -17,57 +19,101 @@ import type { Commit, CommitResult, Maintenance } from './commit.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface HeldContext {
+  timeMs: number;
   keyring: Keyring;
   /** In the same transaction. */
   apply(commit: Commit): Promise<CommitResult>;
 }
 
+type Slice = Extract<Maintenance, { kind: 'releaseHeld' }>;
+
 /**
- * One slice of a snapshot that is dying. Gives how many versions it has dealt with, and 1 where it
- * has ended the snapshot's dying; 0: there is nothing to do.
+ * One slice of a snapshot that is dying, or of an undelete window. Gives how many versions it has
+ * dealt with, and 1 where it has ended the snapshot's dying; 0: there is nothing to do.
  */
-export async function releaseSlice(
-  tx: Tx,
-  { bucketId, seq, max, book }: Extract<Maintenance, { kind: 'releaseHeld' }>,
-  { keyring, apply }: HeldContext,
-): Promise<number> {
+export async function releaseSlice(tx: Tx, slice: Slice, context: HeldContext): Promise<number> {
+  const { bucketId, seq } = slice;
   const bucket = await getBucket(tx, bucketId);
+  if (!bucket) return 0;
+  if (seq === heldByWindow) return releasePassed(tx, bucket, slice, context);
   const dying = await tx.get<{ name: string }>(
     "SELECT name FROM snapshots WHERE bucket_id = ? AND seq = ? AND state = 'dying'",
     ...[bucketId, seq],
   );
-  if (!bucket || !dying) return 0;
-  await verifySnapshots(tx, bucket);
-  const taken = await takeFromDying(tx, { bucket, holder: seq, max }, keyring);
-  const { released, moved } = taken;
-  if (released.length > 0) {
-    const change = { kind: 'releaseHeld', bucketId, holder: seq, rows: released } as const;
-    const told = describeReleased(released);
-    const result = await apply(
-      commitOf(bucket, dying.name, { change, action: 'bursar:ReleaseHeld', told, book }),
-    );
-    if (!result.ok) throw new Error(`nothing was let go of: ${result.code}`);
-  }
-  if (released.length + moved > 0) return released.length + moved;
+  if (!dying) return 0;
+  await verifyHolders(tx, bucket);
+  const target = snapshotTarget(bucket.tenant, bucket.name, dying.name);
+  const taken = await release(tx, { bucket, slice, target }, context);
+  if (taken > 0) return taken;
   await tx.run('DELETE FROM held_totals WHERE bucket_id = ? AND holder = ?', bucketId, seq);
   await tx.run('DELETE FROM snapshots WHERE bucket_id = ? AND seq = ?', bucketId, seq);
   return 1;
 }
 
-/** Throws UnsealedRow where one of a bucket's snapshots is not what was sealed, or is missing. */
-async function verifySnapshots(tx: Tx, { id, tenant, name }: Bucket): Promise<void> {
-  await tx.rows?.verifyWhere('snapshots', 't.bucket_id = ?', id);
-  const missing = await tx.get<{ row: string }>(
-    `SELECT row FROM seals WHERE tbl = 'snapshots' AND tenant = ? AND row > ? AND row < ?
-       AND NOT EXISTS (SELECT 1 FROM snapshots AS s
-         WHERE s.bucket_id = ? AND s.bucket || '/' || s.seq = row) LIMIT 1`,
-    ...[tenant, `${name}/`, `${name}0`, id],
-  );
-  if (!missing) return;
-  const { row } = missing;
-  const what = `the snapshot ${tenant}/${row} was removed`;
-  const place = { table: 'snapshots', tenant, row, fault: 'removed' } as const;
-  throw new UnsealedRow({ ...place, scope: { tenant, bucket: name }, what });
+/** The same of what a window has passed; of one that was set to off, of all. */
+async function releasePassed(
+  tx: Tx,
+  bucket: Bucket,
+  slice: Slice,
+  context: HeldContext,
+): Promise<number> {
+  const { id: bucketId, tenant, name } = bucket;
+  await verifyHolders(tx, bucket);
+  const window = await readWindow(tx, bucketId);
+  const untilMs = window && context.timeMs - window.windowMs - slackOf(window.windowMs);
+  const target = `tenants/${tenant}/buckets/${name}/undelete`;
+  const taken = await release(tx, { bucket, slice, target, untilMs }, context);
+  if (taken === 0 && !window) {
+    const sql = 'DELETE FROM held_totals WHERE bucket_id = ? AND holder = ?';
+    await tx.run(sql, bucketId, heldByWindow);
+  }
+  return taken;
+}
+
+interface Releasing {
+  bucket: Bucket;
+  slice: Slice;
+  target: string;
+  untilMs?: number | undefined;
+}
+
+/** Gives how many versions it has let go of, or given to another snapshot. */
+async function release(
+  tx: Tx,
+  { bucket, slice: { seq: holder, max, book }, target, untilMs }: Releasing,
+  { keyring, apply }: HeldContext,
+): Promise<number> {
+  const { released, moved } = await takeHeld(tx, { bucket, holder, max, untilMs }, keyring);
+  if (released.length > 0) {
+    const change = { kind: 'releaseHeld', bucketId: bucket.id, holder, rows: released } as const;
+    const told = { action: 'bursar:ReleaseHeld', told: describeReleased(released) };
+    const result = await apply(commitOf(bucket, target, { change, ...told, book }));
+    if (!result.ok) throw new Error(`nothing was let go of: ${result.code}`);
+  }
+  return released.length + moved;
+}
+
+/**
+ * Throws UnsealedRow where one of a bucket's snapshots or settings is not what was sealed, or is
+ * missing: what holds versions is among them.
+ */
+async function verifyHolders(tx: Tx, { id, tenant, name }: Bucket): Promise<void> {
+  for (const [table, noun, row] of [
+    ['snapshots', 'snapshot', "? || '/' || t.seq"],
+    ['bucket_settings', 'setting', "? || '/' || t.name"],
+  ] as const) {
+    await tx.rows?.verifyWhere(table, 't.bucket_id = ?', id);
+    const missing = await tx.get<{ row: string }>(
+      `SELECT row FROM seals WHERE tbl = ? AND tenant = ? AND row > ? AND row < ?
+         AND NOT EXISTS (SELECT 1 FROM ${table} AS t WHERE t.bucket_id = ? AND ${row} = row)
+         LIMIT 1`,
+      ...[table, tenant, `${name}/`, `${name}0`, id, name],
+    );
+    if (!missing) continue;
+    const what = `the ${noun} ${tenant}/${missing.row} was removed`;
+    const place = { table, tenant, row: missing.row, fault: 'removed' } as const;
+    throw new UnsealedRow({ ...place, scope: { tenant, bucket: name }, what });
+  }
 }
 
 function describeReleased(rows: readonly HeldRow[]): object {
@@ -83,7 +129,7 @@ function describeReleased(rows: readonly HeldRow[]): object {
 /** Charged is what was stored, to whom it was charged; nobody's budget holds it up. */
 function commitOf(
   { tenant, owner: principal, name }: Bucket,
-  snapshot: string,
+  target: string,
   { change, action, told, book }: { change: Change; action: string; told: object; book: string },
 ): Commit {
   return {
@@ -96,7 +142,7 @@ function commitOf(
       action,
       bucket: name,
       bucketOwner: principal,
-      target: snapshotTarget(tenant, name, snapshot),
+      target,
       change: told,
       status: 204,
     }),
@@ -121,8 +167,9 @@ interface ReleaseOptions {
 }
 
 /**
- * Deletes snapshots that have expired, and has what dying ones held let go of, soon after. What is
- * due is found in the table itself, by two seeks; it is verified before anything is done with it.
+ * Deletes snapshots that have expired, and has what dying ones held, and what windows have passed,
+ * let go of, soon after. What is due is found in the tables themselves, by seeks; it is verified
+ * before anything is done with it.
  */
 export function releaseHeldSoon(options: ReleaseOptions): Repeated {
   const { onError } = options;
@@ -131,12 +178,12 @@ export function releaseHeldSoon(options: ReleaseOptions): Repeated {
 
 /** One run of it. */
 export function releaseHeldRun({ read, ledger, bookOf, onError }: ReleaseOptions) {
-  const release = async (due: DueSnapshot, stopping: AbortSignal): Promise<void> => {
+  const releaseAll = async (due: DueHolder, stopping: AbortSignal): Promise<void> => {
     const { bucketId, seq, isDying } = due;
     const bucket = await getBucket(read, bucketId);
     if (!bucket) return;
     const book = bookOf(bucket.store);
-    if (!isDying) {
+    if (!isDying && seq !== heldByWindow) {
       const commit = await expiryOf(read, bucket, { seq, book });
       if (commit) await ledger.commit(commit);
     }
@@ -144,14 +191,18 @@ export function releaseHeldRun({ read, ledger, bookOf, onError }: ReleaseOptions
     while (!stopping.aborted && (await ledger.maintain(one)) > 0);
   };
   return async (stopping: AbortSignal): Promise<void> => {
-    for (const due of await read.all<DueSnapshot>(dueSql, steadyClock.nowMs())) {
+    const nowMs = steadyClock.nowMs();
+    const { sparing = read } = read;
+    const due = await read.all<DueHolder>(dueSql, nowMs);
+    due.push(...(await sparing.all<DueHolder>(passedSql, nowMs)));
+    for (const one of due) {
       // Others go on: it is this bucket that has a row which is not what was written.
-      await release(due, stopping).catch(onError);
+      await releaseAll(one, stopping).catch(onError);
     }
   };
 }
 
-interface DueSnapshot {
+interface DueHolder {
   bucketId: number;
   seq: number;
   isDying: number;
@@ -161,6 +212,16 @@ interface DueSnapshot {
 const due = (condition: string) => `SELECT bucket_id AS bucketId, seq, state = 'dying' AS isDying
   FROM main.snapshots WHERE (state = 'dying' OR expires_ms IS NOT NULL) AND ${condition}`;
 const dueSql = `${due('expires_ms <= ?')} UNION ALL ${due('expires_ms IS NULL')}`;
+
+/** Windows that have passed something a while ago, or that were set to off. */
+const passedSql = `SELECT t.bucket_id AS bucketId, t.holder AS seq, 0 AS isDying
+  FROM held_totals AS t LEFT JOIN main.bucket_settings AS s
+    ON s.bucket_id = t.bucket_id AND s.name = 'undelete'
+  WHERE t.holder = 0 AND (s.document IS NULL OR
+    (SELECT min(ended_ms) FROM held_versions AS h
+      WHERE h.bucket_id = t.bucket_id AND h.holder = t.holder)
+      <= ? - json_extract(s.document, '$.windowMs')
+        - min(120000, json_extract(s.document, '$.windowMs') / 30))`;
 
 /** The deletion of a snapshot that has expired; undefined: it is not there any more. */
 async function expiryOf(
@@ -176,5 +237,6 @@ async function expiryOf(
   const { name } = found;
   const change = { kind: 'deleteSnapshot', bucketId: bucket.id, name, expiredSeq: seq } as const;
   const action = 'bursar:DeleteSnapshot';
-  return commitOf(bucket, name, { change, action, told: { expired: true }, book });
+  const target = snapshotTarget(bucket.tenant, bucket.name, name);
+  return commitOf(bucket, target, { change, action, told: { expired: true }, book });
 }

@@ -224,7 +224,7 @@ CREATE TABLE buckets (
 
 CREATE TABLE bucket_settings (     -- what else is set of a bucket, by its subresource
   bucket_id INTEGER NOT NULL,
-  name TEXT NOT NULL,              -- cors | lifecycle | tagging
+  name TEXT NOT NULL,              -- cors | lifecycle | tagging | undelete
   document TEXT NOT NULL,          -- JSON
   PRIMARY KEY (bucket_id, name)
 ) WITHOUT ROWID;
@@ -281,10 +281,10 @@ ${versionColumns}
   ended_ms INTEGER NOT NULL,
   is_image INTEGER NOT NULL,       -- 1: it was changed in place, and went on
   held_mac BLOB,                   -- of these and row_mac; null: its row was not authentic
-  holder INTEGER NOT NULL,         -- seq of the newest living snapshot that it is in
+  holder INTEGER NOT NULL,         -- seq of the newest snapshot that it is in; 0: the window
   PRIMARY KEY (bucket_id, key, seq DESC, ended_seq)
 ) WITHOUT ROWID;
-CREATE INDEX held_by_holder ON held_versions (bucket_id, holder);
+CREATE INDEX held_by_holder ON held_versions (bucket_id, holder, ended_ms);
 
 CREATE TABLE held_totals (         -- sums over held_versions
   bucket_id INTEGER NOT NULL,
@@ -293,6 +293,7 @@ CREATE TABLE held_totals (         -- sums over held_versions
   bytes INTEGER NOT NULL,          -- without images, which share what the version itself keeps
   PRIMARY KEY (bucket_id, holder)
 ) WITHOUT ROWID;
+CREATE INDEX held_by_window ON held_totals (bucket_id) WHERE holder = 0;
 
 CREATE TABLE outbox (              -- changes that the journal in their store does not have yet
   store INTEGER NOT NULL,

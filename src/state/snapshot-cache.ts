@@ -1,11 +1,13 @@
-// Snapshots that mounts show, kept in memory by the names of their buckets: each request to a mount
-// needs one. That there is none of a name is kept, too, and of buckets that are not there as of
-// those that are, so that the time of an answer does not tell them apart.
-import { findSnapshot, type Snapshot } from '../catalog/snapshots.ts';
+// Snapshots and moments that mounts show, kept in memory by the names of their buckets: each
+// request to a mount needs one. That there is none of a name is kept, too, and of buckets that are
+// not there as of those that are, so that the time of an answer does not tell them apart.
+import { findSnapshot, findSnapshotAt, type Snapshot } from '../catalog/snapshots.ts';
+import { readMoment } from '../catalog/undelete-window.ts';
 import type { Reader } from '../core/database.ts';
 import { type Followed, Loads } from '../core/loads.ts';
 import { getOrMake } from '../core/maps.ts';
 import type { LedgerEvent } from '../ledger/events.ts';
+import type { KeptMoments } from './kept-moments.ts';
 
 /** What a mount shows of a snapshot; null: there is none. */
 export type KeptSnapshot = Pick<Snapshot, 'seq' | 'prefix'> | null;
@@ -17,6 +19,7 @@ const noBucket = -1;
 
 export class SnapshotCache {
   readonly #read: Reader;
+  readonly #moments: Pick<KeptMoments, 'find' | 'keeps'>;
   /**
    * By tenant and name of the bucket; of each by its id, in case another of the name was looked at
    * just before, and by the snapshot's name.
@@ -27,8 +30,9 @@ export class SnapshotCache {
   hits = 0;
   misses = 0;
 
-  constructor(read: Reader, followed: Followed) {
+  constructor(read: Reader, followed: Followed, moments: Pick<KeptMoments, 'find' | 'keeps'>) {
     this.#read = read;
+    this.#moments = moments;
     this.#loads = new Loads(followed);
   }
 
@@ -37,19 +41,32 @@ export class SnapshotCache {
   }
 
   /**
-   * The living snapshot of this name. `id`: of the bucket; undefined: there is no such bucket. A
-   * promise only where it is not in memory.
+   * The living snapshot of this name, or what shows the bucket as of this moment. `id`: of the
+   * bucket; undefined: there is no such bucket. A promise only where it is not in memory.
    */
   find(
     { tenant, bucket, id }: { tenant: string; bucket: string; id: number | undefined },
     name: string,
   ): KeptSnapshot | Promise<KeptSnapshot> {
+    const timeMs = readMoment(name);
+    if (timeMs !== null) return this.#findMoment(id ?? noBucket, timeMs);
     const of = `${tenant}/${bucket}`;
     const place = { of, id, name };
     const kept = this.#kept.get(of)?.get(keyOf(place));
     if (kept === undefined) return this.#load(place);
     this.hits += 1;
     return kept;
+  }
+
+  /** What shows the bucket as of a record: a snapshot, or its window; null: nothing does. */
+  async findAt(bucketId: number, index: number): Promise<KeptSnapshot> {
+    if (await this.#moments.keeps(bucketId, index)) return { seq: index, prefix: '' };
+    return (await findSnapshotAt(this.#read, bucketId, index)) ?? null;
+  }
+
+  async #findMoment(id: number, timeMs: number): Promise<KeptSnapshot> {
+    const seq = await this.#moments.find(id, timeMs);
+    return seq === null ? null : { seq, prefix: '' };
   }
 
   apply(event: LedgerEvent, index: number): void {

@@ -5,6 +5,7 @@ import type { AddressPolicy } from '../authz/oidc/address-policy.ts';
 import { RecentTokens } from '../authz/recent-tokens.ts';
 import type { RecentChains } from '../authz/tokens/verified-chains.ts';
 import { type Lifecycle, readLifecycle } from '../catalog/lifecycle.ts';
+import { parseWindow, type UndeleteWindow } from '../catalog/undelete-window.ts';
 import type { Reader } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Followed } from '../core/loads.ts';
@@ -15,6 +16,7 @@ import type { FeedEntry, Subscriber } from '../ledger/feed.ts';
 import { BucketCache } from './bucket-cache.ts';
 import { Directory } from './directory.ts';
 import { GrantBook } from './grant-book.ts';
+import { KeptMoments } from './kept-moments.ts';
 import { AccountLimits } from './limits.ts';
 import { MountBook } from './mount-book.ts';
 import { OutsideTokens } from './outside-tokens.ts';
@@ -58,6 +60,8 @@ export class State<Cors = unknown> implements Followed, Subscriber {
   /** Which pages of other origins may ask for what, by bucket. */
   readonly cors: SettingCache<Cors>;
   readonly lifecycle: SettingCache<Lifecycle>;
+  /** How far back buckets can be shown as they were. */
+  readonly windows: SettingCache<UndeleteWindow>;
   readonly grants: GrantBook;
   readonly mounts: MountBook;
   /** Principals that act with tokens of outside issuers. */
@@ -109,12 +113,14 @@ export class State<Cors = unknown> implements Followed, Subscriber {
     this.sessions = new Sessions({ read, directory, keyring, outside, followed });
     this.chains = new RecentTokens(followed, 8 * MiB);
     this.buckets = new BucketCache(read, followed);
-    this.snapshots = new SnapshotCache(read, followed);
     this.cors = new SettingCache('cors', readCors, { read, followed });
     this.lifecycle = new SettingCache('lifecycle', readLifecycle, { read, followed });
+    this.windows = new SettingCache('undelete', parseWindow, { read, followed });
+    const moments = new KeptMoments(read, this.windows);
+    this.snapshots = new SnapshotCache(read, followed, moments);
     this.#projections = [
       ...[directory, outside, revocations, this.sessions, grants, mounts, readRecording, limits],
-      ...[this.buckets, this.snapshots, this.cors, this.lifecycle],
+      ...[this.buckets, this.snapshots, this.cors, this.lifecycle, this.windows],
     ];
   }
 

@@ -1,7 +1,8 @@
-// Snapshots beside a plain model: random writes, deletions, changes of tags and snapshots in one
-// bucket, with versioning and without; as of every living snapshot each key is what it was when
-// that was made. What is let go of is what no snapshot has. BURSAR_FULL=1 does many more.
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+// Snapshots and undelete windows beside a plain model: random writes, deletions, changes of tags,
+// snapshots and windows in one bucket, with versioning and without; as of every living snapshot,
+// and of moments in the window, each key is what it was then. What is let go of is what nobody has.
+// BURSAR_FULL=1 does many more.
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { findAt, readHeldTotal } from '#bursar/catalog/held-versions.js';
 import {
   type Listing,
@@ -13,6 +14,7 @@ import {
   type VersionPosition,
 } from '#bursar/catalog/listing.js';
 import { findSnapshot, listSnapshots } from '#bursar/catalog/snapshots.js';
+import { readWindow } from '#bursar/catalog/undelete-window.js';
 import { findNamed, type Version } from '#bursar/catalog/versions.js';
 import type { Change } from '#bursar/ledger/commands/index.js';
 import { releaseHeldRun } from '#bursar/ledger/held-upkeep.js';
@@ -62,8 +64,15 @@ function remove(key: string, versionId?: string): Promise<number> {
   return commit({ kind: 'deleteObject', bucketId: 1, key, conditions: any, versionId });
 }
 
-/** Lets go of all that snapshots held which are dying. */
+const hourMs = 3_600_000;
+const window = (windowMs: number | null): Change => ({
+  ...{ kind: 'setUndelete', bucketId: 1, windowMs },
+});
+
+/** Lets go of all that snapshots held which are dying, and of what the window has passed. */
 async function release(): Promise<void> {
+  const passed = { kind: 'releaseHeld', bucketId: 1, seq: 0, max: 3, book } as const;
+  while ((await fixture.ledger.maintain(passed)) > 0);
   const sql = "SELECT seq FROM snapshots WHERE state = 'dying'";
   for (const { seq } of await fixture.read.all<{ seq: number }>(sql)) {
     const work = { kind: 'releaseHeld', bucketId: 1, seq, max: 3, book } as const;
@@ -262,16 +271,91 @@ describe('a snapshot', () => {
   });
 });
 
+describe('an undelete window', () => {
+  it('holds what is overwritten and deleted, and lets go of it when it has passed', async () => {
+    await put('before');
+    await remove('before');
+    while ((await fixture.ledger.maintain({ kind: 'purgeEnded', max: 100 })) > 0);
+    await commit(window(hourMs));
+    const at = [await put('a'), await put('b')];
+    await put('a');
+    await remove('b');
+    expect((await listedAt(at[1])).map(({ seq }) => seq)).toEqual(at);
+    expect([await stored(), await held()]).toEqual([[30, 1], { versions: 2, bytes: 20 }]);
+    await release();
+    expect(await held()).toEqual({ versions: 2, bytes: 20 });
+    // It moves on: what is narrower has passed them.
+    await commit(window(1));
+    await vi.waitFor(async () => {
+      await release();
+      expect([await stored(), await held()]).toEqual([[10, 1], { versions: 0, bytes: 0 }]);
+    });
+    expect(await refs()).toBe(1);
+  });
+
+  it('never reaches back to what was let go of, however it is set', async () => {
+    await commit(window(hourMs));
+    const first = await readWindow(fixture.read, 1);
+    await commit(window(2 * hourMs));
+    expect(await readWindow(fixture.read, 1)).toEqual({ ...first, windowMs: 2 * hourMs });
+    await commit(window(1));
+    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan((first?.sinceMs ?? 0) + 10));
+    await commit(window(hourMs));
+    const last = await readWindow(fixture.read, 1);
+    expect(last?.sinceMs).toBeGreaterThan(first?.sinceMs ?? 0);
+    await commit(window(null));
+    expect(await readWindow(fixture.read, 1)).toBeUndefined();
+  });
+
+  it('gives an older snapshot what that has, when it has passed it', async () => {
+    await put('a');
+    const at = await commit(snapshot('s'));
+    await commit(window(hourMs));
+    await put('a');
+    await put('a');
+    expect(await held()).toEqual({ versions: 2, bytes: 20 });
+    await commit(window(null));
+    await release();
+    expect([await held(), await refs()]).toEqual([{ versions: 1, bytes: 10 }, 2]);
+    expect(await listedAt(at)).toHaveLength(1);
+    await commit(deletion('s'));
+    await release();
+    expect([await held(), await refs()]).toEqual([{ versions: 0, bytes: 0 }, 1]);
+  });
+
+  it('keeps its bucket from being deleted for as long as it holds something', async () => {
+    await commit(window(hourMs));
+    await put('a');
+    await remove('a');
+    expect(await refusal({ kind: 'deleteBucket', bucketId: 1 })).toBe('BucketNotEmpty');
+    await commit(window(null));
+    await release();
+    await commit({ kind: 'deleteBucket', bucketId: 1 });
+    expect(await fixture.read.all('SELECT * FROM held_totals')).toEqual([]);
+  });
+
+  it('lets go of nothing where its setting was taken out of the database', async () => {
+    await commit(window(hourMs));
+    await put('a');
+    await put('a');
+    fixture.edit("DELETE FROM bucket_settings WHERE name = 'undelete'");
+    await expect(release()).rejects.toThrow();
+    expect(await held()).toEqual({ versions: 1, bytes: 10 });
+  });
+});
+
 describe.each([false, true])('beside a model, versioned: %s', (isVersioned) => {
   it.each(isFull ? [...Array(40).keys()] : [1, 2])('shows what was, seed %i', async (seed) => {
     const random = seededRandom(seed);
     const keys = ['a', 'a/b', 'b', 'c', 'é'];
     if (isVersioned) await commit({ kind: 'setVersioning', bucketId: 1, versioning: 'Enabled' });
     const living = new Map<string, { at: number; objects: Shown[]; versions: string[] }>();
+    let moments: { at: number; objects: Shown[]; versions: string[] }[] = [];
+    let isOpen = false;
     const step = async (i: number): Promise<void> => {
       const key = randomOf(random, keys);
       const current = await findNamed(catalog(), bucket, { key });
-      switch (randomBelow(random, 11)) {
+      switch (randomBelow(random, 13)) {
         case 0: {
           const [objects, versions] = [await listedAt(), await versionsAt()];
           const at = await commit(snapshot(`s${i}`));
@@ -315,6 +399,21 @@ describe.each([false, true])('beside a model, versioned: %s', (isVersioned) => {
           await commit({ kind: 'renameObject', ...named });
           return;
         }
+        case 9:
+          if (!isOpen || randomBelow(random, 4) === 0) {
+            await commit(window(isOpen ? null : hourMs));
+            isOpen = !isOpen;
+            moments = [];
+          }
+          return;
+        case 10: {
+          if (!isOpen) return;
+          const [objects, versions] = [await listedAt(), await versionsAt()];
+          const sql = 'SELECT max(idx) AS at FROM records';
+          const { at } = (await fixture.read.get<{ at: number }>(sql)) ?? { at: 0 };
+          moments.push({ at, objects, versions });
+          return;
+        }
         default:
           await put(key);
       }
@@ -322,7 +421,7 @@ describe.each([false, true])('beside a model, versioned: %s', (isVersioned) => {
     for (let i = 0; i < (isFull ? 600 : 90); i++) {
       await step(i);
       if (i % 25 !== 0 && i < 85) continue;
-      for (const { at, objects, versions } of living.values()) {
+      for (const { at, objects, versions } of [...living.values(), ...moments]) {
         expect(await listedAt(at)).toEqual(objects);
         expect(await versionsAt(at)).toEqual(versions);
         for (const key of keys) {
@@ -337,6 +436,7 @@ describe.each([false, true])('beside a model, versioned: %s', (isVersioned) => {
       expect(await held()).toEqual(await fixture.read.get(sql));
     }
     for (const name of living.keys()) await commit(deletion(name));
+    await commit(window(null));
     await release();
     while ((await fixture.ledger.maintain({ kind: 'purgeEnded', max: 100 })) > 0);
     expect(await held()).toEqual({ versions: 0, bytes: 0 });

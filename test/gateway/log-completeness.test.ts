@@ -415,6 +415,9 @@ const native: Record<string, () => NativeCall> = {
     mayFail: true,
   }),
   ChangeOwner: () => put(`${cms}/buckets/raw/owner`, { owner: 'alice' }),
+  PutUndelete: () => put(`${cms}/buckets/raw/undelete`, { seconds: 3600 }),
+  Undelete: () => ({ ...get(`${cms}/buckets/raw/undelete`), mayFail: true }),
+  DeleteUndelete: () => remove(`${cms}/buckets/raw/undelete`),
   DeletePrincipal: () => remove(carol),
   DeleteGroup: () => remove(`${cms}/groups/muons`),
   CreateToken: () => ({

@@ -106,7 +106,12 @@ const bucketRow: BucketRow = {
   ...{ policy: null, versioning: 'Enabled', objectLock: null, publicAccess: null },
   ...{ ownership: null, recordReads: null },
 };
-const restoredSettings = { cors: corsDocument, lifecycle: lifecycleDocument };
+const windowDocument = JSON.stringify({ windowMs: 60_000, sinceMs: 1 });
+const restoredSettings = {
+  cors: corsDocument,
+  lifecycle: lifecycleDocument,
+  undelete: windowDocument,
+};
 
 const lookAtKey =
   (id: string) =>
@@ -138,6 +143,10 @@ const lookAtLifecycle =
   (id: number) =>
   ({ state }: Seen) =>
     state.lifecycle.find(id);
+const lookAtWindow =
+  (id: number) =>
+  ({ state }: Seen) =>
+    state.windows.find(id);
 const lookAtMount =
   (of: string) =>
   ({ state }: Seen) =>
@@ -227,7 +236,7 @@ export const scenarios: Scenarios = {
   restoreBucket: [
     {
       change: { kind: 'restoreBucket', bucket: bucketRow, settings: restoredSettings },
-      look: both(lookAtBucket('restored'), lookAtCors(7), lookAtLifecycle(7)),
+      look: both(lookAtBucket('restored'), lookAtCors(7), lookAtLifecycle(7), lookAtWindow(7)),
     },
   ],
   restoreSettings: [
@@ -238,7 +247,7 @@ export const scenarios: Scenarios = {
         bucket: { ...bucketRow, policy: '{}' },
         settings: restoredSettings,
       },
-      look: both(lookAtBucket('restored'), lookAtCors(7), lookAtLifecycle(7)),
+      look: both(lookAtBucket('restored'), lookAtCors(7), lookAtLifecycle(7), lookAtWindow(7)),
     },
   ],
   putObject: null,
@@ -254,6 +263,12 @@ export const scenarios: Scenarios = {
   restoreVersion: null,
   restoreAttributes: null,
   restoreEnd: null,
+  setUndelete: [
+    {
+      change: { kind: 'setUndelete', bucketId: 1, windowMs: 60_000 },
+      look: lookAtWindow(1),
+    },
+  ],
   createSnapshot: [{ change: snapshot, look: lookAtSnapshot }],
   deleteSnapshot: [
     {

@@ -62,7 +62,7 @@ export async function fill(client: S3Client, endpoint: string): Promise<void> {
   await call(client, 'DELETE', `log/keys/${id}`);
 }
 
-/** Two snapshots, and what they hold: a version, a marker's, and an image of one. */
+/** Two snapshots and a window, and what they hold: a version, a marker's, and an image of one. */
 async function fillSnapshots(client: S3Client): Promise<void> {
   const snapshots = 'tenants/default/buckets/data/snapshots';
   const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
@@ -73,6 +73,9 @@ async function fillSnapshots(client: S3Client): Promise<void> {
   const tags = '<Tagging><TagSet><Tag><Key>a</Key><Value>c</Value></Tag></TagSet></Tagging>';
   await send(client, 'PUT', '/data/many/4', { query: [['tagging', '']], body: tags });
   await send(client, 'DELETE', '/data/many/5');
+  await call(client, 'PUT', 'tenants/default/buckets/data/undelete', { seconds: 86_400 });
+  await send(client, 'DELETE', '/data/many/6');
+  await send(client, 'PUT', '/data/many/7', { query: [['tagging', '']], body: tags });
 }
 
 async function fillBuckets(client: S3Client): Promise<void> {

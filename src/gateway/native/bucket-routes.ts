@@ -1,8 +1,10 @@
-// Native API: settings of a bucket for which S3 has no request: how its reads are recorded, and
-// whose it is.
+// Native API: settings of a bucket for which S3 has no request: how its reads are recorded, for how
+// long what is deleted can be brought back, and whose it is.
 
 import type { Page } from '../../authz/paced-page.ts';
 import { type Bucket, findBucket } from '../../catalog/buckets.ts';
+import { readHeldBy } from '../../catalog/held-versions.ts';
+import { heldByWindow, readWindow } from '../../catalog/undelete-window.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
@@ -24,6 +26,7 @@ import {
   answerObject,
   answerPage,
   closedObject,
+  integer,
   name,
   pageQuery,
   recordReads,
@@ -31,7 +34,7 @@ import {
   textOrNull,
   time,
 } from './schemas.ts';
-import { checkSnapshotName } from './snapshot-routes.ts';
+import { readShown } from './snapshot-routes.ts';
 
 const url = '/_/v1/tenants/:t/buckets/:bucket';
 
@@ -42,12 +45,30 @@ const ofBucket = {
   description: `${recordReads.description} null: as the tenant says.`,
 } as const;
 
+const daySeconds = 86_400;
+const seconds = integer('For how long what is overwritten or deleted can be brought back.', {
+  minimum: 60,
+  maximum: 366 * daySeconds,
+});
+
+const undelete = {
+  ...answerObject({
+    seconds,
+    since: { ...time, description: 'What was before then cannot be brought back.' },
+    heldVersions: integer('What was overwritten, deleted or changed since, and is held.'),
+    heldBytes: integer('Of these, what is stored for it.'),
+  }),
+  type: ['object', 'null'],
+  description: 'null: what is overwritten or deleted cannot be brought back by this.',
+} as const;
+
 const bucket = answerObject({
   tenant: name,
   name: { type: 'string' },
   owner: name,
   store: { type: 'string' },
   recordReads: ofBucket,
+  undelete,
   createdAt: time,
 });
 
@@ -98,6 +119,37 @@ export const bucketRoutes = routeTable([
     summary: "Have an unfinished upload be another principal's, who may list and abort it.",
     body: closedObject({ initiator: name, from: name }, ['initiator', 'from']),
     run: transferUpload,
+  },
+  {
+    method: 'PUT',
+    url: `${url}/undelete`,
+    action: 'bursar:PutUndelete',
+    summary: 'Hold what is overwritten or deleted in a bucket for a while. It counts as stored.',
+    body: closedObject({ seconds }, ['seconds']),
+    answer: answerObject({
+      ...bucket.properties,
+      notice: text('What it costs, in words.'),
+    }),
+    run: async (call) => {
+      const { seconds: asked } = call.body as { seconds: number };
+      return {
+        change: {
+          kind: 'setUndelete',
+          bucketId: (await bucketOf(call)).id,
+          windowMs: asked * 1000,
+        },
+        answer: async () => ({ ...(await showBucket(call)), notice }),
+      };
+    },
+  },
+  {
+    method: 'DELETE',
+    url: `${url}/undelete`,
+    action: 'bursar:DeleteUndelete',
+    summary: 'Hold nothing any more, and let go of what was held.',
+    run: async (call) => ({
+      change: { kind: 'setUndelete', bucketId: (await bucketOf(call)).id, windowMs: null },
+    }),
   },
 ]);
 
@@ -154,11 +206,28 @@ async function bucketOf(call: Call): Promise<Bucket> {
   return found ?? refuseMissing(call, 'NoSuchBucket');
 }
 
+const notice =
+  'What is overwritten or deleted counts as stored until then: it is charged, and limits of ' +
+  'stored bytes see it.';
+
 async function showBucket(call: Call): Promise<object> {
-  const { tenant, name, owner, store, recordReads, createdMs } = await bucketOf(call);
-  const createdAt = isoTime(createdMs);
   const { stores } = call.deps;
-  return { tenant, name, owner, store: stores.nameOf(store), recordReads, createdAt };
+  const { id, tenant, name, owner, store, recordReads, createdMs } = await bucketOf(call);
+  const createdAt = isoTime(createdMs);
+  const undelete = await showWindow(call, id);
+  return { tenant, name, owner, store: stores.nameOf(store), recordReads, undelete, createdAt };
+}
+
+async function showWindow({ deps: { read } }: Call, bucketId: number): Promise<object | null> {
+  const window = await readWindow(read, bucketId);
+  if (!window) return null;
+  const { versions: heldVersions, bytes: heldBytes } = await readHeldBy(
+    read,
+    bucketId,
+    heldByWindow,
+  );
+  const { windowMs, sinceMs } = window;
+  return { seconds: windowMs / 1000, since: isoTime(sinceMs), heldVersions, heldBytes };
 }
 
 // Native API: the mounts of a tenant, names in its own namespace for other tenants' buckets, and
@@ -172,7 +241,8 @@ const target = {
   bucket: { ...bucketName, description: "The bucket's name there." },
 } as const;
 const at = textOrNull(
-  'The name of a snapshot of it: the mount shows that. null: the bucket as it is.',
+  'The name of a snapshot of it, or a time in its undelete window: the mount shows that. null: ' +
+    'the bucket as it is.',
 );
 const mount = answerObject({ tenant: name, name: bucketName, ...target, at, createdAt: time });
 
@@ -190,8 +260,7 @@ export const mountRoutes = routeTable([
       const { bucketTenant, at = null } = wanted;
       checkBucketName(mountName);
       checkBucketName(wanted.bucket);
-      if (at !== null) checkSnapshotName(at);
-      const bucket = storedTarget(wanted.bucket, at);
+      const bucket = storedTarget(wanted.bucket, at === null ? null : readShown(at));
       return {
         change: { kind: 'putMount', tenant, name: mountName, bucketTenant, bucket },
         answer: () => showMount(call),

@@ -45,6 +45,7 @@ export type NativeChange =
           | 'setRecordReads'
           | 'changeOwner'
           | 'transferUpload'
+          | 'setUndelete'
           | 'createSnapshot'
           | 'deleteSnapshot'
           | 'addRootKey'

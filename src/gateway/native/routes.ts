@@ -19,6 +19,7 @@ import { snapshotRoutes } from './snapshot-routes.ts';
 import { clockRoutes, rootKeyRoutes, storeCostRoutes, storeRoutes } from './store-routes.ts';
 import { tenantRoutes } from './tenant-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
+import { undeleteRoutes } from './undelete-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 import { deepRoutes, verifyRoutes } from './verify-routes.ts';
 
@@ -35,6 +36,7 @@ const tables = [
   mountRoutes,
   bucketRoutes,
   snapshotRoutes,
+  undeleteRoutes,
   explainRoutes,
   recordRoutes,
   auditRoutes,

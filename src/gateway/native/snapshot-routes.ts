@@ -1,14 +1,8 @@
 // Native API: snapshots of a bucket. What is in one is read by S3, through a mount of it.
 import { verifyListed } from '../../catalog/authentic.ts';
 import { type Bucket, findBucket } from '../../catalog/buckets.ts';
+import { listKeysEver, readHeldTotal, readListedAt } from '../../catalog/held-versions.ts';
 import {
-  type ListedAt,
-  listKeysEver,
-  readHeldTotal,
-  readListedAt,
-} from '../../catalog/held-versions.ts';
-import {
-  findSnapshot,
   type ListedSnapshot,
   listSnapshots,
   showSnapshot as readSnapshot,
@@ -16,18 +10,18 @@ import {
   type SnapshotLock,
   snapshotLocks,
 } from '../../catalog/snapshots.ts';
-import type { Attributes } from '../../catalog/versions.ts';
-import { canonicalize } from '../../core/canonical-json.ts';
+import { isSameObject } from '../../catalog/undelete.ts';
+import { beginOf, readMoment, readWindow } from '../../catalog/undelete-window.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
+import { steadyClock } from '../../core/steady-clock.ts';
 import { textSuccessor } from '../../core/text-order.ts';
 import { checkKeyLength } from '../s3/request.ts';
 import { administers } from './rights.ts';
 import { type Call, nameOf, nextOf, pageOf, param, refuseMissing, routeTable } from './route.ts';
 import {
   answerObject,
-  answerPage,
   closedObject,
   integer,
   name,
@@ -45,8 +39,16 @@ const one = `${collection}/:snapshot`;
 const snapshotNameLengthMax = 63;
 const nameForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 
+/** What a mount may show: a snapshot's name, or a moment, as it is stored. Throws `Refusal`. */
+export function readShown(asked: string): string {
+  const timeMs = readMoment(asked);
+  if (timeMs !== null) return isoTime(timeMs);
+  checkSnapshotName(asked);
+  return asked;
+}
+
 /** Throws `Refusal` InvalidInput. */
-export function checkSnapshotName(asked: string): void {
+function checkSnapshotName(asked: string): void {
   if (nameForm.test(asked)) return;
   const message =
     `A snapshot's name has 1 to ${snapshotNameLengthMax} lower-case letters, digits, dots, ` +
@@ -181,13 +183,19 @@ export const snapshotRoutes = routeTable([
     url: `${one}/diff`,
     action: 'bursar:GetSnapshot',
     operation: 'DiffSnapshot',
-    summary: 'List what is different since a snapshot: in another one, or now. By key.',
+    summary:
+      'List what is different since a snapshot, or since a time in the undelete window: in ' +
+      'another one, or now. By key.',
     query: {
       ...pageQuery,
       to: { ...text('The other snapshot. Absent: now.'), maxLength: snapshotNameLengthMax },
       prefix: text('Of the keys that are compared. Absent: all.'),
     },
-    answer: answerPage('differences', difference),
+    answer: answerObject({
+      index: { type: 'integer', description: 'Of the record that the bucket is shown as of.' },
+      differences: { type: 'array', items: difference },
+      next,
+    }),
     run: async (call) => ({ answer: await readDiff(call) }),
   },
 ]);
@@ -196,14 +204,23 @@ function invalid(field: string, message: string): Refusal {
   return new Refusal('InvalidInput', { message, fields: { field } });
 }
 
-async function bucketOf(call: Call): Promise<Bucket> {
+export async function bucketOf(call: Call): Promise<Bucket> {
   const found = await findBucket(call.deps.read, param(call, 't'), param(call, 'bucket'));
   return found ?? refuseMissing(call, 'NoSuchBucket');
 }
 
-async function snapshotOf(call: Call, bucket: Bucket, asked: string): Promise<Snapshot> {
-  const found = await findSnapshot(call.deps.read, bucket.id, asked);
-  return found ?? refuseMissing(call, 'NoSuchSnapshot');
+/** A snapshot, or what shows the bucket as of a moment in its undelete window. */
+export async function shownOf(call: Call, bucket: Bucket, asked: string): Promise<Shown> {
+  const { tenant, name, id } = bucket;
+  const found = await call.deps.snapshots.find({ tenant, bucket: name, id }, asked);
+  if (found) return found;
+  if (readMoment(asked) === null) return refuseMissing(call, 'NoSuchSnapshot');
+  const window = await readWindow(call.deps.read, id);
+  throw new Refusal('MomentNotKept', {
+    message: window
+      ? `The bucket can be shown as of ${isoTime(beginOf(window, steadyClock.nowMs()))} and later.`
+      : 'The bucket has no undelete window, so that it is shown as of its snapshots only.',
+  });
 }
 
 async function showSnapshot(call: Call): Promise<object> {
@@ -221,8 +238,10 @@ function show({ tenant, name: bucket }: Bucket, found: ListedSnapshot): object {
   };
 }
 
+type Shown = Pick<Snapshot, 'seq' | 'prefix'>;
+
 /** The state of now, as snapshots are told apart: no version is newer. */
-const now: Pick<Snapshot, 'seq' | 'prefix'> = { seq: Number.MAX_SAFE_INTEGER, prefix: '' };
+const now: Shown = { seq: Number.MAX_SAFE_INTEGER, prefix: '' };
 
 /** One page looks at so many keys, whether they differ or not. */
 const keysPerPage = 1000;
@@ -230,13 +249,13 @@ const keysPerPage = 1000;
 async function readDiff(call: Call): Promise<object> {
   const { read, keyring } = call.deps;
   const bucket = await bucketOf(call);
-  const from = await snapshotOf(call, bucket, param(call, 'snapshot'));
+  const from = await shownOf(call, bucket, param(call, 'snapshot'));
   const { to: other, prefix: asked = '', after } = call.query;
-  const to = other === undefined ? now : await snapshotOf(call, bucket, other);
+  const to = other === undefined ? now : await shownOf(call, bucket, other);
   const prefix = [asked, from.prefix, to.prefix].reduce((a, b) => (b.length > a.length ? b : a));
   const differences: object[] = [];
   const areOfOne = [asked, from.prefix, to.prefix].every((one) => prefix.startsWith(one));
-  if (!areOfOne) return { differences, next: null };
+  if (!areOfOne) return { index: from.seq, differences, next: null };
   const keys = await listKeysEver(read, {
     ...{ bucketId: bucket.id, below: prefix === '' ? null : textSuccessor(prefix) },
     ...{ from: after ?? prefix, exclusive: after !== undefined, max: keysPerPage },
@@ -250,23 +269,11 @@ async function readDiff(call: Call): Promise<object> {
   for (const key of keys) {
     const [before, then] = [await readAt(key, from.seq), await readAt(key, to.seq)];
     await pace.rest();
-    if (isSame(before, then)) continue;
+    if (isSameObject(before, then)) continue;
     const change = !before ? 'added' : then ? 'changed' : 'deleted';
     const [size, sizeBefore] = [then?.sizeBytes ?? null, before?.sizeBytes ?? null];
     differences.push({ key, change, size, sizeBefore, class: before?.class ?? null });
   }
-  return { differences, next: keys.length === keysPerPage ? keys.at(-1) : null };
-}
-
-/** Is it the same object? A copy of what was is; who made it, and how it is locked, is its own. */
-function isSame(before: ListedAt | undefined, then: ListedAt | undefined): boolean {
-  if (!before || !then) return before === then;
-  const isCopy =
-    before.etag === then.etag && before.sizeBytes === then.sizeBytes && before.class === then.class;
-  return isCopy && contentOf(before) === contentOf(then);
-}
-
-function contentOf({ attributes }: ListedAt): string {
-  const { retention: _, legalHold: _2, copied: _3, ...kept } = JSON.parse(attributes) as Attributes;
-  return canonicalize(kept);
+  const next = keys.length === keysPerPage ? keys.at(-1) : null;
+  return { index: from.seq, differences, next };
 }

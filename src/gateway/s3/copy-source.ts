@@ -32,10 +32,38 @@ export async function findSource(
 ): Promise<SourceName | null> {
   const text = resource === 'copy' ? request.headers['x-amz-copy-source'] : undefined;
   if (text === undefined) return null;
-  const source = await nameSource(services, tenant, text);
+  const named = await nameSource(services, tenant, text);
+  const source = await asOfRecord(services, request, named);
   services.sealFaults.checkBucket(source.found.tenant, source.found.name);
   return source;
 }
+
+/** The copy is of what the source was when this record was made. */
+export const asOfHeader = 'x-bursar-copy-source-as-of';
+
+/**
+ * The source as of the record that the request names, if it names one. What is not kept is a key
+ * that is not there.
+ */
+async function asOfRecord(
+  { snapshots }: RequestServices,
+  { headers }: S3Request,
+  source: SourceName,
+): Promise<SourceName> {
+  const text = headers[asOfHeader];
+  if (text === undefined) return source;
+  const { found } = source;
+  if (!/^\d{1,15}$/.test(text) || found.at || source.versionId !== undefined) {
+    const message = 'It must be the index of a record, and the source the bucket itself.';
+    throw invalidArgument(asOfHeader, text, message);
+  }
+  const nothing = { seq: -1, prefix: '' };
+  const at = (await snapshots.findAt(found.bucket?.id ?? noBucket, Number(text))) ?? nothing;
+  return { ...source, found: { ...found, at } };
+}
+
+/** No bucket has it. */
+const noBucket = -1;
 
 export interface CopySource {
   bucket: Bucket;

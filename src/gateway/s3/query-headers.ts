@@ -72,6 +72,7 @@ const s3Headers: ReadonlySet<string> = new Set([
   'x-amz-trailer',
   'x-amz-transition-default-minimum-object-size',
   'x-amz-website-redirect-location',
+  'x-bursar-copy-source-as-of',
   'x-bursar-store',
 ]);
 

@@ -1,9 +1,10 @@
 // Moves old records out of the database into packs in a store, in the background. Each pack is
 // written under a declared intent, read back and compared, and entered in one transaction; then its
 // tiles leave the database one by one, each in a transaction of its own, so that no request waits
-// long. Invariants: a record leaves the database only when its pack was read back whole; whatever
-// ends the process, the next run goes on from what the tables say, and reads back once more what an
-// earlier one had packed; and the newest record stays.
+// long. Invariants: what an undelete window shows is found by the times of records, so these stay
+// as long as one reaches back to them; a record leaves the database only when its pack was read
+// back whole; whatever ends the process, the next run goes on from what the tables say, and reads
+// back once more what an earlier one had packed; and the newest record stays.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import {
@@ -16,6 +17,7 @@ import {
 } from '../../audit/archive/archived-tiles.ts';
 import { tileWidth } from '../../audit/log/merkle.ts';
 import type { ReadPart } from '../../audit/record-store.ts';
+import { readLongestWindow } from '../../catalog/undelete-window.ts';
 import { afterwards } from '../../core/closing.ts';
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
@@ -130,7 +132,8 @@ export class Archiver {
     const sql = 'SELECT idx, time_ms AS timeMs FROM records WHERE idx IN (?, ?)';
     const rows = await read.all<{ idx: number; timeMs: number }>(sql, end - 1, end);
     const last = rows.find(({ idx }) => idx === end - 1);
-    const isOld = last !== undefined && last.timeMs <= steadyClock.nowMs() - afterMs;
+    const keptMs = Math.max(afterMs, await readLongestWindow(read));
+    const isOld = last !== undefined && last.timeMs <= steadyClock.nowMs() - keptMs;
     return isOld && rows.length === 2 ? { tile, newestMs: last.timeMs } : undefined;
   }
 

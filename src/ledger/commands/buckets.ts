@@ -65,6 +65,16 @@ export const putBucketSetting: Command<rows.PutBucketSetting> = {
   },
 };
 
+/** Sets for how long what is overwritten or deleted is held; or not at all. */
+export const setUndelete: Command<rows.SetUndelete> = {
+  apply: rows.setUndelete,
+  takesFrom: null,
+  // The bucket's own settings in the journal tell it.
+  told: { things: () => [], isAwaited: true },
+  account: ({ windowMs }) => (windowMs === null ? null : { seconds: windowMs / 1000 }),
+  causes: ({ bucketId }) => [{ kind: 'setting', bucketId, name: 'undelete' }],
+};
+
 /** Sets how reads of a bucket are recorded. */
 export const setRecordReads: Command<rows.SetRecordReads> = {
   apply: rows.setRecordReads,

@@ -1,10 +1,12 @@
-// Snapshots and what they hold, against the records that made and deleted them, and that ended or
-// changed versions. Invariants: what ended, or changed, while a living snapshot has it, is held;
-// each that is held ended or changed by the record that it says, is of a snapshot that has it, and
-// is what was written.
+// Snapshots, undelete windows and what they hold, against the records that made and deleted them,
+// and that ended or changed versions. Invariants: what ended, or changed, while a living snapshot
+// has it, or in its bucket's window, is held; each that is held ended or changed by the record that
+// it says, is of a snapshot that has it or of a window, and is what was written.
 import { hash } from 'node:crypto';
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
+import { beginOf, heldByWindow, readWindow } from '../../catalog/undelete-window.ts';
 import type { Reader } from '../../core/database.ts';
+import { steadyClock } from '../../core/steady-clock.ts';
 import {
   ComparedThings,
   type Comparison,
@@ -24,6 +26,7 @@ interface Deed {
   key: string;
   /** It changed it in place. */
   isChange: boolean;
+  timeMs: number;
 }
 
 interface HeldRow {
@@ -45,12 +48,14 @@ export class DeepSnapshots {
   readonly #things: ComparedThings;
   /** By index of the record: ends and changes of versions that a snapshot may have had. */
   readonly #deeds: StagedMap<Deed>;
-  /** By `tenant/name` of a bucket: how many snapshots of it were made. */
+  /** By `tenant/name` of a bucket: how many snapshots of it were made, or windows set. */
   readonly #made: StagedMap<number>;
   /** By version: its attributes' digest, as the last record that changed them says. */
   readonly #attributes: StagedMap<string>;
   /** By version and record: that of before. */
   readonly #before: StagedMap<string>;
+
+  readonly #begins = new Map<string, number>();
 
   constructor(staging: Staging) {
     this.#things = new ComparedThings(staging, 'snapshot', tenantOfName);
@@ -64,6 +69,8 @@ export class DeepSnapshots {
     const { action, target = '' } = fields;
     if (!isDone(fields)) return;
     if (action === 'bursar:CreateSnapshot') return this.#create(index, fields);
+    const [, tenant, bucket] = windowForm.exec(target) ?? [];
+    if (action === 'bursar:PutUndelete') return this.#count(`${tenant}/${bucket}`);
     if (action === 'bursar:RestoreEnd' && fields.key === undefined) return this.#drop(fields);
     const [, id] = targetForm.exec(target) ?? [];
     if (action === 'bursar:DeleteSnapshot' && id !== undefined) {
@@ -81,8 +88,7 @@ export class DeepSnapshots {
   async #create(index: number, { target = '', change, time }: RecordFields): Promise<void> {
     const [, id, tenant, bucket] = targetForm.exec(target) ?? [];
     if (id === undefined) return;
-    const name = `${tenant}/${bucket}`;
-    await this.#made.set(name, ((await this.#made.get(name)) ?? 0) + 1);
+    await this.#count(`${tenant}/${bucket}`);
     await this.#things.put(id.replace('/snapshots/', '/'), index, {
       seq: index,
       prefix: change?.prefix,
@@ -90,6 +96,10 @@ export class DeepSnapshots {
       lock: change?.lock,
       createdMs: Date.parse(time),
     });
+  }
+
+  async #count(bucket: string): Promise<void> {
+    await this.#made.set(bucket, ((await this.#made.get(bucket)) ?? 0) + 1);
   }
 
   /** A restore ended the bucket. */
@@ -104,7 +114,7 @@ export class DeepSnapshots {
 
   /** Only of buckets that had snapshots, so that nothing is kept of all others. */
   async #note(index: number, fields: RecordFields): Promise<void> {
-    const { tenant, bucketTenant = tenant, bucket, key, supersedes, amends } = fields;
+    const { tenant, bucketTenant = tenant, bucket, key, supersedes, amends, time } = fields;
     const name = `${bucketTenant}/${bucket}`;
     if (key === undefined || (supersedes === undefined && !amends)) return;
     if (!(await this.#made.get(name))) {
@@ -112,13 +122,14 @@ export class DeepSnapshots {
       if (amends) await this.#attributes.set(`${amends.version}`, amends.attributes);
       return;
     }
+    const timeMs = Date.parse(time);
     if (supersedes !== undefined) {
-      const deed = { version: supersedes, bucket: name, key, isChange: false };
+      const deed = { version: supersedes, bucket: name, key, isChange: false, timeMs };
       await this.#deeds.set(`${index}`, deed);
     }
     if (!amends) return;
     const { version, attributes } = amends;
-    await this.#deeds.set(`${index}`, { version, bucket: name, key, isChange: true });
+    await this.#deeds.set(`${index}`, { version, bucket: name, key, isChange: true, timeMs });
     const before = await this.#attributes.get(`${version}`);
     if (before !== undefined) await this.#before.set(`${index}`, before);
     await this.#attributes.set(`${version}`, attributes);
@@ -149,6 +160,13 @@ export class DeepSnapshots {
       if (isImage && before !== undefined && hash('sha256', attributes, 'hex') !== before) {
         tell({ where, what: `its attributes are not those before record ${endedSeq}` });
       }
+      if (holder === heldByWindow) continue;
+      if (bucket !== null && deed.timeMs > (await this.#beginOf(read, bucket))) {
+        tell({
+          where,
+          what: `snapshot ${show(holder)} is to hold it, and not the undelete window`,
+        });
+      }
       const sql = `SELECT prefix FROM snapshots AS s JOIN buckets AS b ON b.id = s.bucket_id
         WHERE b.tenant || '/' || b.name = ? AND s.seq = ?`;
       const snapshot = await read.get<{ prefix: string }>(sql, bucket, holder);
@@ -159,32 +177,44 @@ export class DeepSnapshots {
     }
   }
 
-  /** What living snapshots have and do not hold. */
+  /** What ended in a bucket after this moment is held by its window. */
+  async #beginOf(read: Reader, bucket: string): Promise<number> {
+    const begin = this.#begins.get(bucket) ?? (await readBegin(read, bucket));
+    this.#begins.set(bucket, begin);
+    return begin;
+  }
+
+  /** What living snapshots and windows have and do not hold. */
   async #findLacking(read: Reader, { tell }: Comparison): Promise<void> {
     const living = new Map<string, Living[]>();
-    for await (const [index, { version, bucket, key, isChange }] of this.#deeds.entries()) {
+    for await (const [index, deed] of this.#deeds.entries()) {
+      const { version, bucket, key, isChange, timeMs } = deed;
       const endedSeq = Number(index);
       const snapshots = living.get(bucket) ?? (await readLiving(read, bucket));
       living.set(bucket, snapshots);
       const newest = snapshots.find(
         ({ seq, prefix }) => seq >= version && seq < endedSeq && key.startsWith(prefix),
       );
-      if (!newest) continue;
+      const beginMs = await this.#beginOf(read, bucket);
+      if (!newest && timeMs <= beginMs) continue;
+      const sinceSeq = newest ? newest.seq : endedSeq - 1;
       // Of a version that was changed since a snapshot, the image from the first change is it.
       const held = await read.get(
         `SELECT 1 FROM held_versions AS h JOIN buckets AS b ON b.id = h.bucket_id
            WHERE b.tenant || '/' || b.name = ? AND h.key = ? AND h.seq = ?
              AND ${isChange ? 'h.ended_seq > ? AND h.ended_seq <= ?' : 'h.ended_seq = ?'}`,
         ...[bucket, key, version],
-        ...(isChange ? [newest.seq, endedSeq] : [endedSeq]),
+        ...(isChange ? [sinceSeq, endedSeq] : [endedSeq]),
       );
       if (held) continue;
       const what = `record ${endedSeq} ${isChange ? 'changed' : 'ended'} it, and it is not held`;
-      tell({ where: `version ${version} of ${key}, in snapshot ${newest.seq}`, what });
+      const holder = newest ? `snapshot ${newest.seq}` : 'the undelete window';
+      tell({ where: `version ${version} of ${key}, in ${holder}`, what });
     }
   }
 }
 
+const windowForm = /^tenants\/([^/]+)\/buckets\/([^/]+)\/undelete$/;
 const targetForm = /^tenants\/(([^/]+)\/buckets\/([^/]+)\/snapshots\/[^/]+)$/;
 
 /** From the newest down. */
@@ -194,6 +224,13 @@ function readLiving(read: Reader, bucket: string): Promise<Living[]> {
        WHERE b.tenant || '/' || b.name = ? AND s.state = 'living' ORDER BY s.seq DESC`,
     bucket,
   );
+}
+
+async function readBegin(read: Reader, bucket: string): Promise<number> {
+  const sql = "SELECT id FROM buckets WHERE tenant || '/' || name = ?";
+  const row = await read.get<{ id: number }>(sql, bucket);
+  const window = row && (await readWindow(read, row.id));
+  return window ? beginOf(window, steadyClock.nowMs()) : Number.POSITIVE_INFINITY;
 }
 
 async function* listRows(read: Reader): AsyncGenerator<Row> {

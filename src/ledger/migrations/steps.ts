@@ -8,6 +8,7 @@ import { alteredRecords } from './0009-altered-records.ts';
 import { seals } from './0010-seals.ts';
 import { renameTokens } from './0011-rename-tokens.ts';
 import { snapshots } from './0012-snapshots.ts';
+import { undeleteWindows } from './0013-undelete-windows.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -23,6 +24,7 @@ export const steps: readonly Migration[] = [
   seals,
   renameTokens,
   snapshots,
+  undeleteWindows,
 ];
 
 /** The schema of this Bursar. */

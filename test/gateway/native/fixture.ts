@@ -229,6 +229,7 @@ export async function openFixture(): Promise<Fixture> {
       }
       case 'changeOwner':
       case 'transferUpload':
+      case 'setUndelete':
       case 'createSnapshot':
       case 'deleteSnapshot':
         throw new Error('this fixture has no objects');

@@ -124,7 +124,7 @@ export const getBucketLocation: Operation<'bucket'> = {
   },
 };
 
-/** An empty bucket only, of which no snapshot is left. */
+/** An empty bucket only, of which no snapshot is left, and nothing that can be undeleted. */
 export const deleteBucket: Operation<'bucket'> = {
   name: 'DeleteBucket',
   action: 's3:DeleteBucket',
@@ -135,8 +135,11 @@ export const deleteBucket: Operation<'bucket'> = {
     const result = await context.tryCommit(change, { status: 204 });
     if (result.ok) return emptyReply(204);
     const { code, fields } = result;
-    if (!fields?.Snapshots) throw context.failureOf(result);
-    const message = `The bucket has snapshots (${fields.Snapshots}), which must be deleted first.`;
+    if (!fields?.Snapshots && !fields?.HeldVersions) throw context.failureOf(result);
+    const message = fields.Snapshots
+      ? `The bucket has snapshots (${fields.Snapshots}), which must be deleted first.`
+      : `What was deleted from the bucket can be brought back (${fields.HeldVersions} versions): ` +
+        'its undelete window must be set to off first.';
     throw new Refusal(code, { message, fields });
   },
 };

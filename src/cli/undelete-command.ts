@@ -1,0 +1,97 @@
+// `bursar undelete`: brings back an object that was deleted, or all of a prefix as of a time. What
+// does it is asked of the gateway, and each object is a request of its own. Invariants: an object
+// that is as it was is left alone; and nothing is deleted but delete markers.
+import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
+import type { Answers } from '../gateway/native/routes.ts';
+import { callApi, findConnection } from './api-client.ts';
+import { type Columns, printEntries } from './api-command.ts';
+import {
+  checkAll,
+  copyBack,
+  deleteObject,
+  forEachObject,
+  type S3Connection,
+} from './bring-back.ts';
+import { findPlace, type NamedPlace } from './bucket-names.ts';
+import { type CommandFlags, moment } from './command-arguments.ts';
+import { print, printJson } from './output.ts';
+import { formatBytes, formatCount } from './progress.ts';
+
+type Undeletion = Answers['Undelete']['objects'][number];
+
+interface UndeleteFlags {
+  prefix?: string;
+  asOf?: string;
+  dryRun?: true;
+}
+
+const undeletions: Columns<Undeletion> = {
+  heading: ['WAS', 'KEY', 'SIZE'],
+  row: ({ was, key, size }) => [was, key, formatBytes(size)],
+};
+
+export function addUndeleteCommand(program: Command): void {
+  program
+    .command('undelete <s3-url>')
+    .description('bring back what was deleted, or overwritten, without moving data')
+    .option(
+      '--prefix <prefix>',
+      'all objects that begin with it, as of a time; empty: of the bucket',
+    )
+    .option('--as-of <time>', 'as it was then: a time, or how long ago, such as 2h', moment)
+    .option('--dry-run', 'only list what would be done')
+    .action(undelete);
+}
+
+async function undelete(url: string, given: UndeleteFlags, command: Command): Promise<void> {
+  const flags = command.optsWithGlobals<CommandFlags>();
+  const connection = findConnection(flags);
+  const place = await findPlace(connection, url);
+  check(place, given);
+  const objects = readPlan(connection, place, given);
+  if (given.dryRun) {
+    const all: Undeletion[] = [];
+    for await (const one of objects) all.push(one);
+    printEntries(flags.json, undeletions, all, all);
+    return;
+  }
+  let restored = 0;
+  const failed = await forEachObject(objects, 'objects restored', async (one) => {
+    if (one.markers.length === 0) await copyBack(connection, place, one);
+    for (const versionId of one.markers) {
+      await deleteObject(connection, place, { key: one.key, versionId });
+    }
+    restored++;
+  });
+  if (flags.json) printJson({ restored, failed });
+  else print(`${formatCount(restored)} restored${given.asOf ? `, as of ${given.asOf}` : ''}`);
+  checkAll(failed, flags.json);
+}
+
+function check({ key }: NamedPlace, { prefix, asOf }: UndeleteFlags): void {
+  if (key !== '' && prefix !== undefined) {
+    throw new CommandFailure('usage', 'give either a key, s3://BUCKET/KEY, or --prefix');
+  }
+  if (key === '' && asOf === undefined) {
+    throw new CommandFailure('usage', 'of more than one object give --as-of, such as --as-of 2h');
+  }
+}
+
+async function* readPlan(
+  connection: S3Connection,
+  { tenant, bucket, key }: NamedPlace,
+  { prefix, asOf }: UndeleteFlags,
+): AsyncGenerator<Undeletion> {
+  const path = ['tenants', tenant, 'buckets', bucket, 'undelete'];
+  const of = key === '' ? { prefix } : { key };
+  let after: string | undefined;
+  do {
+    const { json } = await callApi(connection, {
+      ...{ method: 'GET', path, query: { ...of, asOf, after } },
+    });
+    const { objects, next } = json as Answers['Undelete'];
+    yield* objects;
+    after = next ?? undefined;
+  } while (after !== undefined);
+}

@@ -1,0 +1,119 @@
+// Native API: what brings back objects that were deleted or overwritten. It is done by S3, object
+// by object: markers are deleted, and what else was is copied as of a record.
+
+import { firstSince } from '../../audit/record-times.ts';
+import type { Bucket } from '../../catalog/buckets.ts';
+import { listKeysEver, readListedAt } from '../../catalog/held-versions.ts';
+import { planAsOf, planDeleted, type Undeletion } from '../../catalog/undelete.ts';
+import { readMoment } from '../../catalog/undelete-window.ts';
+import { Refusal } from '../../core/errors.ts';
+import { Pace } from '../../core/pace.ts';
+import { steadyClock } from '../../core/steady-clock.ts';
+import { textSuccessor } from '../../core/text-order.ts';
+import { checkKeyLength } from '../s3/request.ts';
+import { type Call, refuseMissing, routeTable } from './route.ts';
+import {
+  answerObject,
+  integer,
+  integerOrNull,
+  next,
+  pageQuery,
+  text,
+  textOrNull,
+  time,
+} from './schemas.ts';
+import { bucketOf, shownOf } from './snapshot-routes.ts';
+
+const undeletion = answerObject({
+  key: { type: 'string' },
+  was: { type: 'string', enum: ['deleted', 'overwritten'] },
+  size: integer('Of what it was.'),
+  class: text('Its storage class then.'),
+  markers: {
+    type: 'array',
+    items: { type: 'string' },
+    description: 'Delete markers: without them it is there again. Empty: it is copied.',
+  },
+  versionId: textOrNull('The version that is copied.'),
+  index: integerOrNull('As of which record it is copied, by `x-bursar-copy-source-as-of`.'),
+});
+
+export const undeleteRoutes = routeTable([
+  {
+    method: 'GET',
+    url: '/_/v1/tenants/:t/buckets/:bucket/undelete',
+    action: 'bursar:Undelete',
+    summary: 'List what brings back a deleted object, or what was deleted and overwritten since.',
+    query: {
+      ...pageQuery,
+      key: text('One object. Without `asOf`: as it was before it was deleted.'),
+      prefix: text('All objects that begin with it, with `asOf`. Absent: all of the bucket.'),
+      asOf: { ...time, description: 'As they were then.' },
+    },
+    answer: answerObject({ objects: { type: 'array', items: undeletion }, next }),
+    run: async (call) => ({ answer: await readPlan(call) }),
+  },
+]);
+
+async function readPlan(call: Call): Promise<object> {
+  const { read, keyring } = call.deps;
+  const { key, prefix = '', asOf } = call.query;
+  const bucket = await bucketOf(call);
+  const catalog = { read, keyring };
+  if (key !== undefined) {
+    checkKeyLength(key);
+    const found =
+      asOf === undefined
+        ? await planDeleted(catalog, bucket, key)
+        : await planAsOf(catalog, bucket, { key, at: await indexOf(call, bucket, asOf) });
+    if (!found && !(await isKnown(call, bucket, key))) throw new Refusal('NoSuchKey');
+    return { objects: found ? [show(found)] : [], next: null };
+  }
+  if (asOf === undefined) {
+    const message = 'Of more than one object it must be said as of when.';
+    throw new Refusal('InvalidInput', { message, fields: { field: 'asOf' } });
+  }
+  const at = await indexOf(call, bucket, asOf);
+  const { after } = call.query;
+  const keys = await listKeysEver(read, {
+    ...{ bucketId: bucket.id, below: prefix === '' ? null : textSuccessor(prefix) },
+    ...{ from: after ?? prefix, exclusive: after !== undefined, max: keysPerPage },
+  });
+  const pace = new Pace();
+  const objects: object[] = [];
+  for (const one of keys) {
+    const found = await planAsOf(catalog, bucket, { key: one, at });
+    if (found) objects.push(show(found));
+    await pace.rest();
+  }
+  return { objects, next: keys.length === keysPerPage ? (keys.at(-1) ?? null) : null };
+}
+
+/** Whether there is an object of the key, or what there was is still held. */
+async function isKnown({ deps: { read } }: Call, bucket: Bucket, key: string): Promise<boolean> {
+  const row = await readListedAt(read, { bucketId: bucket.id, key, at: Number.MAX_SAFE_INTEGER });
+  return row !== undefined && !row.isMarker;
+}
+
+/** One page looks at so many keys, whether there is something to bring back or not. */
+const keysPerPage = 1000;
+
+/**
+ * Where the bucket has versions, it shows those of any time that were not deleted for good. Throws
+ * `Refusal` MomentNotKept.
+ */
+async function indexOf(call: Call, bucket: Bucket, asOf: string): Promise<number> {
+  const { read, records, snapshots } = call.deps;
+  const { id, tenant, name, versioning } = bucket;
+  const timeMs = readMoment(asOf);
+  if (timeMs === null) return refuseMissing(call, 'MomentNotKept');
+  const kept = await snapshots.find({ tenant, bucket: name, id }, asOf);
+  if (kept) return kept.seq;
+  const isPast = timeMs < steadyClock.nowMs();
+  if (versioning === 'Unversioned' || !isPast) return (await shownOf(call, bucket, asOf)).seq;
+  return (await firstSince(read, records, timeMs + 1)) - 1;
+}
+
+function show({ isOverwritten, sizeBytes: size, ...undeletion }: Undeletion): object {
+  return { ...undeletion, size, was: isOverwritten ? 'overwritten' : 'deleted' };
+}
