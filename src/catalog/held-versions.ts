@@ -183,6 +183,25 @@ export async function readHeldBy(
   return (await read.get(sql, bucketId, holder)) ?? { versions: 0, bytes: 0 };
 }
 
+/** What snapshots and undelete windows hold for whom. */
+export interface HeldShare {
+  tenant: string;
+  bucket: string;
+  owner: string;
+  bytes: number;
+}
+
+/** Of each bucket for which something is held; of one tenant, or of all. */
+export async function listHeldShares(read: Reader, tenant: string | null): Promise<HeldShare[]> {
+  return read.all<HeldShare>(
+    // Few buckets hold anything: those are looked for that do.
+    `SELECT b.tenant, b.name AS bucket, b.owner, sum(t.bytes) AS bytes
+       FROM held_totals AS t CROSS JOIN main.buckets AS b ON b.id = t.bucket_id
+       WHERE ? IS NULL OR b.tenant = ? GROUP BY t.bucket_id`,
+    ...[tenant, tenant],
+  );
+}
+
 // Reading as of a snapshot.
 
 const notHeld = 'NULL AS endedSeq, NULL AS endedMs, 0 AS isImage, NULL AS heldMac';

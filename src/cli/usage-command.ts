@@ -86,8 +86,11 @@ async function showAll(connection: Connection, flags: UsageFlags): Promise<void>
   }
   printTable(flags.json, {
     json: all,
-    heading: ['ACCOUNT', ...countersHeading, 'NEAREST LIMIT'],
-    rows: all.map((usage) => [usage.account, ...shownOf(usage), nearest(usage.caps)]),
+    heading: ['ACCOUNT', ...countersHeading, 'HELD', 'NEAREST LIMIT'],
+    rows: all.map((usage) => [
+      ...[usage.account, ...shownOf(usage), show('storedBytes', String(usage.heldBytes))],
+      nearest(usage.caps),
+    ]),
   });
 }
 
@@ -103,6 +106,10 @@ async function showOne(connection: Connection, account: string, flags: UsageFlag
       ...row.slice(4),
     ]);
     print(`${usage.account}, and ${usage.accrued} USD accrued for storage, not charged yet`);
+    if (usage.heldBytes > 0) {
+      const held = show('storedBytes', String(usage.heldBytes));
+      print(`of what is stored, ${held} are held by snapshots and undelete windows`);
+    }
     printTable(false, { json: null, heading: heading.map(columnTitle), rows });
   }
 }

@@ -6,6 +6,7 @@ import { tileWidth } from '../audit/log/merkle.ts';
 import { readLogSize } from '../audit/log/stored-tiles.ts';
 import type { RecordSearch } from '../audit/search/record-search.ts';
 import { countEnded, readCondemned, readIntents, readUntold } from '../catalog/backlog.ts';
+import { listHeldShares } from '../catalog/held-versions.ts';
 import type { Reader } from '../core/database.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
 import type { RequestServices } from '../gateway/services.ts';
@@ -109,6 +110,10 @@ function numbersOfRecords({ services: { read }, archiver, search }: WatchedParts
     bursar_search_behind_records: [
       'Records that the search index lacks: up to 4,095 always are.',
       () => search.countBehind(),
+    ],
+    bursar_held_bytes: [
+      'What was overwritten or deleted, and is held by snapshots and undelete windows.',
+      async () => (await listHeldShares(read, null)).reduce((sum, { bytes }) => sum + bytes, 0),
     ],
     bursar_usage_behind_records: [
       'Records that are not yet in the usage by day.',

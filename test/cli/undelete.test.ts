@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { S3Client } from '../fault/s3-client.ts';
 import { CatalogEditor } from '../tooling/attacks.ts';
 import { operator, operatorSettings, send } from '../tooling/filled-folder.ts';
+import { metricsToken } from '../tooling/served-gateway.ts';
 import { type Outcome, type Served, Workplace } from './command.ts';
 
 // Each step is a process of its own, and the machine may be busy.
@@ -64,6 +65,21 @@ test('a window is set, says what it costs, and shows the bucket as of then', asy
   expect(await json('bucket', 'show', 'default/raw')).toMatchObject({
     undelete: { seconds: 604_800, heldVersions: 16 },
   });
+  // All of it is the bucket's owner's.
+  const bytes = [...keys.slice(5), keys[0]].reduce(
+    (sum, key) => sum + Buffer.byteLength(`first ${key}`),
+    0,
+  );
+  for (const account of ['bucket:default/raw', 'principal:default/admin', 'tenant:default']) {
+    expect(await json('usage', account)).toMatchObject({ heldBytes: bytes });
+  }
+  const shown = await place.run(['usage', 'bucket:default/raw']);
+  expect(shown.stdout).toMatch(/^of what is stored, \d+ B are held by snapshots and undelete/m);
+  expect((await place.run(['usage'])).stdout).toMatch(/OBJECTS +HELD +NEAREST LIMIT/);
+  const metrics = await fetch(`${served.endpoint}/_/metrics`, {
+    headers: { authorization: `Bearer ${metricsToken}` },
+  });
+  expect(await metrics.text()).toMatch(new RegExp(`^bursar_held_bytes ${bytes}$`, 'm'));
   await json('mount', 'add', 'default/then', 'default:raw', '--at', then);
   for (const key of keys) expect(await bodyOf(`/then/${key}`)).toBe(`first ${key}`);
   await json('mount', 'add', 'default/before', 'default:raw', '--at', before);

@@ -7,6 +7,7 @@
 
 import { type AddressPolicy, everywhere } from '../../authz/oidc/address-policy.ts';
 import { failLate } from '../../authz/oidc/guarded-request.ts';
+import { listHeldShares } from '../../catalog/held-versions.ts';
 import { isoTime, monotonicMs, nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import { getOrMake } from '../../core/maps.ts';
@@ -203,7 +204,10 @@ export class AlarmNotifier {
     if (!hook) return this.#settle(delivery.alarm);
     if (hook === 'edited') return this.#hold(line, delivery);
     try {
-      await this.#send(hook, messageOf(delivery.alarm, this.#instance));
+      const { alarm } = delivery;
+      const isStored = alarm.meter === 'storedBytes';
+      const shares = isStored ? await listHeldShares(this.#options.read, alarm.tenant) : [];
+      await this.#send(hook, messageOf(alarm, this.#instance, shares));
     } catch (error) {
       if (this.#stopping.signal.aborted) return;
       this.#fail(line, delivery, error);

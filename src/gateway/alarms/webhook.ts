@@ -5,11 +5,13 @@ import { createHmac, randomBytes } from 'node:crypto';
 import type { AddressPolicy } from '../../authz/oidc/address-policy.ts';
 import { isLoopbackAddress } from '../../authz/oidc/address-policy.ts';
 import { askGuarded } from '../../authz/oidc/guarded-request.ts';
+import type { HeldShare } from '../../catalog/held-versions.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { amountText } from '../../quota/cap-report.ts';
 import type { Alarm } from '../../quota/limits/alarms.ts';
 import { windowEndMs } from '../../quota/limits/windows.ts';
+import { heldBytesOf } from '../held-bytes.ts';
 
 const secretBytes = 32;
 const urlLengthMax = 2048;
@@ -42,10 +44,14 @@ export interface Message {
 }
 
 /**
- * The message of an alarm. `instance` is in its id: alarms of other gateways, or of this one before
- * its database was rebuilt, may have the same number.
+ * The message of an alarm; `shares`: what is held of stored bytes. `instance` is in its id: alarms
+ * of other gateways, or of this one before its database was rebuilt, may have the same number.
  */
-export function messageOf(alarm: Alarm, instance: string): Message {
+export function messageOf(
+  alarm: Alarm,
+  instance: string,
+  shares: readonly HeldShare[] = [],
+): Message {
   const { id, account, tenant, principal, meter, window, percent, limit, used, beginMs } = alarm;
   const endMs = window === 'total' ? Infinity : windowEndMs(window, beginMs);
   const body = {
@@ -54,6 +60,7 @@ export function messageOf(alarm: Alarm, instance: string): Message {
     data: {
       ...{ account, tenant, principal: principal || null, meter, window, percent },
       ...{ limit: amountText(meter, limit), used: amountText(meter, used) },
+      ...(meter === 'storedBytes' && { heldBytes: `${heldBytesOf(shares, account)}` }),
       resetAt: Number.isFinite(endMs) ? isoTime(endMs) : null,
       record: id,
     },

@@ -1,6 +1,7 @@
 // Native API: what accounts (`tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`) have used, how
 // much of their limits is left, and when these will be reached.
 import { countAltered } from '../../audit/altered-records.ts';
+import { type HeldShare, listHeldShares } from '../../catalog/held-versions.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
@@ -17,6 +18,7 @@ import {
 } from '../../quota/roll-up/usage-days.ts';
 import { readAccrued } from '../../quota/storage/storage-charges.ts';
 import { type CapUsage, readAccountUsage } from '../../quota/usage.ts';
+import { heldBytesOf } from '../held-bytes.ts';
 import { findAccount, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps } from './limit-schemas.ts';
@@ -45,6 +47,9 @@ const usage = answerObject({
   account: { type: 'string' },
   ...flows,
   storedBytes: integer('Bytes stored now.'),
+  heldBytes: integer(
+    'Of these, what was overwritten or deleted, and is held by snapshots and undelete windows.',
+  ),
   storedObjects: integer('Objects stored now.'),
   caps: {
     ...caps,
@@ -95,8 +100,9 @@ export const usageRoutes = routeTable([
       const limit = Number(call.query.limit ?? accountsMax);
       const page = { after: call.query.after ?? '', limit, isLimited: false };
       const names = await listAccounts(call.deps.read, visibleTo(call), page);
+      const shares = await listHeldShares(call.deps.read, null);
       const rows: object[] = [];
-      for (const name of names) rows.push(await showAccount(call.deps, name));
+      for (const name of names) rows.push(await showAccount(call.deps, name, shares));
       const last = names.length === limit ? (names.at(-1) ?? null) : null;
       return { answer: { usage: rows, next: last } };
     },
@@ -110,7 +116,10 @@ export const usageRoutes = routeTable([
     run: async (call) => {
       const account = await findAccount(call, param(call, 'account'));
       const accrued = formatUsd(await sumAccrued(call.deps, account));
-      return { answer: { ...(await showAccount(call.deps, accountName(account))), accrued } };
+      const tenant = account.kind === 'token' ? null : account.tenant;
+      const shares = tenant === null ? [] : await listHeldShares(call.deps.read, tenant);
+      const shown = await showAccount(call.deps, accountName(account), shares);
+      return { answer: { ...shown, accrued } };
     },
   },
   {
@@ -170,7 +179,11 @@ function showRow({ spend, ...row }: BreakdownRow): object {
   return { ...row, spend: formatUsd(spend) };
 }
 
-async function showAccount({ read }: NativeDeps, account: string): Promise<object> {
+async function showAccount(
+  { read }: NativeDeps,
+  account: string,
+  shares: readonly HeldShare[],
+): Promise<object> {
   const { used, caps: all } = await readAccountUsage(read, account, nowMs());
   return {
     account,
@@ -179,6 +192,7 @@ async function showAccount({ read }: NativeDeps, account: string): Promise<objec
     ingressBytes: Number(used.ingressBytes),
     egressBytes: Number(used.egressBytes),
     storedBytes: Number(used.storedBytes),
+    heldBytes: heldBytesOf(shares, account),
     storedObjects: Number(used.storedObjects),
     caps: all.map(showCap),
   };

@@ -1,0 +1,15 @@
+// How much of what an account stores is held by snapshots and undelete windows, and not there any
+// more.
+import type { HeldShare } from '../catalog/held-versions.ts';
+import { parseAccount } from '../quota/accounts.ts';
+
+/** By the buckets that are the account's now; of tokens, which store nothing of their own, 0. */
+export function heldBytesOf(shares: readonly HeldShare[], name: string): number {
+  const account = parseAccount(name);
+  if (!account || account.kind === 'token') return 0;
+  return shares.reduce((sum, { tenant, bucket, owner, bytes }) => {
+    if (tenant !== account.tenant) return sum;
+    if (account.kind === 'principal' && owner !== account.name) return sum;
+    return account.kind === 'bucket' && bucket !== account.name ? sum : sum + bytes;
+  }, 0);
+}
