@@ -270,6 +270,9 @@ export async function applyMaintenance(
       return work.rows.length;
     case 'tryWriting':
       return tryWriting(tx);
+    case 'writeAccounts':
+      // All maintenance writes them.
+      return 0;
     case 'purgeEnded':
       return purgeEnded(tx, work.max, context);
     case 'beginGeneration':

@@ -33,6 +33,8 @@ export type Maintenance =
   | { kind: 'noteAltered'; rows: readonly AlteredRow[] }
   /** Writes what is there already: to see whether the disk takes it. */
   | { kind: 'tryWriting' }
+  /** The rows of accounts have all that was charged until now. */
+  | { kind: 'writeAccounts' }
   /** From now on the log is signed with these; none: with nothing. */
   | { kind: 'signLog'; keys: readonly LogKey[] }
   /** What a witness (`NAME+ID`) has cosigned, in the place of what it had before. */

@@ -68,6 +68,14 @@ export class LedgerEnds {
     for (const port of [...this.#ports]) port.close();
   }
 
+  /** Applies a batch without requests, unless one is being applied, and what has come meanwhile. */
+  async applyNothing(): Promise<void> {
+    if (this.#isApplying) return;
+    this.#isApplying = true;
+    await this.#apply([]);
+    await this.#applyAll();
+  }
+
   async #applyAll(): Promise<void> {
     this.#isApplying = true;
     while (this.#due.length > 0) {

@@ -226,6 +226,14 @@ export class Ledger {
     await this.maintain({ kind: 'signLog', keys });
   }
 
+  /**
+   * Has what was charged until now in the rows of accounts, for who reads them; where the disk is
+   * full, they have what they had.
+   */
+  async writeAccounts(): Promise<void> {
+    await this.#send({ kind: 'writeAccounts' });
+  }
+
   /** Gives back what was set aside and is not needed. */
   giveBack(request: GiveBackRequest): Promise<number> {
     return this.maintain({ kind: 'giveBack', ...request });

@@ -24,6 +24,8 @@ interface Root {
 interface Whole {
   /** Records of the log. */
   logSize: number;
+  /** So many of them are in the rows of accounts; what the others charged is to be added. */
+  charged: number;
   /** Of the tenants' heads. */
   rights: Uint8Array;
 }
@@ -34,12 +36,24 @@ export interface RootedLog {
   setRoots(roots: Uint8Array): Promise<void>;
 }
 
+/** What a transaction leaves. */
+interface SealedWhole {
+  log: RootedLog;
+  rights: Uint8Array;
+  charged: number | null;
+}
+
+const selectRoots = 'SELECT roots FROM main.records ORDER BY idx DESC LIMIT 1';
+
 const message = new KeyedMessage();
 const none = new Uint8Array();
 const foldedAtOnce = 64;
 /** Tenants and markets whose roots are with the newest record. */
 const lateMax = 16;
-/** The gateway's among the names of tenants, none of which has such characters. */
+/**
+ * The gateway's among the names of tenants, none of which has such characters: `*`, and the number
+ * of records whose charges are in the rows of accounts, where that is not all.
+ */
 const gatewayName = '*';
 
 export class SealRoots implements TransferSeals {
@@ -52,6 +66,8 @@ export class SealRoots implements TransferSeals {
   readonly #roots = new Map<string, Root>();
   /** As it was read: later ones are only written. */
   #gateway: Root | undefined;
+  /** The same; null: of all records. */
+  #charged: number | null = null;
   /** Whose roots the newest record has, those that were charged last at the end. */
   #late = new Set<string>();
   /** What was moved under the prices of markets that the transaction has charged by. */
@@ -61,7 +77,9 @@ export class SealRoots implements TransferSeals {
   /** What the transaction has changed, as it was before. */
   readonly #before = new Map<string, Root | undefined>();
   /** What the gateway's root was made of last. */
-  #sealed: Whole & { accounts: Uint8Array } = { logSize: -1, rights: none, accounts: none };
+  #sealed: Whole & { accounts: Uint8Array } = {
+    ...{ logSize: -1, charged: 0, rights: none, accounts: none },
+  };
   #settled = { accounts: new Uint8Array(digestBytes), sealed: this.#sealed, late: [] as string[] };
   /** Blocks that are not in the digest yet: to take in many at once costs little more than one. */
   readonly #pending = Buffer.allocUnsafe(foldedAtOnce * digestBytes);
@@ -78,12 +96,10 @@ export class SealRoots implements TransferSeals {
     const sql = 'SELECT tenant, epoch, mac FROM main.seal_roots';
     const rows = await read.all<Root & { tenant: string }>(sql);
     for (const { tenant, ...root } of rows) roots.#enter(tenant, root);
-    const newest = await read.get<{ roots: unknown }>(
-      'SELECT roots FROM main.records ORDER BY idx DESC LIMIT 1',
-    );
+    const newest = await read.get<{ roots: unknown }>(selectRoots);
     // What is there is newer than what the table has.
     for (const [tenant, root] of parseRoots(newest?.roots)) {
-      if (roots.#enter(tenant, root) && tenant !== gatewayName) roots.#late.add(tenant);
+      if (roots.#enter(tenant, root) && !isGateway(tenant)) roots.#late.add(tenant);
     }
     for (const root of roots.#roots.values()) roots.#fold(root);
     roots.#foldPending();
@@ -97,9 +113,14 @@ export class SealRoots implements TransferSeals {
     return new SealRoots(keyring);
   }
 
+  /** Of how many of the log's records the rows of accounts had what they charged when read. */
+  chargedOf(logSize: number): number {
+    return Math.min(this.#charged ?? logSize, logSize);
+  }
+
   /** What does not fit. `transfers`: as they are stored. */
   verify(
-    whole: Whole,
+    whole: Omit<Whole, 'charged'>,
     accounts: ReadonlyMap<string, Uint8Array>,
     transfers: readonly TransferTotal[],
   ): Unsealed[] {
@@ -124,10 +145,13 @@ export class SealRoots implements TransferSeals {
       const what = `what accounts of ${whose} have used is not what was stored last`;
       faults.push({ table: '', tenant, row: '', fault: 'replaced', scope: { tenant }, what });
     }
-    const digests = { ...whole, accounts: this.#accounts };
+    const charged = this.#charged ?? whole.logSize;
+    const digests = { ...whole, charged, accounts: this.#accounts };
     const isWhole = ({ epoch, mac }: Root) =>
       describeGateway(this.#keyring, epoch, digests).matches(mac);
     if (!this.#gateway || !isWhole(this.#gateway)) {
+      // Nobody is charged by what somebody else says.
+      this.#charged = null;
       const what =
         "what there is of rights or accounts is not what there was with the log's newest record";
       faults.push({ table: '', tenant: '', row: '', fault: 'replaced', scope: null, what });
@@ -135,10 +159,14 @@ export class SealRoots implements TransferSeals {
     return faults;
   }
 
-  /** Before each commit. `changed`: the digests of those tenants' accounts that it has changed. */
+  /**
+   * Before each commit. `changed`: the digests of those tenants' accounts that it has changed.
+   * `charged`: of how many records the rows of accounts have what they charged; null: of no more
+   * than before.
+   */
   async seal(
     tx: Tx,
-    { log, rights: newRights }: { log: RootedLog; rights: Uint8Array },
+    { log, rights: newRights, charged: newCharged }: SealedWhole,
     changed: Iterable<readonly [tenant: string, digest: Uint8Array]>,
   ): Promise<void> {
     const epoch = this.#keyring.currentEpoch;
@@ -151,17 +179,21 @@ export class SealRoots implements TransferSeals {
     this.#moved.clear();
     this.#foldPending();
     const { logSize, rights, accounts } = this.#sealed;
+    const charged = newCharged ?? this.#sealed.charged;
+    const isAsCharged = charged === this.#sealed.charged;
     const isSame = Buffer.compare(rights, newRights) === 0;
     // Maintenance mostly changes nothing of what is sealed.
-    if (isSame && logSize === log.size && Buffer.compare(accounts, this.#accounts) === 0) return;
+    const isSameLog = logSize === log.size && isAsCharged;
+    if (isSame && isSameLog && Buffer.compare(accounts, this.#accounts) === 0) return;
     const digests = {
-      logSize: log.size,
+      ...{ logSize: log.size, charged },
       rights: isSame ? rights : new Uint8Array(newRights),
       accounts: new Uint8Array(this.#accounts),
     };
     this.#sealed = digests;
     const gateway = { epoch, mac: describeGateway(this.#keyring, epoch, digests).mac() };
-    await this.#write(tx, log, gateway);
+    const name = charged === log.size ? gatewayName : `${gatewayName}${charged}`;
+    await this.#write(tx, log, [name, gateway]);
   }
 
   verifyTransfer(name: string, total: TransferTotal | undefined): void {
@@ -197,15 +229,15 @@ export class SealRoots implements TransferSeals {
     this.#late.add(name);
   }
 
-  async #write(tx: Tx, log: RootedLog, gateway: Root): Promise<void> {
+  async #write(tx: Tx, log: RootedLog, gateway: [name: string, Root]): Promise<void> {
     const max = log.size > 0 ? lateMax : 0;
     for (const tenant of this.#late) {
       if (this.#late.size <= max) break;
       this.#late.delete(tenant);
       await writeApart(tx, tenant, this.#roots.get(tenant) as Root);
     }
-    if (log.size === 0) return writeApart(tx, gatewayName, gateway);
-    const roots: [string, Root][] = [[gatewayName, gateway]];
+    if (log.size === 0) return writeApart(tx, ...gateway);
+    const roots = [gateway];
     for (const tenant of this.#late) roots.push([tenant, this.#roots.get(tenant) as Root]);
     await log.setRoots(renderRoots(roots));
   }
@@ -235,8 +267,10 @@ export class SealRoots implements TransferSeals {
     const { epoch, mac } = root;
     if (!this.#keyring.epochs.includes(epoch)) return false;
     if (!(mac instanceof Uint8Array) || mac.length !== macBytes) return false;
-    if (tenant === gatewayName) this.#gateway = root;
-    else this.#roots.set(tenant, root);
+    if (isGateway(tenant)) {
+      this.#gateway = root;
+      this.#charged = chargedIn(tenant);
+    } else this.#roots.set(tenant, root);
     return true;
   }
 
@@ -281,6 +315,10 @@ export function describeTransfer(
   return described;
 }
 
+function isGateway(name: string): boolean {
+  return name.startsWith(gatewayName);
+}
+
 /** Whether a root is of one of these: no tenant's name has a space. */
 function isTransfer(name: string): boolean {
   return name.includes(' ');
@@ -290,10 +328,24 @@ function isTransfer(name: string): boolean {
 export function describeGateway(
   keyring: Keyring,
   epoch: number,
-  { logSize, rights, accounts }: Whole & { accounts: Uint8Array },
+  { logSize, charged, rights, accounts }: Whole & { accounts: Uint8Array },
 ): KeyedMessage {
   const described = message.begin(keyring.sealHeadKey(epoch), 'bursar/seal-root/v1');
-  return described.text('gateway').number(logSize).bytes(rights).bytes(accounts);
+  described.text('gateway').number(logSize).bytes(rights).bytes(accounts);
+  return charged === logSize ? described : described.number(charged);
+}
+
+/** Of how many of the log's records the rows of accounts have what they charged. */
+export async function readCharged(read: Reader, logSize: number): Promise<number> {
+  const newest = await read.get<{ roots: unknown }>(selectRoots);
+  const [name] = parseRoots(newest?.roots).find(([tenant]) => isGateway(tenant)) ?? [gatewayName];
+  return Math.min(chargedIn(name) ?? logSize, logSize);
+}
+
+/** The number that the name of the gateway's root has; null: none. */
+function chargedIn(name: string): number | null {
+  const charged = Number(name.slice(gatewayName.length) || Number.NaN);
+  return Number.isSafeInteger(charged) && charged >= 0 ? charged : null;
 }
 
 async function writeApart(tx: Tx, tenant: string, { epoch, mac }: Root): Promise<void> {

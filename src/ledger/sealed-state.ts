@@ -81,12 +81,17 @@ export class SealedState {
   }
 
   /**
-   * Before each commit, as the last that writes: the log, too, which has the roots. Throws
-   * UnsealedRow where it must not be committed.
+   * Before each commit, as the last that writes: the log, too, which has the roots. `withAccounts`:
+   * the rows of accounts have all that was charged. Throws UnsealedRow where it must not be
+   * committed.
    */
-  async flush(log: RootedLog & { flush(): Promise<void> }): Promise<void> {
+  async flush(
+    log: RootedLog & { flush(): Promise<void> },
+    { withAccounts }: { withAccounts: boolean },
+  ): Promise<void> {
     if (this.#triggers.hasChanges) await this.#changeHeads();
-    const whole = { log, rights: this.#heads.digest };
+    const charged = withAccounts ? log.size : null;
+    const whole = { log, rights: this.#heads.digest, charged };
     await this.#roots.seal(this.#tx, whole, this.accounts.changed());
     await log.flush();
     // Nothing of that writes to a sealed table: it was a trigger which is not Bursar's.
@@ -121,13 +126,13 @@ export class SealedState {
  * is new, or whose schema has changed. Throws UnsealedRow for what is not authentic besides.
  */
 export async function sealRoots(db: OpenDatabase, keyring: Keyring): Promise<void> {
-  const { unsealed, heads, accounts } = await verifySealedState(db, keyring);
+  const { unsealed, heads, accounts, roots: before } = await verifySealedState(db, keyring);
   const wrong = unsealed.find(({ fault }) => fault !== 'replaced');
   if (wrong) throw new UnsealedRow(wrong);
   const roots = await SealRoots.make(db.tx, keyring);
   for (const total of await listTransfers(db.tx)) roots.noteTransfer(nameOfTransfer(total), total);
   const size = await readLogSize(db.tx);
   const log = { size, setRoots: (made: Uint8Array) => writeRoots(db.tx, size - 1, made) };
-  const whole = { log, rights: heads.digest };
+  const whole = { log, rights: heads.digest, charged: before.chargedOf(size) };
   await roots.seal(db.tx, whole, accounts.digests);
 }

@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { readTrueRecords } from '../audit/altered-records.ts';
 import { RecordLog } from '../audit/record-log.ts';
 import { VersionMarker } from '../catalog/version-marks.ts';
 import { monotonicMs } from '../core/clock.ts';
@@ -17,9 +18,11 @@ import { Billing } from '../quota/billing.ts';
 import type { Alarm } from '../quota/limits/alarms.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import { PriceBooks } from '../quota/prices/price-books.ts';
+import { type ChargedRecord, partsOfRecord } from '../quota/roll-up/charged-record.ts';
 import { RecentUse } from '../quota/roll-up/recent-use.ts';
 import { raiseAlarms } from './alarms.ts';
 import { applyCommit, applyMaintenance, type MaintenanceContext } from './apply.ts';
+import type { Change } from './commands/index.ts';
 import type { Commit, CommitResult, LedgerAnswer, LedgerRequest } from './commit.ts';
 import { LedgerEnds } from './ends.ts';
 import { beginEpochs, claimEpochs } from './key-epochs.ts';
@@ -80,6 +83,8 @@ const forgetAgainMs = 1000;
 const watchEachMs = 1000;
 
 const untoldMs = 1000;
+/** So soon after a batch accounts are written that were not written with it. */
+const accountsMsMax = 20;
 const unwritten: LedgerAnswer = {
   ok: false,
   code: 'ServiceUnavailable',
@@ -128,16 +133,18 @@ let toldUnwrittenMs = Number.NEGATIVE_INFINITY;
 /** When the first batch began that no signature covers yet; null: there is none. */
 let unsignedSinceMs: number | null = null;
 let signTimer: NodeJS.Timeout | null = null;
+let accountsTimer: NodeJS.Timeout | null = null;
 let isApplying = false;
 let closing = false;
 
 const ends = new LedgerEnds(told, (requests) => applyNext(requests).catch(stop), signSoon);
 port.on('message', (message: ToWorker) => {
-  if ('close' in message) close();
+  if ('close' in message) close().catch(stop);
   else if ('end' in message) ends.add(message.end);
 });
 // An erasure may have been the last thing that an earlier run did.
 forgetPages();
+await takeRecordedCharges();
 await writeOffLeases();
 send({ ready: true, unsealed: verified.unsealed });
 const watch = setInterval(noticeOthers, watchEachMs);
@@ -155,7 +162,8 @@ async function applyNext(
   const appliedMs = monotonicMs() - begunMs;
   if (overwrites) db.exec('PRAGMA secure_delete = FAST');
   if (requests.some(isErasure)) forgetPages();
-  unsignedSinceMs ??= begunMs;
+  if (requests.length > 0) unsignedSinceMs ??= begunMs;
+  if (billing.accounts.hasUnwritten) writeAccountsSoon();
   return { answers, appliedMs, committedMs };
 }
 
@@ -167,15 +175,26 @@ function noticeOthers(): void {
   send({ touched: true });
 }
 
-function close(): void {
+/** Who stops has nothing under way, but accounts may have to be written. */
+async function close(): Promise<void> {
   closing = true;
   clearInterval(watch);
+  if (accountsTimer !== null) clearTimeout(accountsTimer);
+  await ends.applyNothing();
   if (signTimer !== null) clearTimeout(signTimer);
   if (!isApplying) signCheckpoint();
   db.close();
   ends.close();
   port?.close();
 }
+
+/** Of these, a record says whom they charged what (quota/roll-up/charged-record.ts). */
+const toldChanges: ReadonlySet<Change['kind']> = new Set([
+  'none',
+  'putObject',
+  'copyObject',
+  'deleteObject',
+]);
 
 /** What it takes out of the database must not stay in a free page of it. */
 function leavesNothing(request: LedgerRequest): boolean {
@@ -215,7 +234,7 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
       if (log.isHeld) await log.write();
       answers.push(await applyRequest(request));
     }
-    alarms = await settleAccounts();
+    alarms = await settleAccounts(requests.length === 0 || !requests.every(tellsCharges));
     await commit();
     marker.settle();
   } catch (cause) {
@@ -226,11 +245,13 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
     rollback();
     marker.settle();
     await discardLog();
+    await billing.accounts.postAgain();
     return recover(requests, cause);
   }
   beginEpochs(keyring, requests, answers);
   rights.settle();
   seals.settle();
+  billing.accounts.settle();
   await signing.settle(db.tx);
   if (alarms.length > 0) send({ alarms });
   return answers;
@@ -321,21 +342,61 @@ async function writeOffLeases(): Promise<void> {
     db.exec('BEGIN IMMEDIATE');
     tick();
     writtenOff = await billing.accounts.writeOffLeases(writtenOffMax, lastTimeMs);
-    await settleAccounts();
+    await settleAccounts(true);
     db.exec('COMMIT');
     seals.settle();
+    billing.accounts.settle();
   }
+}
+
+/** What an earlier run recorded when it died, and the rows of accounts do not have. */
+async function takeRecordedCharges(): Promise<void> {
+  const from = verified.roots.chargedOf(log.size);
+  if (from === log.size) return;
+  db.exec('BEGIN IMMEDIATE');
+  const { records } = await readTrueRecords(db.tx, from, log.size - from);
+  for (const text of records) {
+    const record = JSON.parse(text) as ChargedRecord;
+    const draws = partsOfRecord(record).map(({ account, ...amounts }) => ({
+      account,
+      amounts: { ...amounts, spend: Number(amounts.spend) },
+    }));
+    await billing.accounts.postRecorded(draws, Date.parse(record.time));
+  }
+  await settleAccounts(true);
+  db.exec('COMMIT');
+  seals.settle();
+  billing.accounts.settle();
+}
+
+function writeAccountsSoon(): void {
+  accountsTimer ??= setTimeout(() => {
+    accountsTimer = null;
+    if (billing.accounts.hasUnwritten) ends.applyNothing().catch(stop);
+  }, accountsMsMax);
+}
+
+/**
+ * Whether its record says all that it charges, so that the rows of accounts can wait
+ * (`takeRecordedCharges`).
+ */
+function tellsCharges(request: LedgerRequest): boolean {
+  if (request.kind === 'draw') return true;
+  if (request.kind !== 'commit') return false;
+  const { change, folds, backend } = request.commit;
+  return !folds && !backend && toldChanges.has(change.kind);
 }
 
 /**
  * Writes what was charged and what the log's tree has come to, before each commit. Alarms come
- * last: what they tell of has its index.
+ * last: what they tell of has its index. `mustWrite`: accounts, too, whatever they say.
  */
-async function settleAccounts(): Promise<Alarm[]> {
+async function settleAccounts(mustWrite: boolean): Promise<Alarm[]> {
   const reached = billing.accounts.takeReached();
   const alarms = await raiseAlarms(db.tx, reached, { log, timeMs: lastTimeMs });
-  await billing.flush();
-  await seals.flush(log);
+  const withAccounts = mustWrite || billing.accounts.isUrgent;
+  await billing.flush({ withAccounts });
+  await seals.flush(log, { withAccounts });
   return alarms;
 }
 

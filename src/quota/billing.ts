@@ -74,11 +74,12 @@ export class Billing {
     return priced;
   }
 
-  async flush(): Promise<void> {
+  /** Before each commit. Not `withAccounts`: the rows of accounts can wait (`AccountBook`). */
+  async flush({ withAccounts = true }: { withAccounts?: boolean } = {}): Promise<void> {
     await this.#totals.flush();
     await this.#backendTotals.flush();
     await this.storage.flush();
-    await this.accounts.flush();
+    if (withAccounts) await this.accounts.flush();
   }
 
   discard(): void {

@@ -150,6 +150,7 @@ export function commitOf(change: Change, key: string | null = null): Commit {
       accessKeyId: null,
       evidence: 'none',
       bucket: 'data',
+      bucketOwner: 'alice',
       key,
       target: null,
       bytesIn: 0,

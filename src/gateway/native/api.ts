@@ -286,6 +286,7 @@ async function serve(
   // A long page takes long, both to make and to write as JSON.
   const pace = new Pace();
   await pace.rest();
+  if (route.readsAccounts) await deps.writeAccounts();
   const outcome = await route.run(call);
   enterStage(request, 'commit');
   const answer = await commit(deps, request, state, outcome, reply);

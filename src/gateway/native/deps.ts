@@ -114,6 +114,8 @@ export interface NativeDeps
    * where the credential is no longer valid.
    */
   renew(request: FastifyRequest, who: Identity, atMs: number): Promise<Identity>;
+  /** Resolves when the rows of accounts have what was charged until now. */
+  writeAccounts(): Promise<void>;
   /** The rights that calls are decided by. */
   rights: Pick<KnownRights, 'epoch'>;
   /** Whether it came to the administration's own address. */

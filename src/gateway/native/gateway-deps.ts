@@ -58,6 +58,7 @@ export function nativeDepsOf(services: Services, parts: NativeParts): NativeDeps
     renew: (request, who, atMs) =>
       authenticator.renew(signedPartOf(request), who as Authenticated, atMs),
     rights: ledger.rights,
+    writeAccounts: () => ledger.writeAccounts(),
     commit: async (entry, decision) => {
       const how = { decision, folds: isFolded(folding, entry) };
       const committed = await commitEntry(ledger, entry, how);

@@ -55,6 +55,7 @@ export const limitRoutes = routeTable([
     method: 'GET',
     url: '/_/v1/limits',
     action: 'bursar:ListLimits',
+    readsAccounts: true,
     summary: 'List the accounts with limits that the caller may see, but for tokens, by name.',
     query: { ...pageQuery, after: { ...pageQuery.after, maxLength: 256 } },
     answer: answerPage('limits', limit),
@@ -69,6 +70,7 @@ export const limitRoutes = routeTable([
     method: 'GET',
     url: path,
     action: 'bursar:GetLimit',
+    readsAccounts: true,
     summary: "Show an account's limits, and what of them is used.",
     answer: limit,
     run: async (call) => {

@@ -64,6 +64,8 @@ export interface NativeRoute {
   answer?: object;
   /** It only reads, and is no GET: it is answered while the log is not signed, too. */
   isReading?: true;
+  /** It reads what accounts used: all that was charged before is in their rows then. */
+  readsAccounts?: true;
   /** Prepares the call: reads, or says what to change. Throws `Refusal`. Writes no row itself. */
   run(call: Call): Promise<Outcome>;
 }

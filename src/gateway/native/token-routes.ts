@@ -145,6 +145,7 @@ export const tokenRoutes = routeTable([
     method: 'GET',
     url: '/_/v1/tokens',
     action: 'bursar:ListTokens',
+    readsAccounts: true,
     summary: 'List the tokens that the caller may see: issued here, or seen in use.',
     query: {
       ...pageQuery,
@@ -165,6 +166,7 @@ export const tokenRoutes = routeTable([
     method: 'GET',
     url: '/_/v1/tokens/:jti',
     action: 'bursar:ListTokens',
+    readsAccounts: true,
     operation: 'GetToken',
     summary: 'Show a token that was issued here, or seen in use.',
     answer: token,

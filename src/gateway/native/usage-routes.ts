@@ -93,6 +93,7 @@ export const usageRoutes = routeTable([
     method: 'GET',
     url: '/_/v1/usage',
     action: 'bursar:ListUsage',
+    readsAccounts: true,
     summary: 'Usage of all accounts that the caller may see, but of tokens, by name.',
     query: accountsQuery,
     answer: answerPage('usage', usage),
@@ -111,6 +112,7 @@ export const usageRoutes = routeTable([
     method: 'GET',
     url: '/_/v1/usage/:account',
     action: 'bursar:GetUsage',
+    readsAccounts: true,
     summary: 'Usage of one account; its name is one percent-encoded path segment.',
     answer: oneUsage,
     run: async (call) => {

@@ -18,6 +18,7 @@ import {
   partsOfRecord,
 } from '../../quota/roll-up/charged-record.ts';
 import { textOfFold } from '../record-folds.ts';
+import { readCharged } from '../seal-roots.ts';
 import { type Comparison, walkTable } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
 
@@ -86,6 +87,9 @@ export class DeepUsage {
   async finish(read: Reader, comparison: Comparison, size: number): Promise<void> {
     const { tell } = comparison;
     await guarded(tell, 'requests without a record', () => this.#addFolds(read));
+    await guarded(tell, 'records that accounts are to be charged by', async () => {
+      await this.#takeUncharged(await readCharged(read, size), size);
+    });
     await guarded(tell, 'what accounts used', () => this.#compareAccounts(read, comparison));
     await guarded(tell, 'windows of accounts', () => this.#compareWindows(read, comparison));
     await guarded(tell, 'what accounts used by day', async () => {
@@ -130,6 +134,19 @@ export class DeepUsage {
       const told = record as unknown as RecordFields & ChargedRecord;
       for (const part of partsOfRecord(record)) await this.#addUp(part, record);
       for (const charge of backendOf(told)) await this.#addUp(charge, record);
+    }
+  }
+
+  /** Takes out again what is in no row of an account yet. */
+  async #takeUncharged(from: number, size: number): Promise<void> {
+    for (let index = from; index < size; index++) {
+      const text = await this.#readText(index);
+      const record = text && (readFields(JSON.parse(text)) as unknown as ChargedRecord | undefined);
+      for (const part of record ? partsOfRecord(record) : []) {
+        const sums = await this.#sums.get(part.account);
+        if (!sums) continue;
+        await this.#sums.set(part.account, { ...sums, used: add(sums.used, part, -1n) });
+      }
     }
   }
 

@@ -1,8 +1,13 @@
 // The durable half of limits: accounts as the ledger's transactions change them. It runs in the
 // ledger's thread, the only writer, so what it has read stays true and is kept.
 // Invariants: a request that is refused charges nothing and sets nothing aside; after one that
-// throws, which is a bug, and after a rollback comes `discard`, before a commit `takeReached` and
-// `flush`; a post never exceeds its reservation.
+// throws, which is a bug, and after a rollback come `discard` and `postAgain`, before a commit
+// `takeReached` and, where something `isUrgent`, `flush`, and after it `settle`; a post never
+// exceeds its reservation.
+//
+// What was posted need not be in the transaction that records it: the rows of accounts are written
+// once for many, and a run that finds records behind them (`recorded`) posts these again. All else
+// that changes an account is written at once.
 import { expiredTokenKeptMs } from '../../core/limits.ts';
 import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
@@ -21,6 +26,7 @@ import {
   type MarkedWindow,
   markedWindows,
   newAccountState,
+  useUpLeases,
   writeOffLease,
 } from './account-state.ts';
 import { hasReached, nextAlarms, tellRefused, watchCaps } from './alarm-watch.ts';
@@ -64,6 +70,8 @@ export interface AccountChanges {
 interface Entry {
   readonly account: string;
   readonly state: AccountState;
+  /** It has a row. */
+  isStored: boolean;
   isChanged: boolean;
   readonly windows: Set<MarkedWindow>;
   readonly holders: Set<string>;
@@ -79,8 +87,17 @@ interface OpenHeld extends Held {
   readonly entries: readonly Entry[];
 }
 
+/** What an operation held and used. */
+interface Posting {
+  settlement: Settlement;
+  used: readonly Draw[];
+  timeMs: number;
+}
+
 /** How many accounts are kept, at about 3 KiB each. */
 const keptMax = 10_000;
+/** After so many postings accounts are written: each is a record that a start has to read. */
+const unwrittenMax = 64;
 
 export class AccountBook {
   /**
@@ -95,11 +112,26 @@ export class AccountBook {
   /** A cache of lists that many requests of a batch share. */
   readonly #entriesOf = new Map<readonly HeldAccount[], readonly Entry[]>();
   #reached: Reached[] = [];
+  /** Since accounts were written. */
+  #unwritten: Posting[] = [];
+  /** Of which so many are committed, as they were at the last commit. */
+  #recorded = { postings: this.#unwritten, count: 0 };
+  #isUrgent = false;
 
   /** `run` names this run of the gateway: leases of other runs belong to runs that have ended. */
   constructor(storage: AccountStorage, run: string) {
     this.#storage = storage;
     this.#holders = new HolderNames(run);
+  }
+
+  /** Whether something was posted that is not in the rows of accounts. */
+  get hasUnwritten(): boolean {
+    return this.#unwritten.length > 0;
+  }
+
+  /** Whether the transaction must not be committed without what changed of accounts. */
+  get isUrgent(): boolean {
+    return this.#isUrgent || this.#unwritten.length >= unwrittenMax;
   }
 
   /** Sets amounts aside in the lease of a holder of this run. */
@@ -123,7 +155,7 @@ export class AccountBook {
     }
     const granted = draws.map(({ need, want }, i) => {
       const entry = entries[i] as Entry;
-      this.#change(entry, name);
+      this.#changeNow(entry, name);
       return grantLease(entry.state, name, need, want);
     });
     const headroom = entries.map(({ state }) => listHeadroom(state));
@@ -138,10 +170,24 @@ export class AccountBook {
    */
   post(settlement: Settlement, used: readonly Draw[], timeMs: number): Promise<void> | null {
     if (this.#keepsHeld(settlement.held) && this.#keeps(used)) {
-      this.#postKept(settlement, used, timeMs);
+      this.#postNew({ settlement, used, timeMs });
       return null;
     }
-    return this.#postLoaded(settlement, used, timeMs);
+    return this.#postLoaded({ settlement, used, timeMs });
+  }
+
+  /**
+   * Posts what a record of an earlier run says was charged that is not in the rows of accounts. It
+   * comes off the leases of that run, of which the rest is written off.
+   */
+  async postRecorded(used: readonly Draw[], timeMs: number): Promise<void> {
+    await this.#load(used);
+    for (const { account, amounts } of used) {
+      const entry = this.#openBehind(account, timeMs);
+      entry.posted.use(amounts);
+      for (const name of useUpLeases(entry.state, amounts)) entry.holders.add(name);
+      this.#changeNow(entry);
+    }
   }
 
   /** Takes off the lease of a holder what it does not need. */
@@ -150,12 +196,14 @@ export class AccountBook {
     for (const { account, amounts } of draws) {
       this.#settle(this.#openBehind(account, timeMs), holder, amounts, meters);
     }
+    this.#isUrgent = true;
   }
 
   /** Takes what an operation held off the lease, without charging anything. */
   async void({ holder, held }: Settlement, timeMs: number): Promise<void> {
     await this.#loadHeld(held);
     for (const group of held) this.#settleHeld(this.#openHeld(group, timeMs), holder);
+    this.#isUrgent = true;
   }
 
   /**
@@ -179,7 +227,7 @@ export class AccountBook {
     const entry = await this.#loadOne(account, timeMs);
     entry.state.limits = limits && limitSetOf(limits);
     entry.nextAlarms = null;
-    this.#change(entry);
+    this.#changeNow(entry);
   }
 
   /**
@@ -199,7 +247,7 @@ export class AccountBook {
       for (const name of others) {
         writeOffLease(entry.state, name);
         entry.nextAlarms = null;
-        this.#change(entry, name);
+        this.#changeNow(entry, name);
       }
     }
     return writtenOff;
@@ -210,7 +258,7 @@ export class AccountBook {
     const entry = await this.#loadOne(account, timeMs);
     forgetLost(entry.state);
     for (const window of markedWindows) entry.windows.add(window);
-    this.#change(entry);
+    this.#changeNow(entry);
   }
 
   /** Forgets up to `max` tokens' accounts some time after they ended; gives how many. */
@@ -235,12 +283,17 @@ export class AccountBook {
   takeReached(): Reached[] {
     for (const entry of this.#changed) this.#watch(entry);
     const reached = this.#reached;
-    if (reached.length > 0) this.#reached = [];
+    if (reached.length > 0) {
+      this.#reached = [];
+      this.#isUrgent = true;
+    }
     return reached;
   }
 
-  /** Writes what changed, into the transaction that is about to be committed. */
+  /** Writes all that changed, into the transaction that is about to be committed. */
   async flush(): Promise<void> {
+    this.#unwritten = [];
+    this.#isUrgent = false;
     for (const entry of this.#changed) {
       const { account, state } = entry;
       entry.posted.bringIn();
@@ -254,6 +307,7 @@ export class AccountBook {
         else entry.leased.delete(holder);
       }
       await this.#storage.write(account, state, entry);
+      entry.isStored = true;
       entry.isChanged = false;
       entry.windows.clear();
       entry.holders.clear();
@@ -266,23 +320,51 @@ export class AccountBook {
     }
   }
 
-  /** Forgets what was not committed. */
+  /** To be called after each commit. */
+  settle(): void {
+    this.#recorded = { postings: this.#unwritten, count: this.#unwritten.length };
+  }
+
+  /** Forgets what was not committed. `postAgain` brings back what was, and was not written. */
   discard(): void {
     this.#changed.clear();
     this.#reached = [];
+    this.#isUrgent = false;
+    this.#unwritten = this.#recorded.postings;
+    this.#unwritten.length = this.#recorded.count;
     // After a transaction failed, nobody knows what changed of the accounts that were flushed into
     // it.
     this.#kept.clear();
     this.#entriesOf.clear();
   }
 
-  async #postLoaded(settlement: Settlement, used: readonly Draw[], timeMs: number): Promise<void> {
-    await this.#loadHeld(settlement.held);
-    await this.#load(used);
-    this.#postKept(settlement, used, timeMs);
+  /**
+   * Posts again what was committed and is in no row yet; an account whose row is not authentic is
+   * left out.
+   */
+  async postAgain(): Promise<void> {
+    for (const posting of this.#unwritten) {
+      await this.#loadFor(posting).then(() => this.#postKept(posting), unlessUnsealed);
+    }
   }
 
-  #postKept({ holder, held, isMixed }: Settlement, used: readonly Draw[], timeMs: number): void {
+  async #postLoaded(posting: Posting): Promise<void> {
+    await this.#loadFor(posting);
+    this.#postNew(posting);
+  }
+
+  async #loadFor({ settlement, used }: Posting): Promise<void> {
+    await this.#loadHeld(settlement.held);
+    await this.#load(used);
+  }
+
+  #postNew(posting: Posting): void {
+    this.#postKept(posting);
+    this.#unwritten.push(posting);
+  }
+
+  #postKept({ settlement, used, timeMs }: Posting): void {
+    const { holder, held, isMixed } = settlement;
     const groups = held.map((group) => this.#openHeld(group, timeMs));
     const payers = used.map(({ account }) => this.#openBehind(account, timeMs));
     if (!isMixed) checkCovered(groups, used, payers);
@@ -354,13 +436,15 @@ export class AccountBook {
   async #load(accounts: readonly { account: string }[]): Promise<void> {
     for (const { account } of accounts) {
       if (this.#kept.has(account)) continue;
-      const state = (await this.#storage.read(account)) ?? newAccountState();
+      const stored = await this.#storage.read(account);
+      const state = stored ?? newAccountState();
       const changes = { windows: new Set<MarkedWindow>(), holders: new Set<string>() };
       const leased = new Set(state.leases.keys());
       const posted = new Posted(state, this.#holders);
       const kept = {
         account,
         state,
+        isStored: stored !== undefined,
         isChanged: false,
         ...changes,
         leased,
@@ -430,12 +514,12 @@ export class AccountBook {
     if (all && all !== known) {
       state.limits = limitSetOf(all);
       entry.nextAlarms = null;
-      this.#change(entry);
+      this.#changeNow(entry);
     }
     if (state.token && state.token.expiresAtMs >= token.expiresAtMs) return;
     const { tenant, principal, expiresAtMs } = token;
     state.token = { tenant, principal, expiresAtMs };
-    this.#change(entry);
+    this.#changeNow(entry);
   }
 
   #watch(entry: Entry): void {
@@ -451,11 +535,19 @@ export class AccountBook {
     const reached = tellRefused(entry.account, entry.state, shortage);
     if (!reached) return;
     this.#reached.push(reached);
-    this.#change(entry);
+    this.#changeNow(entry);
+  }
+
+  /** What no posting says. */
+  #changeNow(entry: Entry, holder?: string): void {
+    this.#isUrgent = true;
+    this.#change(entry, holder);
   }
 
   #change(entry: Entry, holder?: string): void {
     if (holder !== undefined) entry.holders.add(holder);
+    // A row says of which token an account is, and when its windows began.
+    if (!entry.isStored || entry.windows.size > 0) this.#isUrgent = true;
     if (entry.isChanged) return;
     entry.isChanged = true;
     this.#changed.add(entry);

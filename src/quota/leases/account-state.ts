@@ -233,6 +233,25 @@ export function settleLease(state: AccountState, holder: string, amounts: MeterA
 }
 
 /**
+ * Takes off leases what their holders posted before they died and no row has yet, as far as they
+ * have it; gives the holders that had some. Flows only: levels come free anyway (`writeOffLease`).
+ */
+export function useUpLeases(state: AccountState, amounts: MeterAmounts): string[] {
+  const changed = new Set<string>();
+  for (const meter of meters) {
+    let left = isLevel(meter) ? 0n : BigInt(amounts[meter] ?? 0);
+    for (const [holder, lease] of state.leases) {
+      const taken = lease[meter] < left ? lease[meter] : left;
+      if (taken <= 0n) continue;
+      lease[meter] -= taken;
+      left -= taken;
+      changed.add(holder);
+    }
+  }
+  return [...changed];
+}
+
+/**
  * Ends the lease of a holder that died. The part of it that was posted is used already. Of the
  * rest, flows may have been spent without a record, so they count as spent in the present windows.
  * Levels change only together with their record, so they become free.

@@ -152,14 +152,19 @@ export class KillRounds {
     return this.#rounds % roundsOfLimits === 0;
   }
 
-  /** Flows that were set aside are lost, levels come free; nothing else changes. */
+  /**
+   * Of flows that were set aside, what the records say is used, and the rest lost; levels come
+   * free; nothing else changes.
+   */
   #checkLoss(dead: Map<string, AccountRow>, alive: Map<string, AccountRow>): void {
     for (const [name, before] of dead) {
       const after = alive.get(name);
       for (const meter of flows) {
         const lost = (after?.lost[meter] ?? 0n) - before.lost[meter];
-        if (lost !== before.leased[meter]) {
-          const told = `${lost} were lost of ${before.leased[meter]} set aside`;
+        const recorded = (after?.used[meter] ?? 0n) - before.used[meter];
+        const set = before.leased[meter];
+        if (lost !== (recorded < set ? set - recorded : 0n)) {
+          const told = `${lost} were lost of ${set} set aside, ${recorded} recorded`;
           this.#note('losses', [`${name} ${meter}: ${told}`]);
         }
         // What is under way, and ahead of it a small part of what the limit leaves.

@@ -119,6 +119,7 @@ export async function openFixture(): Promise<Fixture> {
   let index = 0;
 
   const deps: NativeDeps = {
+    writeAccounts: async () => {},
     // No test here begins one: test/cli/verify-deep-use.test.ts does, of a gateway that serves.
     deepRuns: {
       begin: () => {

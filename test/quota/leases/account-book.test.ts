@@ -28,6 +28,7 @@ async function commit(): Promise<void> {
   book.takeReached();
   await book.flush();
   storage.commit();
+  book.settle();
 }
 
 /** The process dies; what was not committed is gone. */
@@ -60,6 +61,75 @@ function heldIn(account: string, amounts: MeterAmounts): Held {
 }
 
 const granted = (amounts: MeterAmounts) => ({ ok: true, granted: [amounts] });
+
+describe('what was posted', () => {
+  const limits: Limits = { requests: { total: 100 } };
+  const used = async () => (await book.read(alice, nowMs)).used.requests;
+
+  it('can wait, but for what no record says', async () => {
+    await limit(alice, limits);
+    await draw(alice, { requests: 10 });
+    expect(book.isUrgent).toBe(true);
+    await commit();
+    await post(alice, { requests: 4 });
+    expect([book.isUrgent, book.hasUnwritten]).toEqual([false, true]);
+    await draw(alice, { requests: 1 });
+    expect(book.isUrgent).toBe(true);
+    await commit();
+    expect([book.isUrgent, book.hasUnwritten]).toEqual([false, false]);
+    const other = [{ account: 'principal:cms/new', amounts: { requests: 1 } }];
+    await book.post(noSettlement, other, nowMs);
+    expect(book.isUrgent).toBe(true);
+    await commit();
+    for (let i = 0; i < 63; i++) await book.post(noSettlement, other, nowMs);
+    expect(book.isUrgent).toBe(false);
+    await book.post(noSettlement, other, nowMs);
+    expect(book.isUrgent).toBe(true);
+  });
+
+  it('waits for its window to begin', async () => {
+    await limit(alice, limits);
+    await post(alice, { requests: 0 });
+    await commit();
+    await post(alice, { requests: 0 }, nowMs + 61_000);
+    expect(book.isUrgent).toBe(true);
+  });
+
+  it('and committed is there after a rollback, and what was not is gone', async () => {
+    await limit(alice, limits);
+    await draw(alice, { requests: 10 });
+    await commit();
+    await post(alice, { requests: 4 });
+    book.settle();
+    await post(alice, { requests: 3 });
+    // The rows were written when the transaction failed.
+    await book.flush();
+    storage.rollback();
+    book.discard();
+    await book.postAgain();
+    expect(await used()).toBe(4n);
+    expect(leasedOf(await book.read(alice, nowMs), 'requests')).toBe(6n);
+    await post(alice, { requests: 2 });
+    book.discard();
+    await book.postAgain();
+    await commit();
+    expect(storage.durable.get(alice)?.used.requests).toBe(4n);
+  });
+
+  it('and recorded by a run that died comes off its lease, of which the rest is lost', async () => {
+    await limit(alice, limits);
+    await draw(alice, { requests: 10 });
+    await commit();
+    book = new AccountBook(storage, 'run 2');
+    await book.postRecorded([{ account: alice, amounts: { requests: 4 } }], nowMs);
+    while ((await book.writeOffLeases(1, nowMs)) > 0) await commit();
+    const state = await book.read(alice, nowMs);
+    expect([usedIn(state, 'requests', 'total'), lostIn(state, 'requests', 'total')]).toEqual([
+      4n,
+      6n,
+    ]);
+  });
+});
 
 describe('a draw', () => {
   it('has the last of a limit, and nothing beyond it', async () => {
