@@ -159,6 +159,69 @@ describe('a mount of a snapshot', () => {
   });
 });
 
+describe('a copy as of a record', () => {
+  const asOf = (index: number | string, more: object = {}) => ({
+    headers: {
+      'x-amz-copy-source': '/data/in/a',
+      'x-bursar-copy-source-as-of': `${index}`,
+      ...more,
+    },
+  });
+
+  it('is of what a snapshot or the window has, with the rights to versions', async () => {
+    const { index } = await callNative(target, 'GET', `${snapshots}/before`);
+    await ask(owner, 'PUT', '/data/in/a', { body: 'third' });
+    expect((await ask(owner, 'PUT', '/data/as-of', asOf(index))).status).toBe(200);
+    expect((await ask(owner, 'GET', '/data/as-of')).body.toString()).toBe('first');
+    // Nothing has what was before, or will be.
+    for (const other of [index - 1, index + 1, 999_999_999]) {
+      const { status, body } = await ask(owner, 'PUT', '/data/none', asOf(other));
+      expect([other, status, elementOf(body.toString(), 'Code')]).toEqual([
+        other,
+        404,
+        'NoSuchKey',
+      ]);
+    }
+    for (const wrong of ['before', '-1', '1e3']) {
+      expect((await ask(owner, 'PUT', '/data/none', asOf(wrong))).status).toBe(400);
+    }
+    const ofVersion = asOf(index, { 'x-amz-copy-source': '/data/in/a?versionId=null' });
+    expect((await ask(owner, 'PUT', '/data/none', ofVersion)).status).toBe(400);
+    // Who may write, and read what there is now, may not read what was.
+    await grant('writer', ['s3:PutObject'], 'cms/newest');
+    expect(
+      (
+        await ask(newest, 'PUT', '/data/now', {
+          headers: { 'x-amz-copy-source': '/data/in/a' },
+        })
+      ).status,
+    ).toBe(200);
+    expect((await ask(newest, 'PUT', '/data/then', asOf(index))).status).toBe(403);
+    expect((await ask(owner, 'PUT', '/data/in/a', asOf(index))).status).toBe(200);
+  });
+
+  it('is planned for those who may undelete, and for nobody else', async () => {
+    const undelete = '/_/v1/tenants/cms/buckets/data/undelete';
+    const who = [owner, newest, stranger];
+    for (const one of who) {
+      const { status } = await ask(one, 'GET', undelete, { query: { key: 'in/large' } });
+      expect([403, 404]).toContain(status);
+    }
+    await callNative(target, 'PUT', '/_/v1/tenants/cms/grants/undelete', {
+      ...{ effect: 'allow', actions: ['bursar:Undelete'], subjects: ['principal:cms/owner'] },
+    });
+    const { status, body } = await ask(owner, 'GET', undelete, { query: { key: 'in/large' } });
+    expect(status, body.toString()).toBe(200);
+    const { objects } = JSON.parse(body.toString());
+    expect(objects).toMatchObject([{ key: 'in/large', was: 'deleted', size: large.length }]);
+    const [{ index }] = objects;
+    const copy = asOf(index, { 'x-amz-copy-source': '/data/in/large' });
+    expect((await ask(owner, 'PUT', '/data/in/large', copy)).status).toBe(200);
+    expect((await ask(owner, 'GET', '/data/in/large')).body.equals(large)).toBe(true);
+    await ask(owner, 'DELETE', '/data/in/large');
+  });
+});
+
 describe('the native API', () => {
   it('shows what a snapshot holds, and what is different since', async () => {
     const shown = await callNative(target, 'GET', `${snapshots}/before`);
