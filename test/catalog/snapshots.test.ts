@@ -128,6 +128,7 @@ async function held(): Promise<{ versions: number; bytes: number }> {
 }
 
 async function stored(): Promise<[number, number]> {
+  await fixture.ledger.writeAccounts();
   const usage = await listUsage(fixture.read, null);
   const row = usage.find(({ account }) => account === 'bucket:one/data');
   return [row?.storedBytes ?? 0, row?.storedObjects ?? 0];
