@@ -73,6 +73,7 @@ async function lastRecord(): Promise<Record<string, unknown>> {
 }
 
 async function stored(): Promise<[number, number]> {
+  await fixture.ledger.writeAccounts();
   const usage = await listUsage(fixture.read, null);
   const row = usage.find(({ account }) => account === 'bucket:one/data');
   return [row?.storedBytes ?? 0, row?.storedObjects ?? 0];
