@@ -11,6 +11,7 @@ import { S3Client } from '../fault/s3-client.ts';
 import { hold } from '../gateway/held-request.ts';
 import { type LogRecord, labFlags } from '../gateway/storage-rig.ts';
 import type { Target } from '../protocol/target.ts';
+import { accountsWritten } from '../tooling/accounts-written.ts';
 import { call, operator, operatorSettings, send } from '../tooling/filled-folder.ts';
 import { servedThreads } from '../tooling/served-gateway.ts';
 import { type Outcome, type Served, Workplace } from './command.ts';
@@ -84,6 +85,7 @@ type Sums = Record<(typeof meters)[number], bigint>;
 
 /** What an account has used, as it is counted. */
 async function used(account: string): Promise<Sums> {
+  await accountsWritten(join(place.data, 'bursar.db'));
   const [row] = await read<Sums>(
     `SELECT CAST(used_stored_bytes AS TEXT) AS storedBytes,
        CAST(used_stored_objects AS TEXT) AS storedObjects, CAST(used_spend AS TEXT) AS spend,

@@ -2,19 +2,18 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { readLogSize } from '#bursar/audit/log/stored-tiles.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { parseUsd } from '#bursar/core/money.js';
 import type { Limits } from '#bursar/core/quota-terms.js';
 import { RootKeyFile } from '#bursar/core/root-keys.js';
-import { readCharged } from '#bursar/ledger/seal-roots.js';
 import { sealRoots } from '#bursar/ledger/sealed-state.js';
 import { AccountMacs } from '#bursar/quota/leases/account-macs.js';
 import { partsOf } from '#bursar/quota/roll-up/charged-record.js';
 import { sealLevels } from '#bursar/quota/storage/storage-tables.js';
 import { type Answer, S3Client, type Sending } from '../fault/s3-client.ts';
 import { labMarket, labTexts } from '../quota/storage/lab-books.ts';
+import { accountsWritten } from '../tooling/accounts-written.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 
 export interface LogRecord {
@@ -114,21 +113,8 @@ export class StorageGateway {
     throw new Error(`no record of ${action}`);
   }
 
-  /** Resolves when rows of accounts have what was recorded, which takes a gateway a moment. */
-  async #accountsWritten(): Promise<void> {
-    using db = openDatabase(this.#database, { readonly: true, cacheKib: 1024 });
-    const isBehind = async () => {
-      db.exec('BEGIN');
-      const size = await readLogSize(db.tx);
-      const charged = await readCharged(db.tx, size);
-      db.exec('ROLLBACK');
-      return charged < size;
-    };
-    while (this.#gateway && (await isBehind())) await new Promise((done) => setTimeout(done, 5));
-  }
-
   async spent(account: string): Promise<bigint> {
-    await this.#accountsWritten();
+    if (this.#gateway) await accountsWritten(this.#database);
     const sql = 'SELECT CAST(used_spend AS TEXT) AS spent FROM quota_accounts WHERE account = ?';
     const [row] = await this.read<{ spent: string }>(sql, account);
     return BigInt(row?.spent ?? 0);
@@ -136,7 +122,7 @@ export class StorageGateway {
 
   /** Picodollars by account: as counted, and as the records add up to. */
   async compareSpent(): Promise<{ counted: Map<string, bigint>; summed: Map<string, bigint> }> {
-    await this.#accountsWritten();
+    if (this.#gateway) await accountsWritten(this.#database);
     const rows = await this.read<{ account: string; spent: string }>(
       'SELECT account, CAST(used_spend AS TEXT) AS spent FROM quota_accounts ORDER BY account',
     );
