@@ -98,6 +98,18 @@ describe('rows of accounts that are behind the log', () => {
     expect((await read(path)).requests).toBe(before.requests);
   });
 
+  it('are left alone where they are not authentic, and nobody else is', async () => {
+    const path = await copyBehind();
+    const before = await read(path);
+    edit(path, "UPDATE quota_accounts SET used_requests = 1 WHERE account = 'tenant:one'");
+    const unsealed = ['what tenant:one has used is not what was stored'];
+    expect((await read(path)).unsealed).toEqual(unsealed);
+    await start(path);
+    const after = await read(path);
+    expect(after.requests).toBe(before.size);
+    expect(after.unsealed).toEqual(unsealed);
+  });
+
   it('are written where a clean stop ends the run, and before who asks reads them', async () => {
     await fixture.ledger.commit(putOf('a'));
     await fixture.ledger.writeAccounts();

@@ -178,12 +178,13 @@ export class AccountBook {
 
   /**
    * Posts what a record of an earlier run says was charged that is not in the rows of accounts. It
-   * comes off the leases of that run, of which the rest is written off.
+   * comes off the leases of that run, of which the rest is written off. An account whose row is not
+   * authentic is left as it is.
    */
   async postRecorded(used: readonly Draw[], timeMs: number): Promise<void> {
-    await this.#load(used);
     for (const { account, amounts } of used) {
-      const entry = this.#openBehind(account, timeMs);
+      const entry = await this.#loadOne(account, timeMs).catch(unlessUnsealed);
+      if (!entry) continue;
       entry.posted.use(amounts);
       for (const name of useUpLeases(entry.state, amounts)) entry.holders.add(name);
       this.#changeNow(entry);
