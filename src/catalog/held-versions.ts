@@ -407,8 +407,43 @@ const heldRowsSql = `SELECT ${heldColumns}, ${whole}, billed AS billedBytes
   FROM held_versions AS v WHERE bucket_id = ? AND holder = ? AND ended_ms <= ?
     ORDER BY ended_ms LIMIT ?`;
 
+/**
+ * Up to `max` of those of a key, or of all keys from it on and below `below`; null: of all behind
+ * it. The oldest version of a key comes first, and its images last: as long as a later version is
+ * there, no snapshot shows an older one, or other tags, in its place.
+ */
+export async function readHeldOf(
+  read: Reader,
+  wanted: {
+    bucketId: number;
+    from: string;
+    below: string | null;
+    isPrefix: boolean;
+    max: number;
+  },
+): Promise<(HeldRow & { holder: number })[]> {
+  const { bucketId, from, below, isPrefix, max } = wanted;
+  const condition = isPrefix ? 'key >= ? AND (? IS NULL OR key < ?)' : 'key = ?';
+  return read.all<HeldRow & { holder: number }>(
+    `SELECT ${heldColumns}, ${whole}, billed AS billedBytes, holder FROM held_versions AS v
+       WHERE bucket_id = ? AND ${condition}
+       ORDER BY key DESC, seq, ended_seq DESC LIMIT ?`,
+    ...[bucketId, from, ...(isPrefix ? [below, below] : []), max],
+  );
+}
+
 /** Some 1,000 runs: a few milliseconds in which nobody else can commit. */
 const releasedManifestBytesMax = 36 * 1024;
+
+/** The first of these rows, as many as one transaction lets go of. */
+export function releasableAtOnce<R extends HeldRow>(rows: readonly R[]): R[] {
+  let manifestBytes = 0;
+  const end = rows.findIndex(({ manifest }) => {
+    manifestBytes += manifest.length;
+    return manifestBytes > releasedManifestBytesMax;
+  });
+  return end < 0 ? [...rows] : rows.slice(0, end + 1);
+}
 
 /**
  * Takes up to `max` versions from a dying snapshot, or those that ended up to `untilMs` from an

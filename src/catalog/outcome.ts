@@ -2,6 +2,7 @@
 // thread.
 import type { ErrorCode } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
+import type { Purged } from './purge-held.ts';
 
 export interface StorageDelta {
   storedBytes: number;
@@ -64,7 +65,14 @@ export interface HandedOver {
 }
 
 export type Outcome<R> =
-  | { ok: true; storage: StorageDelta; result: R; also?: OtherKey; handedOver?: HandedOver }
+  | {
+      ok: true;
+      storage: StorageDelta;
+      result: R;
+      also?: OtherKey;
+      handedOver?: HandedOver;
+      purged?: Purged;
+    }
   | { ok: false; code: ErrorCode; fields?: Record<string, string> };
 
 export const noStorage: StorageDelta = {

@@ -1,11 +1,13 @@
 // `bursar snapshot`: snapshots of a bucket, what is different since, and bringing it back. Buckets
 // are written TENANT/NAME.
 import type { Command } from 'commander';
-
+import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { listAll } from './api-client.ts';
+import { callApi, listAll } from './api-client.ts';
 import { type Columns, calling, pathIn, printEntries } from './api-command.ts';
+import { findPlace } from './bucket-names.ts';
 import { choice, connect, duration, moment } from './command-arguments.ts';
+import { print, printJson } from './output.ts';
 import { formatBytes } from './progress.ts';
 import { differences, diffPath, restore } from './snapshot-restore.ts';
 
@@ -62,6 +64,14 @@ export function addSnapshotCommands(program: Command): void {
     .option('--delete-new', 'delete what came since under other keys, too')
     .action(restore);
   snapshot
+    .command('purge <s3-url>')
+    .description(
+      'erasure by law: let go at once of what all snapshots and the window hold of a key',
+    )
+    .requiredOption('--reason <text>', 'why; it stays in the records for good, and so does the key')
+    .option('--prefix <prefix>', 'of all keys that begin with it')
+    .action(purge);
+  snapshot
     .command('delete <tenant/bucket> <name>')
     .description('delete a snapshot, and let go of what it alone holds')
     .option('--bypass-governance', 'although it is locked by governance; only administrators may')
@@ -91,6 +101,27 @@ function nameOfNow(): string {
     .toISOString()
     .replace(/[-:]|\.\d+/g, '')
     .toLowerCase();
+}
+
+async function purge(
+  url: string,
+  { prefix, reason }: { prefix?: string; reason: string },
+  command: Command,
+): Promise<void> {
+  const { connection, flags } = connect(command);
+  const { tenant, bucket, key } = await findPlace(connection, url);
+  if ((key === '') === (prefix === undefined)) {
+    throw new CommandFailure('usage', 'give either a key, s3://BUCKET/KEY, or --prefix');
+  }
+  const path = ['tenants', tenant, 'buckets', bucket, 'purges'];
+  const body = prefix === undefined ? { key, reason } : { prefix, reason };
+  let answer: Answers['PurgeHeld'];
+  do {
+    const { json } = await callApi(connection, { method: 'POST', path, body });
+    answer = json as Answers['PurgeHeld'];
+  } while (!answer.isDone);
+  if (flags.json) printJson(answer);
+  else print('nothing of it is held any more; its bytes go with the next sweep');
 }
 
 async function list(id: string, _: object, command: Command): Promise<void> {

@@ -38,7 +38,7 @@ import { enterPackedRecords, takeBackTiles } from './archive/pack-entry.ts';
 import { type Change, commandOf, eventsOf } from './commands/index.ts';
 import type { Commit, CommitResult, Maintenance } from './commit.ts';
 import { tellConcerned } from './erasure-notices.ts';
-import { releaseSlice } from './held-upkeep.ts';
+import { releasePurged, releaseSlice } from './held-upkeep.ts';
 import {
   beginTelling,
   endTelling,
@@ -97,6 +97,9 @@ export async function applyCommit(
   if (outcome.ok && outcome.also) await tellOtherKey(commit, told, outcome.also, context);
   if (outcome.ok && outcome.handedOver) {
     await handOver(outcome.handedOver, record.requestId, context);
+  }
+  if (outcome.ok && outcome.purged) {
+    await releasePurged(tx, outcome.purged, index, (one) => applyCommit(tx, one, context));
   }
   if (change.kind === 'eraseRecords' && outcome.ok) {
     await tellConcerned(tx, log, { record: told, index, timeMs, indexes: change.indexes });

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { type Bucket, getBucket } from '../catalog/buckets.ts';
 import { type HeldRow, takeHeld } from '../catalog/held-versions.ts';
+import type { Purged } from '../catalog/purge-held.ts';
 import { heldByWindow, readWindow, slackOf } from '../catalog/undelete-window.ts';
 import type { Reader, Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
@@ -91,6 +92,27 @@ async function release(
     if (!result.ok) throw new Error(`nothing was let go of: ${result.code}`);
   }
   return released.length + moved;
+}
+
+/**
+ * Lets go of what a purge has found, behind its record; `purge` is the index of that. Throws
+ * UnsealedRow, and nothing is purged, where a row that may have locked it is not what was sealed.
+ */
+export async function releasePurged(
+  tx: Tx,
+  { bucket, rows, book }: Purged,
+  purge: number,
+  apply: HeldContext['apply'],
+): Promise<void> {
+  await verifyHolders(tx, bucket);
+  const target = `tenants/${bucket.tenant}/buckets/${bucket.name}/purges/${purge}`;
+  for (const holder of new Set(rows.map((row) => row.holder))) {
+    const released = rows.filter((row) => row.holder === holder);
+    const change = { kind: 'releaseHeld', bucketId: bucket.id, holder, rows: released } as const;
+    const told = { action: 'bursar:ReleaseHeld', told: describeReleased(released) };
+    const result = await apply(commitOf(bucket, target, { change, ...told, book }));
+    if (!result.ok) throw new Error(`nothing was purged: ${result.code}`);
+  }
 }
 
 /**

@@ -173,6 +173,93 @@ test('off lets go of it', async () => {
     .toBe(204);
 });
 
+test('what is held is purged by law, but where it is locked', async () => {
+  const purge = (...args: string[]) =>
+    place.run(['snapshot', 'purge', ...args, '--reason', 'erasure, article 17']);
+  for (const key of ['p/1', 'p/2', 'q']) {
+    await send(client, 'PUT', `/raw/${key}`, { body: `personal ${key}` });
+    await send(client, 'PUT', `/raw/${key}`, {
+      ...{ query: [['tagging', '']] },
+      body: '<Tagging><TagSet><Tag><Key>t</Key><Value>1</Value></Tag></TagSet></Tagging>',
+    });
+  }
+  await json('snapshot', 'create', 'default/raw', 'older', '--prefix', 'p/');
+  const locked = ['--prefix', 'q', '--expires', '1d', '--lock', 'compliance'];
+  await json('snapshot', 'create', 'default/raw', 'locked', ...locked);
+  const then = await betweenMoments();
+  await json('mount', 'add', 'default/with-them', 'default:raw', '--at', then);
+  await json('mount', 'add', 'default/older', 'default:raw', '--at', 'older');
+  for (const key of ['p/1', 'p/2', 'q']) await send(client, 'DELETE', `/raw/${key}`);
+  expect(await bodyOf('/with-them/p/1')).toBe('personal p/1');
+  expect(await bodyOf('/older/p/2')).toBe('personal p/2');
+  const before = await json('usage', 'bucket:default/raw');
+  const done = await purge('s3://raw/p/1');
+  expect([done.code, done.stderr]).toEqual([0, '']);
+  expect([await bodyOf('/with-them/p/1'), await bodyOf('/older/p/1')]).toEqual(['404', '404']);
+  expect(await bodyOf('/with-them/p/2')).toBe('personal p/2');
+  expect((await purge('s3://raw', '--prefix', 'p/')).code).toBe(0);
+  expect([await bodyOf('/with-them/p/2'), await bodyOf('/older/p/2')]).toEqual(['404', '404']);
+  const after = await json('usage', 'bucket:default/raw');
+  expect(before.storedBytes - after.storedBytes).toBe(2 * 'personal p/1'.length);
+  expect(before.heldBytes - after.heldBytes).toBe(2 * 'personal p/1'.length);
+  const refused = await purge('s3://raw/q');
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('SnapshotLocked')]);
+  expect(await bodyOf('/with-them/q')).toBe('personal q');
+  const said = await place.run(['records', '--action', 'bursar:PurgeHeld', '--json']);
+  expect(said.stdout).toContain('erasure, article 17');
+  const vague = await purge('s3://raw');
+  expect([vague.code, vague.stderr]).toEqual([2, expect.stringContaining('--prefix')]);
+});
+
+test('what is under object lock is not purged, as a snapshot has it', async () => {
+  const enabled = { 'x-amz-bucket-object-lock-enabled': 'true' };
+  await send(client, 'PUT', '/locked', { headers: enabled });
+  const put = async (key: string, headers = {}) =>
+    (await send(client, 'PUT', `/locked/${key}`, { body: key, headers })).headers[
+      'x-amz-version-id'
+    ] as string;
+  const until = new Date(Date.now() + 86_400_000).toISOString();
+  const retention = (mode: string) => ({
+    'x-amz-object-lock-mode': mode,
+    'x-amz-object-lock-retain-until-date': until,
+  });
+  const ids = {
+    'a/free': await put('a/free'),
+    'b/governed': await put('b/governed', retention('GOVERNANCE')),
+    'c/on-hold': await put('c/on-hold', { 'x-amz-object-lock-legal-hold': 'ON' }),
+  };
+  await json('snapshot', 'create', 'default/locked', 'then');
+  await json('mount', 'add', 'default/unlocked', 'default:locked', '--at', 'then');
+  await send(client, 'PUT', '/locked/c/on-hold', {
+    query: [['legal-hold', '']],
+    body: '<LegalHold><Status>OFF</Status></LegalHold>',
+  });
+  const headers = { 'x-amz-bypass-governance-retention': 'true' };
+  for (const [key, id] of Object.entries(ids)) {
+    await send(client, 'DELETE', `/locked/${key}`, { query: [['versionId', id]], headers });
+  }
+  const held = () => json('snapshot', 'show', 'default/locked', 'then');
+  const before = await held();
+  // The image of the one that was on hold, too.
+  expect(before).toMatchObject({ heldVersions: 4 });
+  const purge = (...args: string[]) =>
+    place.run(['snapshot', 'purge', ...args, '--reason', 'erasure, article 17']);
+  for (const args of [
+    ['s3://locked/b/governed'],
+    ['s3://locked/c/on-hold'],
+    ['s3://locked', '--prefix', 'c/'],
+  ]) {
+    const refused = await purge(...args);
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('AccessDenied')]);
+    expect(await held()).toEqual(before);
+  }
+  for (const key of Object.keys(ids)) expect(await bodyOf(`/unlocked/${key}`)).toBe(key);
+  expect((await purge('s3://locked', '--prefix', 'a/')).code).toBe(0);
+  expect(await bodyOf('/unlocked/a/free')).toBe('404');
+  expect(await bodyOf('/unlocked/b/governed')).toBe('b/governed');
+  expect(await held()).toMatchObject({ heldVersions: 3 });
+});
+
 test('what the window holds is verified, and one that is missing is named', async () => {
   expect(await served.stop('SIGTERM')).toBe(0);
   const { code, stdout } = await verifyDeep(place.data);

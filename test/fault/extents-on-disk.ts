@@ -78,7 +78,7 @@ async function readCatalog(dataDir: string) {
     const manifests = await tx.all<{ manifest: Uint8Array }>(
       `SELECT manifest FROM versions UNION ALL SELECT manifest FROM noncurrent_versions
          UNION ALL SELECT manifest FROM ended_versions UNION ALL SELECT manifest FROM parts
-         UNION ALL SELECT manifest FROM record_packs`,
+         UNION ALL SELECT manifest FROM held_versions UNION ALL SELECT manifest FROM record_packs`,
     );
     const references = new Map<string, number>();
     for (const { manifest } of manifests) {

@@ -417,6 +417,7 @@ const native: Record<string, () => NativeCall> = {
   ChangeOwner: () => put(`${cms}/buckets/raw/owner`, { owner: 'alice' }),
   PutUndelete: () => put(`${cms}/buckets/raw/undelete`, { seconds: 3600 }),
   Undelete: () => ({ ...get(`${cms}/buckets/raw/undelete`), mayFail: true }),
+  PurgeHeld: () => post(`${cms}/buckets/raw/purges`, { key: 'gone', reason: 'by law' }),
   DeleteUndelete: () => remove(`${cms}/buckets/raw/undelete`),
   DeletePrincipal: () => remove(carol),
   DeleteGroup: () => remove(`${cms}/groups/muons`),

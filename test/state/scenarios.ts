@@ -277,6 +277,7 @@ export const scenarios: Scenarios = {
       look: lookAtSnapshot,
     },
   ],
+  purgeHeld: null,
   releaseHeld: null,
   restoreIdentity: [
     {

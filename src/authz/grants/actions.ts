@@ -164,6 +164,7 @@ const tenantActions = [
   'bursar:PutUndelete',
   'bursar:DeleteUndelete',
   'bursar:Undelete',
+  'bursar:PurgeHeld',
   'bursar:Explain',
   'bursar:WhoAmI',
   'bursar:CreateShare',

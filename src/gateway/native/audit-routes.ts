@@ -23,7 +23,7 @@ import { Refusal } from '../../core/errors.ts';
 import { showLogKeys } from './log-routes.ts';
 import { chooseNote } from './record-routes.ts';
 import { type Call, param, refuseDelegated, routeTable } from './route.ts';
-import { answerObject, closedObject, text } from './schemas.ts';
+import { answerObject, closedObject, reason, text } from './schemas.ts';
 
 /** Leaves in one part, at most. */
 const partLeavesMax = 4 * tileWidth;
@@ -31,7 +31,6 @@ const partLeavesMax = 4 * tileWidth;
 const partCharactersMax = 8 * 1024 * 1024;
 /** The record of the act names all of them. */
 const erasedMax = 100;
-const reasonCharactersMax = 500;
 
 const indexPattern = '^(0|[1-9][0-9]{0,14})$';
 const placePattern =
@@ -80,11 +79,7 @@ export const auditRoutes = routeTable([
           minItems: 1,
           maxItems: erasedMax,
         },
-        reason: {
-          type: 'string',
-          pattern: `^[^\\u0000-\\u001f\\u007f]{1,${reasonCharactersMax}}$`,
-          description: 'It stays in the record of the act for good: nothing of the content.',
-        },
+        reason,
       },
       ['indexes', 'reason'],
     ),

@@ -46,6 +46,7 @@ export type NativeChange =
           | 'changeOwner'
           | 'transferUpload'
           | 'setUndelete'
+          | 'purgeHeld'
           | 'createSnapshot'
           | 'deleteSnapshot'
           | 'addRootKey'
@@ -81,6 +82,7 @@ export interface NativeDeps
   extends Pick<
     Services,
     | 'alarms'
+    | 'bookOf'
     | 'buckets'
     | 'deepRuns'
     | 'directory'

@@ -85,6 +85,7 @@ const table = {
   'bursar:PutUndelete': /*      */ ['all', 'tenant', 'none', 'none'],
   'bursar:DeleteUndelete': /*   */ ['all', 'tenant', 'none', 'none'],
   'bursar:Undelete': /*         */ ['all', 'tenant', 'none', 'none'],
+  'bursar:PurgeHeld': /*        */ ['all', 'tenant', 'none', 'none'],
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
   'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
@@ -121,6 +122,7 @@ const ofRolesOnly: ReadonlySet<BursarAction> = new Set<BursarAction>([
   'bursar:DeleteGroup',
   'bursar:PutIssuer',
   'bursar:EraseRecords',
+  'bursar:PurgeHeld',
 ]);
 
 /** What a credential without administration in its scope is good for: itself. */

@@ -26,6 +26,11 @@ export const integerOrNull = <const R extends Rules = None>(description: string,
   ({ type: ['integer', 'null'], ...(rules as R), description }) as const;
 export const boolean = (description: string) => ({ type: 'boolean', description }) as const;
 
+const reasonCharactersMax = 500;
+export const reason = text('It stays in the record of the act for good: nothing of the content.', {
+  pattern: `^[^\\u0000-\\u001f\\u007f]{1,${reasonCharactersMax}}$`,
+});
+
 export const time = { type: 'string', format: 'date-time' } as const;
 export const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const;
 

@@ -3,7 +3,7 @@
 
 import { firstSince } from '../../audit/record-times.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
-import { listKeysEver, readListedAt } from '../../catalog/held-versions.ts';
+import { listKeysEver, readHeldOf, readListedAt } from '../../catalog/held-versions.ts';
 import { planAsOf, planDeleted, type Undeletion } from '../../catalog/undelete.ts';
 import { readMoment } from '../../catalog/undelete-window.ts';
 import { Refusal } from '../../core/errors.ts';
@@ -14,10 +14,13 @@ import { checkKeyLength } from '../s3/request.ts';
 import { type Call, refuseMissing, routeTable } from './route.ts';
 import {
   answerObject,
+  boolean,
+  closedObject,
   integer,
   integerOrNull,
   next,
   pageQuery,
+  reason,
   text,
   textOrNull,
   time,
@@ -52,6 +55,42 @@ export const undeleteRoutes = routeTable([
     },
     answer: answerObject({ objects: { type: 'array', items: undeletion }, next }),
     run: async (call) => ({ answer: await readPlan(call) }),
+  },
+  {
+    method: 'POST',
+    url: '/_/v1/tenants/:t/buckets/:bucket/purges',
+    action: 'bursar:PurgeHeld',
+    summary:
+      'Let go at once of what snapshots and the undelete window hold of a key, or of all keys ' +
+      'with a prefix: some of it with each call.',
+    body: closedObject(
+      {
+        key: text('The key.'),
+        prefix: text('Or what keys begin with.'),
+        reason,
+      },
+      ['reason'],
+    ),
+    answer: answerObject({ isDone: boolean('Is nothing of it held any more?') }),
+    run: async (call) => {
+      const asked = call.body as { key?: string; prefix?: string; reason: string };
+      const { key, prefix, reason } = asked;
+      const name = key ?? prefix;
+      if (name === undefined || name === '' || (key !== undefined && prefix !== undefined)) {
+        const message = 'Either a key or a prefix must be given.';
+        throw new Refusal('InvalidInput', { message, fields: { field: 'key, prefix' } });
+      }
+      checkKeyLength(name);
+      const { id: bucketId, store } = await bucketOf(call);
+      const isPrefix = key === undefined;
+      const book = call.deps.bookOf(store).name;
+      const below = isPrefix ? textSuccessor(name) : null;
+      const left = { bucketId, from: name, below, isPrefix, max: 1 };
+      return {
+        change: { kind: 'purgeHeld', bucketId, key: name, isPrefix, reason, book },
+        answer: async () => ({ isDone: (await readHeldOf(call.deps.read, left)).length === 0 }),
+      };
+    },
   },
 ]);
 

@@ -2,6 +2,7 @@
 import { getBucket } from '../../catalog/buckets.ts';
 import { type HeldRow, releaseRows } from '../../catalog/held-versions.ts';
 import { refused } from '../../catalog/outcome.ts';
+import { purgeHeld as findPurged, type PurgeHeld } from '../../catalog/purge-held.ts';
 import * as rows from '../../catalog/snapshots.ts';
 import { isoTime } from '../../core/clock.ts';
 import { namedBucket } from '../events.ts';
@@ -25,6 +26,15 @@ export const deleteSnapshot: Command<rows.DeleteSnapshot> = {
   told: null,
   account: ({ bypassGovernance }) => (bypassGovernance ? { bypassGovernance } : null),
   causes: ({ bucketId }, tx) => namedBucket(tx, bucketId),
+};
+
+/** Lets go of what is held of a key or a prefix, whoever has it. */
+export const purgeHeld: Command<PurgeHeld> = {
+  apply: findPurged,
+  takesFrom: null,
+  told: null,
+  account: ({ key, isPrefix, reason }) => ({ ...(isPrefix ? { prefix: key } : { key }), reason }),
+  causes: null,
 };
 
 /** Ends versions that no snapshot has any more. Only the gateway itself asks for it. */

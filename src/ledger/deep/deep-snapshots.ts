@@ -6,6 +6,7 @@ import { hash } from 'node:crypto';
 import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
 import { beginOf, heldByWindow, readWindow } from '../../catalog/undelete-window.ts';
 import type { Reader } from '../../core/database.ts';
+import { getOrMake } from '../../core/maps.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import {
   ComparedThings,
@@ -56,6 +57,8 @@ export class DeepSnapshots {
   readonly #before: StagedMap<string>;
 
   readonly #begins = new Map<string, number>();
+  /** By bucket: what was let go of although somebody had it. */
+  readonly #purges = new Map<string, { index: number; name: string; isPrefix: boolean }[]>();
 
   constructor(staging: Staging) {
     this.#things = new ComparedThings(staging, 'snapshot', tenantOfName);
@@ -76,7 +79,26 @@ export class DeepSnapshots {
     if (action === 'bursar:DeleteSnapshot' && id !== undefined) {
       await this.#things.delete(id.replace('/snapshots/', '/'));
     }
+    if (action === 'bursar:PurgeHeld') this.#notePurge(index, fields);
     await this.#note(index, fields);
+  }
+
+  #notePurge(index: number, { target = '', change }: RecordFields): void {
+    const [, tenant, bucket] = purgesForm.exec(target) ?? [];
+    const { key, prefix } = change ?? {};
+    const name = typeof key === 'string' ? key : prefix;
+    if (bucket === undefined || typeof name !== 'string') return;
+    const purges = getOrMake(this.#purges, `${tenant}/${bucket}`, () => []);
+    purges.push({ index, name, isPrefix: key === undefined });
+  }
+
+  /** Whether what ended by this record was let go of on purpose. */
+  #isPurged(bucket: string, key: string, endedSeq: number): boolean {
+    const purges = this.#purges.get(bucket) ?? [];
+    return purges.some(
+      ({ index, name, isPrefix }) =>
+        endedSeq < index && (isPrefix ? key.startsWith(name) : key === name),
+    );
   }
 
   async finish(read: Reader, comparison: Comparison): Promise<void> {
@@ -197,6 +219,7 @@ export class DeepSnapshots {
       );
       const beginMs = await this.#beginOf(read, bucket);
       if (!newest && timeMs <= beginMs) continue;
+      if (this.#isPurged(bucket, key, endedSeq)) continue;
       const sinceSeq = newest ? newest.seq : endedSeq - 1;
       // Of a version that was changed since a snapshot, the image from the first change is it.
       const held = await read.get(
@@ -214,6 +237,7 @@ export class DeepSnapshots {
   }
 }
 
+const purgesForm = /^tenants\/([^/]+)\/buckets\/([^/]+)\/purges$/;
 const windowForm = /^tenants\/([^/]+)\/buckets\/([^/]+)\/undelete$/;
 const targetForm = /^tenants\/(([^/]+)\/buckets\/([^/]+)\/snapshots\/[^/]+)$/;
 

@@ -199,6 +199,9 @@ export async function openFixture(): Promise<Fixture> {
     metrics: new MetricRegistry(),
     metricsToken: undefined,
     priceBooks: readPriceBooks(),
+    bookOf: () => {
+      throw new Error('this fixture has no stores with prices');
+    },
     usageRollUp: { catchUp: async () => {} },
     alarms: {
       stateOf: () => ({ waiting: 0, problem: null, toldAt: null }),
@@ -231,6 +234,7 @@ export async function openFixture(): Promise<Fixture> {
       case 'changeOwner':
       case 'transferUpload':
       case 'setUndelete':
+      case 'purgeHeld':
       case 'createSnapshot':
       case 'deleteSnapshot':
         throw new Error('this fixture has no objects');

@@ -231,6 +231,7 @@ describe('the description', () => {
       '/_/v1/tenants/{t}/alarm-hook/test',
       '/_/v1/tenants/{t}/buckets/{bucket}',
       '/_/v1/tenants/{t}/buckets/{bucket}/owner',
+      '/_/v1/tenants/{t}/buckets/{bucket}/purges',
       '/_/v1/tenants/{t}/buckets/{bucket}/snapshots',
       '/_/v1/tenants/{t}/buckets/{bucket}/snapshots/{snapshot}',
       '/_/v1/tenants/{t}/buckets/{bucket}/snapshots/{snapshot}/diff',
