@@ -328,6 +328,66 @@ export async function findHeld(
   return found;
 }
 
+/** Whether anything of a bucket is held. */
+export async function holdsAny(read: Reader, bucketId: number): Promise<boolean> {
+  const sql = 'SELECT 1 FROM held_totals WHERE bucket_id = ? AND versions > 0 LIMIT 1';
+  return (await read.get(sql, bucketId)) !== undefined;
+}
+
+/** What of a key this change has ended, or changed, and is held, as the rows are. */
+export async function listHeldBy(
+  read: Reader,
+  { bucketId, key, seq }: { bucketId: number; key: string; seq: number },
+): Promise<HeldVersion[]> {
+  return read.all<HeldVersion>(
+    `SELECT ${heldColumns}, ${whole} FROM held_versions AS v
+       WHERE bucket_id = ? AND key = ? AND ended_seq = ?`,
+    ...[bucketId, key, seq],
+  );
+}
+
+/**
+ * The version that had this name when a change was made, as far as it ended or changed later and is
+ * held: its end, and its images. `versionId` null: S3's `null` version.
+ */
+export async function listHeldSince(
+  read: Reader,
+  at: { bucketId: number; key: string; versionId: string | null; seq: number },
+): Promise<HeldVersion[]> {
+  const { bucketId, key, versionId, seq } = at;
+  const select = `SELECT ${heldColumns}, ${whole} FROM held_versions AS v
+    WHERE bucket_id = ? AND key = ? AND ended_seq > ?`;
+  if (versionId !== null) {
+    const sql = `${select} AND seq <= ? AND version_id = ?`;
+    return read.all<HeldVersion>(sql, bucketId, key, seq, seq, versionId);
+  }
+  // A key may have had very many null versions since: of those made up to then, it is the newest.
+  const newest = `SELECT seq FROM held_versions
+    WHERE bucket_id = ? AND key = ? AND seq <= ? AND version_id IS NULL ORDER BY seq DESC LIMIT 1`;
+  const sql = `${select} AND seq = (${newest})`;
+  return read.all<HeldVersion>(sql, bucketId, key, seq, bucketId, key, seq);
+}
+
+/** Up to `max` of a bucket's held versions as their rows are, behind `after`. */
+export async function listHeld(
+  read: Reader,
+  wanted: {
+    bucketId: number;
+    after: Pick<HeldVersion, 'key' | 'seq' | 'endedSeq'> | null;
+    max: number;
+  },
+): Promise<HeldVersion[]> {
+  const { bucketId, after, max } = wanted;
+  return read.all<HeldVersion>(
+    `SELECT ${heldColumns}, ${whole} FROM held_versions AS v
+       WHERE bucket_id = ? AND key >= ?
+         AND (key > ? OR -seq > ? OR (-seq = ? AND ended_seq > ?))
+       ORDER BY key, seq DESC, ended_seq LIMIT ?`,
+    ...[bucketId, after?.key ?? '', after?.key ?? '', -(after?.seq ?? Number.MAX_SAFE_INTEGER)],
+    ...[-(after?.seq ?? 0), after?.endedSeq ?? -1, max],
+  );
+}
+
 /** What listings show of a version as of a snapshot, as its row says. */
 export type ListedAt = Omit<HeldVersion, 'bucketId' | 'manifest'>;
 

@@ -11,9 +11,12 @@ export interface OutboxRow {
   seq: number;
   timeMs: number;
   bucketId: number;
-  /** Null: the bucket itself. */
+  /** Null: the bucket itself, or one of its snapshots. */
   key: string | null;
-  /** Of the version of the key that was made, changed or ended; null: S3's `null` version. */
+  /**
+   * Of the version of the key that was made, changed or ended; null: S3's `null` version. Without a
+   * key, the `seq` of the snapshot that was made or deleted; null: the bucket itself was changed.
+   */
   versionId: string | null;
 }
 
@@ -27,6 +30,20 @@ export async function noteChange(
   if (store <= localStore) return;
   const sql = 'INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?)';
   await tx.run(sql, store, moment.seq, moment.timeMs, bucketId, key, versionId);
+}
+
+/** Notes that a snapshot of a bucket was made or deleted at this moment. */
+export function noteSnapshot(
+  tx: Tx,
+  { store, bucketId, snapshot }: { store: number; bucketId: number; snapshot: number },
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
+): Promise<void> {
+  const changed = { store, bucketId, key: null, versionId: String(snapshot) };
+  return noteChange(tx, changed, moment);
+}
+
+export function isOfSnapshot({ bucketId, key, versionId }: OutboxRow): boolean {
+  return bucketId !== 0 && key === null && versionId !== null;
 }
 
 /** Whether the journal has still to tell of a version of one of these keys. */

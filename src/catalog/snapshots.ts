@@ -6,6 +6,7 @@
 import type { Reader, Tx } from '../core/database.ts';
 import { snapshotsPerBucketMax } from '../core/limits.ts';
 import { getBucket } from './buckets.ts';
+import { noteSnapshot } from './outbox.ts';
 import { type Moment, type Outcome, refused, unchanged } from './outcome.ts';
 
 /** `governance`: an administrator may delete it before it expires; `compliance`: nobody may. */
@@ -48,6 +49,13 @@ export async function findSnapshotAt(
   const sql = `SELECT ${columns} FROM snapshots
     WHERE bucket_id = ? AND seq = ? AND state = 'living'`;
   return read.get<Snapshot>(sql, bucketId, seq);
+}
+
+/** All of a bucket that live, in the order in which they were made. */
+export async function listLiving(read: Reader, bucketId: number): Promise<Snapshot[]> {
+  const sql = `SELECT ${columns} FROM snapshots
+    WHERE bucket_id = ? AND state = 'living' ORDER BY seq`;
+  return read.all<Snapshot>(sql, bucketId);
 }
 
 /** With what it holds: what would be let go of, or go to an older one, if it were deleted. */
@@ -110,6 +118,28 @@ export async function createSnapshot(
     "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'living')",
     ...[bucketId, seq, bucket.tenant, bucket.name, name, prefix, timeMs, expiresMs, lock],
   );
+  await noteSnapshot(tx, { store: bucket.store, bucketId, snapshot: seq }, { seq, timeMs });
+  return unchanged;
+}
+
+export interface RestoreSnapshot extends Omit<CreateSnapshot, 'kind'> {
+  kind: 'restoreSnapshot';
+  createdMs: number;
+}
+
+/** Puts back what a journal tells: of what there is when this is done. Refuses AlreadyExists. */
+export async function restoreSnapshot(
+  tx: Tx,
+  { bucketId, name, prefix, expiresMs, lock, createdMs }: RestoreSnapshot,
+  { seq }: Pick<Moment, 'seq'>,
+): Promise<Outcome<null>> {
+  const bucket = await getBucket(tx, bucketId);
+  if (!bucket) return refused('NoSuchBucket');
+  if (await findSnapshot(tx, bucketId, name)) return refused('AlreadyExists');
+  await tx.run(
+    "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'living')",
+    ...[bucketId, seq, bucket.tenant, bucket.name, name, prefix, createdMs, expiresMs, lock],
+  );
   return unchanged;
 }
 
@@ -127,10 +157,12 @@ export interface DeleteSnapshot {
 export async function deleteSnapshot(
   tx: Tx,
   { bucketId, name, bypassGovernance = false, expiredSeq }: DeleteSnapshot,
-  { timeMs, clockMs }: Pick<Moment, 'timeMs' | 'clockMs'>,
+  moment: Pick<Moment, 'seq' | 'timeMs' | 'clockMs'>,
 ): Promise<Outcome<null>> {
+  const { timeMs, clockMs } = moment;
+  const bucket = await getBucket(tx, bucketId);
   const found = await findSnapshot(tx, bucketId, name);
-  if (!found) return refused('NoSuchSnapshot');
+  if (!bucket || !found) return refused('NoSuchSnapshot');
   const { lock, expiresMs, seq } = found;
   // Records that are in the future end no lock.
   const isOver = expiresMs !== null && expiresMs <= (clockMs ?? timeMs);
@@ -149,5 +181,6 @@ export async function deleteSnapshot(
     bucketId,
     seq,
   );
+  await noteSnapshot(tx, { store: bucket.store, bucketId, snapshot: seq }, moment);
   return unchanged;
 }

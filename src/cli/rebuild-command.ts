@@ -121,6 +121,11 @@ function printReport(report: RebuildReport): void {
     `restored ${formatCount(versions)} versions (${formatBytes(versionBytes)}) in ` +
       `${formatCount(buckets)} buckets of ${tenants.join(', ') || 'no tenant'}`,
   );
+  const { snapshots, heldVersions } = report;
+  if (snapshots > 0) {
+    const held = `${formatCount(heldVersions)} of these versions`;
+    print(`and ${formatCount(snapshots)} snapshots, which alone hold ${held}`);
+  }
   const nameOf = (one: ObjectName): string =>
     `${one.tenant}/${one.bucket}/${one.key}${one.versionId ? ` version ${one.versionId}` : ''}`;
   printListed('of these, known by their extents alone', report.fromExtents, nameOf);

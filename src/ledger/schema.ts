@@ -285,6 +285,7 @@ ${versionColumns}
   PRIMARY KEY (bucket_id, key, seq DESC, ended_seq)
 ) WITHOUT ROWID;
 CREATE INDEX held_by_holder ON held_versions (bucket_id, holder, ended_ms);
+CREATE INDEX held_by_end ON held_versions (bucket_id, key, ended_seq);
 
 CREATE TABLE held_totals (         -- sums over held_versions
   bucket_id INTEGER NOT NULL,
@@ -301,7 +302,8 @@ CREATE TABLE outbox (              -- changes that the journal in their store do
   time_ms INTEGER NOT NULL,
   bucket_id INTEGER NOT NULL,      -- 0: identities, which identity_outbox has
   key TEXT,                        -- null: the bucket itself
-  version_id TEXT,                 -- of the version that was made, changed or ended; null: null's
+  version_id TEXT,                 -- of the version that was made, changed or ended; null: null's;
+                                   -- of a bucket: its snapshot that was made or deleted
   PRIMARY KEY (store, seq)
 ) WITHOUT ROWID;
 

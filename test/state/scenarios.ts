@@ -270,6 +270,12 @@ export const scenarios: Scenarios = {
     },
   ],
   createSnapshot: [{ change: snapshot, look: lookAtSnapshot }],
+  restoreSnapshot: [
+    {
+      change: { ...(snapshot as object), kind: 'restoreSnapshot', createdMs: 1 } as Change,
+      look: lookAtSnapshot,
+    },
+  ],
   deleteSnapshot: [
     {
       given: [snapshot],

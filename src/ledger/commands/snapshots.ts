@@ -8,10 +8,13 @@ import { isoTime } from '../../core/clock.ts';
 import { namedBucket } from '../events.ts';
 import type { Command } from './command.ts';
 
+/** The catalog's outbox tells the journal of the bucket's store. */
+const told = { things: () => [], isAwaited: true };
+
 export const createSnapshot: Command<rows.CreateSnapshot> = {
   apply: rows.createSnapshot,
   takesFrom: null,
-  told: null,
+  told,
   account: ({ prefix, expiresMs, lock }) => ({
     prefix,
     expiresAt: expiresMs === null ? null : isoTime(expiresMs),
@@ -20,10 +23,24 @@ export const createSnapshot: Command<rows.CreateSnapshot> = {
   causes: ({ bucketId }, tx) => namedBucket(tx, bucketId),
 };
 
+/** Only rebuilds put one back, of what a journal tells. */
+export const restoreSnapshot: Command<rows.RestoreSnapshot> = {
+  apply: rows.restoreSnapshot,
+  takesFrom: null,
+  told: null,
+  account: ({ prefix, expiresMs, lock, createdMs }) => ({
+    prefix,
+    expiresAt: expiresMs === null ? null : isoTime(expiresMs),
+    lock,
+    createdAt: isoTime(createdMs),
+  }),
+  causes: ({ bucketId }, tx) => namedBucket(tx, bucketId),
+};
+
 export const deleteSnapshot: Command<rows.DeleteSnapshot> = {
   apply: rows.deleteSnapshot,
   takesFrom: null,
-  told: null,
+  told,
   account: ({ bypassGovernance }) => (bypassGovernance ? { bypassGovernance } : null),
   causes: ({ bucketId }, tx) => namedBucket(tx, bucketId),
 };

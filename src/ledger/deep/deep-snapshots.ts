@@ -71,7 +71,8 @@ export class DeepSnapshots {
   async visit(index: number, fields: RecordFields): Promise<void> {
     const { action, target = '' } = fields;
     if (!isDone(fields)) return;
-    if (action === 'bursar:CreateSnapshot') return this.#create(index, fields);
+    if (action === 'bursar:CreateSnapshot' || action === 'bursar:RestoreSnapshot')
+      return this.#create(index, fields);
     const [, tenant, bucket] = windowForm.exec(target) ?? [];
     if (action === 'bursar:PutUndelete') return this.#count(`${tenant}/${bucket}`);
     if (action === 'bursar:RestoreEnd' && fields.key === undefined) return this.#drop(fields);
@@ -116,7 +117,8 @@ export class DeepSnapshots {
       prefix: change?.prefix,
       expiresAt: change?.expiresAt,
       lock: change?.lock,
-      createdMs: Date.parse(time),
+      // Of one that a rebuild has put back, when it was first made.
+      createdMs: Date.parse(change?.createdAt === undefined ? time : String(change.createdAt)),
     });
   }
 

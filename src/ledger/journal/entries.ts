@@ -2,8 +2,8 @@
 // its row was found authentic, so that no edit of the database is carried into the journal, where
 // it would be sealed.
 import { type Bucket, getBucket, readSettings } from '../../catalog/buckets.ts';
-import { findOutboxRow, type OutboxRow } from '../../catalog/outbox.ts';
-import { type Attributes, findNamed, type Version } from '../../catalog/versions.ts';
+import { findOutboxRow, isOfSnapshot, type OutboxRow } from '../../catalog/outbox.ts';
+import { type Attributes, findNamed } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
@@ -11,6 +11,9 @@ import type { BucketEntry, Entry, SettingsEntry, VersionEntry } from './format.t
 import type { IdentityEntry } from './identity-format.ts';
 import { identitiesBucket, listThings } from './identity-outbox.ts';
 import type { IdentityRows } from './identity-rows.ts';
+import { KeptRows } from './kept-entries.ts';
+import type { KeptEntry } from './kept-format.ts';
+import { versionEntry } from './version-entry.ts';
 
 /** `toldSeq`: what is said is as new as this change, or newer. */
 export function bucketEntry(bucket: Bucket, toldSeq: number): BucketEntry {
@@ -42,28 +45,6 @@ export async function settingsEntry(
   return { kind: 'settings', bucketId, toldSeq, documents };
 }
 
-/** Of a version whose row was verified. */
-export function versionEntry(version: Version, toldSeq: number): VersionEntry {
-  const { bucketId, key, versionId, seq, createdMs, sizeBytes, etag, owner, attributes } = version;
-  return {
-    kind: 'version',
-    bucketId,
-    toldSeq: Math.max(seq, toldSeq),
-    key,
-    versionId,
-    isMarker: version.isMarker === 1,
-    seq,
-    createdMs,
-    sizeBytes,
-    etag,
-    sha256: version.sha256 && Buffer.from(version.sha256).toString('hex'),
-    class: version.class,
-    owner,
-    attributes,
-    manifest: Buffer.from(version.manifest).toString('base64'),
-  };
-}
-
 /** Beyond this a segment ends; its last entry may be as long as it is. Bytes. */
 const segmentBytesMax = 4 * 1024 * 1024;
 /** Look-ups between which others get their turn of the thread. */
@@ -74,6 +55,7 @@ interface Segment {
   lines: string[];
   /** They go into the head. */
   identities: IdentityEntry[];
+  kept: KeptEntry[];
   /** All rows of the outbox up to here are told. */
   lastSeq: number;
   /** Rows of the catalog that are not authentic, and were left as the journal has them. */
@@ -100,7 +82,7 @@ export async function composeSegment(
   const newest = new Map<string, OutboxRow>();
   for (const row of rows) newest.set(nameOf(row), row);
   const buckets = new Map<number, Bucket | undefined>();
-  const segment: Segment = { lines: [], identities: [], lastSeq: -1, damaged: 0 };
+  const segment: Segment = { lines: [], identities: [], kept: [], lastSeq: -1, damaged: 0 };
   const told = new Set<string>();
   // All of them were committed before anything is looked up.
   const listedSeq = rows.at(-1)?.seq ?? -1;
@@ -145,20 +127,31 @@ export async function composeSegment(
     else if (bucket) segment.damaged++;
     return entry;
   };
+  const kept = new KeptRows({ read, keyring });
+  /** Of each row: what became of a version later does not tell what was held before. */
+  const addKept = async (row: OutboxRow): Promise<void> => {
+    const bucket = await bucketFor(row.bucketId);
+    if (!bucket) return;
+    const { entries, damaged } = await kept.tell(bucket, row);
+    for (const entry of entries) bytes += Buffer.byteLength(JSON.stringify(entry));
+    segment.kept.push(...entries);
+    segment.damaged += damaged;
+  };
   /** The last row that tells what came to a key by a rename; the next one tells the other key. */
   let arrivedSeq = -1;
-  for (const { seq, timeMs, bucketId, key, versionId } of rows) {
+  for (const listed of rows) {
+    if (bytes > segmentBytesMax) break;
+    const { seq, timeMs, bucketId } = listed;
     if (bucketId === identitiesBucket) {
-      if (bytes > segmentBytesMax) break;
       await addThings(seq);
       segment.lastSeq = seq;
       continue;
     }
-    const name = nameOf({ bucketId, key, versionId });
+    const name = nameOf(listed);
     const row = newest.get(name);
-    // Told already, with an earlier row of the same version.
-    if (row) {
-      if (bytes > segmentBytesMax) break;
+    await addKept(listed);
+    // Told already, with an earlier row of the same version; a snapshot by what is kept.
+    if (row && !isOfSnapshot(row)) {
       if (++looked % entriesPerTurn === 0) await nextTurn();
       newest.delete(name);
       const entry = await addRow(row);
@@ -169,6 +162,7 @@ export async function composeSegment(
   // No segment ends within a rename: what it lacked would be at both keys, or at none.
   const left = arrivedSeq === segment.lastSeq && (await findOutboxRow(read, store, arrivedSeq + 1));
   if (left && left.key !== null) {
+    await addKept(left);
     await addRow(left);
     segment.lastSeq = left.seq;
   }

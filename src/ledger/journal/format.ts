@@ -20,6 +20,7 @@ import {
   readIdentities,
   type StrangeEntry,
 } from './identity-format.ts';
+import { type KeptEntry, readKept } from './kept-format.ts';
 
 const isCountOrNone = (value: unknown): value is number | null | undefined =>
   value === undefined || value === null || isCount(value);
@@ -73,9 +74,14 @@ interface Identities {
   identities?: (IdentityEntry | StrangeEntry)[];
 }
 
+/** The same of snapshots and what they hold. */
+interface Kept {
+  kept?: KeptEntry[];
+}
+
 export type Head =
   | Checking<'begin' | 'complete' | 'checkpoint', typeof heads>
-  | (Checking<'segment' | 'page', typeof heads> & Identities);
+  | (Checking<'segment' | 'page', typeof heads> & Identities & Kept);
 
 /** Entries that are `told` are as new as that change, at least: the newest of a thing holds. */
 const told = { toldSeq: isCount };
@@ -268,8 +274,12 @@ function parseObject(shown: string, text: string): JournalObject {
 function readHead(value: unknown): Head {
   const head = readFields<Head>(heads, value);
   if (head.kind !== 'segment' && head.kind !== 'page') return head;
-  const { identities } = head;
-  return identities === undefined ? head : { ...head, identities: readIdentities(identities) };
+  const { identities, kept } = head;
+  return {
+    ...head,
+    ...(identities !== undefined && { identities: readIdentities(identities) }),
+    ...(kept !== undefined && { kept: readKept(kept) }),
+  };
 }
 
 function readFields<T extends { kind: string }>(

@@ -162,7 +162,7 @@ export function readIdentities(value: unknown): (IdentityEntry | StrangeEntry)[]
   });
 }
 
-function hasFields(value: unknown, fields: Fields): boolean {
+export function hasFields(value: unknown, fields: Fields): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return Object.entries(fields).every(([name, check]) =>
     check((value as Record<string, unknown>)[name]),

@@ -378,10 +378,13 @@ export class Journal {
       return false;
     }
     const sources = { read, keyring, store: store.number, identityRows: this.#identityRows };
-    const { lines, identities, lastSeq, damaged } = await composeSegment(sources, rows);
+    const { lines, identities, kept, lastSeq, damaged } = await composeSegment(sources, rows);
     const { generation, previous } = opened;
     const snapshot = opened.snapshot?.beginSeq ?? null;
-    const told = identities.length > 0 ? { identities } : {};
+    const told = {
+      ...(identities.length > 0 && { identities }),
+      ...(kept.length > 0 && { kept }),
+    };
     const head: Head = {
       kind: 'segment',
       previous,

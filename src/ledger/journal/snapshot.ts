@@ -14,11 +14,14 @@ import { IntegrityError } from '../../core/errors.ts';
 import type { Keyring } from '../../core/keyring.ts';
 import { pages } from '../../core/pages.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
-import { bucketEntry, nextTurn, settingsEntry, versionEntry } from './entries.ts';
+import { bucketEntry, nextTurn, settingsEntry } from './entries.ts';
 import { completeName, type Entry, type Head, objectName, pageName, sealObject } from './format.ts';
 import { type IdentityEntry, type Tells, thingKinds } from './identity-format.ts';
 import { IdentityRows } from './identity-rows.ts';
 import { objectRow } from './inventory.ts';
+import { listKeptEntries } from './kept-entries.ts';
+import type { KeptEntry } from './kept-format.ts';
+import { versionEntry } from './version-entry.ts';
 
 interface SnapshotOptions {
   read: Reader;
@@ -53,12 +56,17 @@ export async function writeSnapshot(options: SnapshotOptions): Promise<JournalOb
   let pages = 0;
   let lines: string[] = [];
   let identities: IdentityEntry[] = [];
+  let kept: KeptEntry[] = [];
   let bytes = 0;
   const putPage = async (): Promise<void> => {
-    const told = identities.length > 0 ? { identities } : {};
+    const told = {
+      ...(identities.length > 0 && { identities }),
+      ...(kept.length > 0 && { kept }),
+    };
     await put(pageName(beginSeq, pages++), { kind: 'page', beginSeq, timeMs, ...told }, lines);
     lines = [];
     identities = [];
+    kept = [];
     bytes = 0;
   };
   for await (const some of listIdentities(options)) {
@@ -80,7 +88,16 @@ export async function writeSnapshot(options: SnapshotOptions): Promise<JournalOb
     }
     await nextTurn();
   }
-  if (lines.length + identities.length > 0) await putPage();
+  for await (const some of listKeptOf(options)) {
+    if (options.isStopped?.()) return null;
+    for (const one of some) {
+      kept.push(one);
+      bytes += JSON.stringify(one).length;
+      if (bytes > pageBytesMax) await putPage();
+    }
+    await nextTurn();
+  }
+  if (lines.length + identities.length + kept.length > 0) await putPage();
   const { tells } = options;
   await put(completeName(beginSeq), { kind: 'complete', beginSeq, pages, timeMs, tells }, []);
   return objects;
@@ -90,6 +107,14 @@ async function* listIdentities({ read, tells }: SnapshotOptions): AsyncGenerator
   const rows = new IdentityRows(read, { withKeys: tells === 'identitiesAndKeys' });
   yield* rows.listRetired();
   for (const kind of thingKinds) if (kind !== 'publicKey') yield* rows.list(kind);
+}
+
+async function* listKeptOf(options: SnapshotOptions): AsyncGenerator<KeptEntry[]> {
+  const { read, store, beginSeq } = options;
+  const of = { toldSeq: Math.max(0, beginSeq - 1), max: rowsPerQuery };
+  for await (const buckets of listStoreBuckets(read, store.number, rowsPerQuery)) {
+    for (const bucket of buckets) yield* listKeptEntries(options, bucket, of);
+  }
 }
 
 interface StoreContents extends Pick<SnapshotOptions, 'read' | 'keyring' | 'beginSeq'> {

@@ -8,6 +8,7 @@ export const undeleteWindows: Migration = {
     exec(`
       DROP INDEX held_by_holder;
       CREATE INDEX held_by_holder ON held_versions (bucket_id, holder, ended_ms);
+      CREATE INDEX held_by_end ON held_versions (bucket_id, key, ended_seq);
       CREATE INDEX held_by_window ON held_totals (bucket_id) WHERE holder = 0;
     `);
   },

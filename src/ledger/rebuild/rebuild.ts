@@ -160,6 +160,7 @@ export async function stage(
     report.untoldBuckets.push(...untold);
   }
   await placeTails(staging, buckets);
+  await staging.kept.settle();
   report.uploads = await staging.listUploads(listedMax);
 }
 
@@ -207,6 +208,14 @@ async function nameExtents(
       const ids = runs.map(({ id }) => id);
       await staging.nameExtents(bucket.store, ids);
     }
+  }
+  // What was held is no write that the journal lacks, also where no snapshot has it any more.
+  for await (const held of staging.kept.listHeld()) {
+    const bucket = buckets.get(held.bucketId);
+    const runs = bucket && (await checkExtents(staging, bucket.store, held)).runs;
+    if (!runs) continue;
+    const ids = runs.map(({ id }) => id);
+    await staging.nameExtents(bucket.store, ids);
   }
 }
 

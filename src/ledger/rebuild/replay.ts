@@ -26,6 +26,7 @@ import {
   type SnapshotFiles,
 } from '../journal/generation.ts';
 import type { IdentityEntry, StrangeEntry } from '../journal/identity-format.ts';
+import type { KeptEntry } from '../journal/kept-format.ts';
 import { type JournalReport, newJournalReport } from './report.ts';
 import type { Hole, ToldIdentities } from './staged-identities.ts';
 import type { Staging } from './staging.ts';
@@ -141,7 +142,14 @@ export async function replayJournal(
   // An earlier journal than the newest.
   const isOutdated = report.damaged.length > 0;
   let strange = 0;
-  const takeIdentities = async ({ identities = [] }: { identities?: Told[] }): Promise<void> => {
+  const takeHead = async ({
+    identities = [],
+    kept = [],
+  }: {
+    identities?: Told[];
+    kept?: KeptEntry[];
+  }): Promise<void> => {
+    await staging.kept.take(kept);
     strange += await staging.identities.take(identities, { revocationsAlone });
   };
   const files = await listGeneration(store, report.generation);
@@ -163,7 +171,7 @@ export async function replayJournal(
       const name = pageName(snapshot.beginSeq, page);
       const object = await readNeeded(reading, name, 'page');
       if (!object) isSnapshotWhole = false;
-      if (object) await takeIdentities(object.head);
+      if (object) await takeHead(object.head);
       if (object) await staging.takeEntries(store.number, object.entries);
     });
   }
@@ -172,7 +180,7 @@ export async function replayJournal(
     const object = await read(reading, name, 'segment');
     if (object === 'false') chain.passOver(name);
     if (!object || object === 'false') return false;
-    await takeIdentities(object.head);
+    await takeHead(object.head);
     await staging.takeEntries(store.number, object.entries);
     report.segments++;
     report.lastSeq = Math.max(report.lastSeq, object.head.lastSeq);

@@ -96,6 +96,9 @@ export interface RebuildReport {
   /** Of objects, delete markers included. */
   versions: number;
   versionBytes: number;
+  /** Of these, versions that snapshots alone hold. */
+  heldVersions: number;
+  snapshots: number;
   /** Of the versions, those that only their extents told of. */
   fromExtents: Listed<ObjectName>;
   /** Versions that could not be restored. */
@@ -135,6 +138,8 @@ export function newReport(): RebuildReport {
     buckets: 0,
     versions: 0,
     versionBytes: 0,
+    heldVersions: 0,
+    snapshots: 0,
     fromExtents: new Listed(),
     lost: new Listed(),
     uploads: { count: 0, first: [] },

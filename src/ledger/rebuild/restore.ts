@@ -8,12 +8,20 @@ import { countBytes, decodeManifest, type ExtentRun } from '../../core/manifest.
 import { principalId } from '../../core/principal.ts';
 import { sealedBytes } from '../../tiering/chunk-format.ts';
 import type { IdentityChange } from '../commands/identities.ts';
-import type { Change } from '../commands/index.ts';
+import { accountOf, type Change } from '../commands/index.ts';
+import { snapshotTarget } from '../held-upkeep.ts';
 import type { VersionEntry } from '../journal/format.ts';
 import type { Ledger } from '../ledger.ts';
-import { type About, type CommitOne, committer, tryCommitter } from './committer.ts';
+import {
+  type About,
+  type CommitOne,
+  committer,
+  type TryCommit,
+  tryCommitter,
+} from './committer.ts';
 import { isWhole } from './report.ts';
 import { readMode, restorePeople, restoreRights } from './restore-identities.ts';
+import type { KeptStep } from './staged-kept.ts';
 import type { StagedBucket, Staging } from './staging.ts';
 import type { RebuiltStore, Work } from './work.ts';
 
@@ -45,11 +53,7 @@ export async function restoreAll(work: Work, target: Target): Promise<void> {
   await restoreRights(restoring);
   const byId = new Map(buckets.map((bucket) => [bucket.id, bucket]));
   // They are handed to the ledger in order, which applies them in order.
-  await inParallel(listRestorable(work, byId), commitsAtOnce, async ({ bucket, version }) => {
-    await commit(...restoreVersion(work, bucket, version));
-    work.onProgress('restoring versions', ++work.report.versions);
-    work.report.versionBytes += version.sizeBytes;
-  });
+  await inParallel(listSteps(work, byId), commitsAtOnce, (step) => step(attempt, commit));
   await enterOthers(work, target);
 }
 
@@ -89,35 +93,119 @@ async function restoreOwners(
   }
 }
 
-interface Restorable {
-  bucket: StagedBucket;
-  version: VersionEntry;
-}
+/** One commit, or none. They are called in order. */
+type Step = (attempt: TryCommit, commit: CommitOne) => Promise<void>;
 
-/** Versions whose bytes are all there; the others are reported. */
-async function* listRestorable(
-  { staging, report }: Work,
+/**
+ * Versions that are there, and before each what was done until then with those that snapshots hold:
+ * by the order in which all of it was first done. What only extents tell comes last.
+ */
+async function* listSteps(
+  work: Work,
   buckets: ReadonlyMap<number, StagedBucket>,
-): AsyncGenerator<Restorable> {
-  for await (const { version, isTail } of staging.listVersions()) {
-    const bucket = buckets.get(version.bucketId);
-    if (!bucket) continue;
-    const { key, versionId } = version;
-    const name = { tenant: bucket.tenant, bucket: bucket.name, key, versionId };
-    const { runs, reason } = await checkExtents(staging, bucket.store, version);
-    if (!runs) report.lost.add({ ...name, reason });
-    else {
-      if (isTail) report.fromExtents.add(name);
-      yield { bucket, version };
+): AsyncGenerator<Step> {
+  const { staging } = work;
+  const kept = staging.kept.list();
+  let next = await kept.next();
+  async function* keptUntil(seq: number): AsyncGenerator<Step> {
+    for (; !next.done && next.value.seq <= seq; next = await kept.next()) {
+      const step = await keptStep(work, buckets, next.value);
+      if (step) yield step;
     }
   }
+  for await (const { version, isTail } of staging.listVersions()) {
+    // What a version ended was ended by its own number.
+    yield* keptUntil(isTail ? Number.MAX_SAFE_INTEGER : version.seq);
+    const attributes = (await staging.kept.firstAttributes(version)) ?? version.attributes;
+    const step = await makeStep(work, buckets, { ...version, attributes }, { isTail });
+    if (step) yield step;
+  }
+  yield* keptUntil(Number.MAX_SAFE_INTEGER);
+}
+
+/** Undefined, and reported, where its bytes are not all there. */
+async function makeStep(
+  work: Work,
+  buckets: ReadonlyMap<number, StagedBucket>,
+  version: VersionEntry,
+  { isTail = false, isHeld = false },
+): Promise<Step | undefined> {
+  const { staging, report } = work;
+  const bucket = buckets.get(version.bucketId);
+  if (!bucket) return undefined;
+  const { key, versionId } = version;
+  const name = { tenant: bucket.tenant, bucket: bucket.name, key, versionId };
+  const { runs, reason } = await checkExtents(staging, bucket.store, version);
+  if (!runs) {
+    report.lost.add({ ...name, reason });
+    return undefined;
+  }
+  if (isTail) report.fromExtents.add(name);
+  return async (_, commit) => {
+    await commit(...restoreVersion(work, bucket, version));
+    work.onProgress('restoring versions', ++report.versions);
+    report.versionBytes += version.sizeBytes;
+    if (isHeld) report.heldVersions++;
+  };
+}
+
+async function keptStep(
+  work: Work,
+  buckets: ReadonlyMap<number, StagedBucket>,
+  step: KeptStep,
+): Promise<Step | undefined> {
+  const { staging, report } = work;
+  switch (step.kind) {
+    case 'make': {
+      const { version } = step;
+      const attributes = (await staging.kept.firstAttributes(version)) ?? version.attributes;
+      return makeStep(work, buckets, { ...version, attributes }, { isHeld: true });
+    }
+    case 'snapshot': {
+      const { kind: _, seq: __, ...snapshot } = step.snapshot;
+      const bucket = buckets.get(snapshot.bucketId);
+      if (!bucket) return undefined;
+      const target = snapshotTarget(bucket.tenant, bucket.name, snapshot.name);
+      return async (_attempt, commit) => {
+        const change = { kind: 'restoreSnapshot', ...snapshot } as const;
+        const about = { action: 'bursar:RestoreSnapshot', bucket, target };
+        await commit(change, { ...about, change: accountOf(change) });
+        report.snapshots++;
+      };
+    }
+    default: {
+      const { bucketId, key, versionId } = step.held;
+      const bucket = buckets.get(bucketId);
+      if (!bucket) return undefined;
+      const named = { bucketId, key, versionId };
+      if (step.kind === 'end') {
+        const about = { action: 'bursar:RestoreEnd', bucket, key };
+        return unlessLost({ kind: 'restoreEnd', ...named }, about);
+      }
+      const now = await staging.findByNumber(step.held);
+      const attributes = step.attributes ?? now?.attributes;
+      if (attributes === undefined) return undefined;
+      const about = { action: 'bursar:RestoreAttributes', bucket, key };
+      return unlessLost({ kind: 'restoreAttributes', ...named, attributes }, about);
+    }
+  }
+}
+
+/** Of a version whose bytes are lost, which is reported, nothing is there to be changed. */
+function unlessLost(change: Change, about: About): Step {
+  return async (attempt) => {
+    const refused = await attempt(change, about);
+    if (refused && refused !== 'NoSuchVersion') {
+      throw new Error(`${about.action} was refused: ${refused}`);
+    }
+  };
 }
 
 /** The runs of a version whose bytes are all in the store, or why they are not. */
 export async function checkExtents(
   staging: Staging,
   store: number,
-  version: VersionEntry,
+  version: Pick<VersionEntry, 'manifest' | 'sizeBytes'>,
 ): Promise<{ runs: ExtentRun[]; reason: null } | { runs: null; reason: string }> {
   const runs = decodeManifest(Buffer.from(version.manifest, 'base64'));
   if (countBytes(runs) !== version.sizeBytes) return { runs: null, reason: 'its size is another' };

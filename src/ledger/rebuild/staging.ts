@@ -8,8 +8,9 @@ import type { ExtentMetadata } from '../../tiering/extent-metadata.ts';
 import type { BucketEntry, Entry, SettingsEntry, VersionEntry } from '../journal/format.ts';
 import { noteReplaced, takeEntry, takeMetadata } from './staged-entries.ts';
 import { identitySchema, StagedIdentities } from './staged-identities.ts';
+import { holdReplaced, keptSchema, StagedKept } from './staged-kept.ts';
 
-const schema = `${identitySchema}
+const schema = `${identitySchema}${keptSchema}
 CREATE TABLE buckets (
   id INTEGER PRIMARY KEY,
   store INTEGER NOT NULL,
@@ -121,12 +122,14 @@ const rowsPerQuery = 500;
 
 export class Staging {
   readonly identities: StagedIdentities;
+  readonly kept: StagedKept;
   readonly #db: OpenDatabase;
   #turn: Promise<unknown> = Promise.resolve();
 
   private constructor(db: OpenDatabase) {
     this.#db = db;
     this.identities = new StagedIdentities(db.tx, (work) => this.#write(work));
+    this.kept = new StagedKept(db.tx, (work) => this.#write(work));
   }
 
   /** Makes the file, which must not be there. */
@@ -172,6 +175,13 @@ export class Staging {
   placeTail(version: VersionEntry): Promise<void> {
     const { bucketId, key, versionId, createdMs } = version;
     return this.#write(async (tx) => {
+      const known = await tx.get<{ entry: string | null }>(
+        // Of another tail no snapshot knows: each waited for the journal.
+        `SELECT entry FROM versions
+           WHERE bucket_id = ? AND key = ? AND version_id = ? AND is_tail = 0`,
+        ...[bucketId, key, versionId ?? ''],
+      );
+      await holdReplaced(tx, known?.entry ?? null);
       await tx.run(
         'INSERT OR REPLACE INTO versions VALUES (?, ?, ?, 0, ?, ?, ?, 1)',
         bucketId,
@@ -260,6 +270,19 @@ export class Staging {
       if (!last) return;
       after = last;
     }
+  }
+
+  /** A version that is there, by its number; undefined: there is none. */
+  async findByNumber(
+    at: Pick<VersionEntry, 'bucketId' | 'key' | 'versionId' | 'seq'>,
+  ): Promise<VersionEntry | undefined> {
+    const { bucketId, key, versionId, seq } = at;
+    const row = await this.#db.tx.get<{ entry: string | null }>(
+      `SELECT entry FROM versions
+         WHERE bucket_id = ? AND key = ? AND version_id = ? AND seq = ? AND is_tail = 0`,
+      ...[bucketId, key, versionId ?? '', seq],
+    );
+    return row?.entry ? (JSON.parse(row.entry) as VersionEntry) : undefined;
   }
 
   /** All extents of a store, in pages of ids. */
