@@ -187,6 +187,24 @@ export class AskedRequest implements Recorded {
     this.#epoch = epoch;
   }
 
+  /**
+   * To be called after something was read as of a snapshot. What a deleted snapshot held is let go
+   * of soon, and from then on a read finds an older version, or none: what was read is good if the
+   * snapshot was there afterwards. Throws `Refusal` NoSuchBucket.
+   */
+  async checkShown(): Promise<void> {
+    const { services, request, who, found, source } = this;
+    const following = services.ledger.follow();
+    if (following) await following;
+    if (found?.at) {
+      checkSame(found, await findBucket(services, request, who, this.#resource), this.askedName);
+    }
+    if (source?.found.at) {
+      const now = await findSource(services, request, who, this.#resource);
+      checkSame(source.found, now?.found ?? null, source.askedName);
+    }
+  }
+
   /** What is written besides bytes: tags, and what a copy is made of. */
   bring(tags: Tags, source: SourceName | null): void {
     this.tags = tags;

@@ -170,6 +170,7 @@ async function findCopySource(
   if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: askedName } });
   checkExpectedOwner(request, 'x-amz-source-expected-bucket-owner', bucket);
   const { version } = await load();
+  if (found.at) await context.asked.checkShown();
   if (version?.isMarker && versionId !== undefined) throw markerSource();
   if (!version || version.isMarker) throw await missingVersion(context, versionId, source);
   checkSourceConditions(request, version, 'x-amz-copy-source');

@@ -108,6 +108,7 @@ export async function serveRequest(
       if (isOnDisk) reserved.room = services.diskRoom.open(tenant, requester, bodyBytes);
       clock.enter('store');
       const reply = await operation.run(reserved, input, decided);
+      if (asked.at) await asked.checkShown();
       if (reserved.confirmation) await clock.during('commit', reserved.confirmation);
       const answering = reserved.isRecorded ? null : reserveAnswer(reserved, reply);
       if (answering) await clock.during('reserve', answering);
