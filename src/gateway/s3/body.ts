@@ -7,6 +7,7 @@ import type { IncomingMessage } from 'node:http';
 import { AwsChunkedDecoder, trailerNames } from '../../authz/aws-chunked.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { xmlBytesMax } from '../../core/limits.ts';
+import { discard } from '../../core/spent-bytes.ts';
 import { type ChecksumAlgorithm, createChecksum } from '../../tiering/checksums.ts';
 import { ShapedIntake } from '../http/shaped-body.ts';
 import { SmallBody } from '../http/small-body.ts';
@@ -155,9 +156,10 @@ const noTrailers: ReadonlyMap<string, string> = new Map();
 async function receive(
   context: Receiving,
   sink: { write(data: Buffer): Promise<void> | null },
-  decoder: BodyDecoder | null = createDecoder(context),
+  formDecoder?: BodyDecoder,
 ): Promise<ReadonlyMap<string, string>> {
   const { request, who, exchange, clock } = context;
+  const decoder = formDecoder ?? createDecoder(context);
   const [asked, reserved] =
     'budget' in context ? ([context.asked, context] as const) : ([context, null] as const);
   const before = clock.enter('stream');
@@ -193,6 +195,8 @@ async function receive(
       : take(chunk);
     // It has come in whatever is decided: it counts.
     const fed = intake ? intake.after(taken) : taken;
+    // What reads a form keeps bytes until it knows whether they begin its end.
+    if (!formDecoder) discardAfter(taken, chunk);
     const reconsidered = asked.reconsider(reconsiderMs);
     return reconsidered ? Promise.all([fed, reconsidered]) : fed;
   };
@@ -212,6 +216,17 @@ async function receive(
     throw new Refusal('InvalidRequest', { message: 'The body must be aws-chunked.' });
   }
   return noTrailers;
+}
+
+/** Bytes whose writing failed are left alone: who writes may not have ended. */
+function discardAfter(taken: Promise<unknown> | null, chunk: Buffer): void {
+  if (!taken) discard(chunk);
+  else {
+    taken.then(
+      () => discard(chunk),
+      () => {},
+    );
+  }
 }
 
 function createDecoder(context: Receiving): AwsChunkedDecoder | null {

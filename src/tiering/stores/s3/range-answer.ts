@@ -4,6 +4,7 @@
 // RFC 9110, sections 14 and 15.3.7.
 import type { IncomingHttpHeaders } from 'node:http';
 import { IntegrityError } from '../../../core/errors.ts';
+import { discard } from '../../../core/spent-bytes.ts';
 import type { AnswerBody } from './attempt.ts';
 import { AttemptFailure } from './failure.ts';
 
@@ -54,7 +55,7 @@ export interface WantedRange {
   sizeBytes: number;
 }
 
-/** Passes the bytes of the range on to `take`, in order. */
+/** Passes the bytes of the range on to `take`, in order, which copies what it needs of them. */
 export class RangeAnswer implements AnswerBody {
   readonly #wanted: WantedRange;
   readonly #take: (bytes: Buffer) => void;
@@ -88,6 +89,8 @@ export class RangeAnswer implements AnswerBody {
     this.#left -= bytes.length;
     if (this.#left < 0) throw new AttemptFailure('wrong-length', 'more bytes than announced');
     this.#take(bytes);
+    // The parser that the bytes come from may look at them until this turn is over.
+    queueMicrotask(() => discard(bytes));
   }
 
   end(): void {
