@@ -8,6 +8,7 @@ import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
 import { print, printJson, streamOutput } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
+import { timeForms, timeOrIndex } from './times.ts';
 
 interface ExportFlags {
   tenant: string;
@@ -41,8 +42,16 @@ export function addAuditCommands(program: Command): void {
       '--tenant <name>',
       'of what its principals did, and what was done in its buckets',
     )
-    .option('--from <place>', 'not before this time (RFC 3339) or log index (default: the first)')
-    .option('--to <place>', 'before this time or log index (default: what is signed now)')
+    .option(
+      '--from <place>',
+      `not before this log index, or time: ${timeForms} (default: the first)`,
+      timeOrIndex,
+    )
+    .option(
+      '--to <place>',
+      'before this log index, or time (default: what is signed now)',
+      timeOrIndex,
+    )
     .requiredOption('--out <file>', 'the bundle; a file of this name is replaced')
     .addHelpText('after', exportHelp)
     .action(async (given: ExportFlags, command: Command) => {

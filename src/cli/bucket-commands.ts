@@ -7,9 +7,10 @@ import type { Answers } from '../gateway/native/routes.ts';
 import { callApi } from './api-client.ts';
 import { type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
 import { findPlace } from './bucket-names.ts';
-import { choice, connect, duration, durationText, moment } from './command-arguments.ts';
+import { choice, connect, duration, durationText } from './command-arguments.ts';
 import { print } from './output.ts';
 import { formatBytes } from './progress.ts';
+import { timeOrSnapshot } from './times.ts';
 
 const asTenant = 'tenant';
 
@@ -111,8 +112,9 @@ export function addMountCommands(program: Command): void {
     .description('give a bucket of another tenant a name; who may use it is granted there')
     .option(
       '--at <snapshot>',
-      'show a snapshot of the bucket, or a time in its undelete window, read-only; also of an own',
-      moment,
+      'show a snapshot of the bucket, read-only, or what it was at a time in its undelete window ' +
+        '(2026-11-23T16:30:00Z, 2h ago); also of an own bucket',
+      timeOrSnapshot,
     )
     .action(
       calling((id: string, target: string, { at }: { at?: string }) => {

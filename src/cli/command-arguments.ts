@@ -89,12 +89,3 @@ export function durationText(ms: number): string {
   const unit = (['d', 'h'] as const).find((one) => ms % (units[one] ?? 0) === 0) ?? 'm';
   return `${Math.round(ms / (units[unit] ?? 1))}${unit}`;
 }
-
-const timeForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)$/;
-
-/** A time of UTC, of what is written as one, or as how long ago; all else is a snapshot's name. */
-export function moment(written: string): string {
-  const isAgo = /^\d{1,6}[mhd]$/.test(written);
-  if (isAgo) return new Date(Date.now() - duration(written)).toISOString();
-  return timeForm.test(written) ? new Date(written).toISOString() : written;
-}

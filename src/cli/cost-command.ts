@@ -24,6 +24,7 @@ import { print, printCsv, printJson, printTable } from './output.ts';
 import { addPriceBooksFlag, readBooks } from './price-commands.ts';
 import { CountProgress } from './progress.ts';
 import { readRecords } from './records-command.ts';
+import { time, timeForms } from './times.ts';
 
 interface CostFlags extends CommandFlags {
   account?: string;
@@ -61,8 +62,8 @@ export function addCostCommand(program: Command): void {
     .description('say what was paid, or what a workload costs, and what it would cost otherwise')
     .option('--account <name>', 'what this account paid (tenant:cms, principal:cms/alice, …)')
     .option('--bucket <name>', 'only what is about this bucket')
-    .option('--from <time>', 'not before this day or time (2026-10-01, RFC 3339)', parseTime)
-    .option('--to <time>', 'before this day or time', parseTime)
+    .option('--from <time>', `not before this time: ${timeForms}`, time)
+    .option('--to <time>', 'before this time', time)
     .option('--workload <file>', 'not the records, but what this file describes')
     .option('--book <name...>', 'and by this price book (see bursar price list)')
     .option('--class <name...>', 'and all in this storage class')
@@ -236,11 +237,6 @@ function filtersOf({ account: name, bucket, from, to }: CostFlags) {
 function readWorkload(file: string): Workload {
   const read = () => parseWorkload(readFileSync(file, 'utf8'));
   return orFail('usage', `--workload ${file}: `, read);
-}
-
-/** A day begins at midnight, UTC. */
-function parseTime(text: string): string {
-  return /^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00:00Z` : text;
 }
 
 /** Hits of a million, of `0.8` or `80%`. */

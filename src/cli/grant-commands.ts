@@ -6,6 +6,7 @@ import type { Answers } from '../gateway/native/routes.ts';
 import { type Columns, calling, listing, pathIn } from './api-command.ts';
 import { parseBoolean } from './command-arguments.ts';
 import { print, printTable } from './output.ts';
+import { time as readTime, timeForms } from './times.ts';
 
 type Grant = Answers['GetGrant'];
 
@@ -113,7 +114,7 @@ export function addExplainCommands(program: Command): void {
     .option('--group <name...>', "groups of another tenant's principal")
     .option('--source <address>', 'from there (default: from here)')
     .option('--secure <yes|no>', 'over TLS? (default: as this command)', parseBoolean)
-    .option('--time <time>', 'at this time (RFC 3339; default: now)')
+    .option('--time <time>', `at this time (${timeForms}; default: now)`, readTime)
     .action(
       calling(({ principal, group: groups, action, ...where }: ExplainFlags) => {
         const { resource, source, secure, time } = where;

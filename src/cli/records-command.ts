@@ -6,6 +6,7 @@ import { printable } from '../core/printable.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
 import { print, writeOutput } from './output.ts';
+import { time, timeForms } from './times.ts';
 
 /** What was found in the place of a record that was altered. */
 interface AlteredMark {
@@ -40,8 +41,8 @@ export function addRecordsCommand(program: Command): void {
   program
     .command('records')
     .description('audit records, in the order of the log; with --json one canonical record a line')
-    .option('--from <time>', 'not before this time (RFC 3339)')
-    .option('--to <time>', 'before this time')
+    .option('--from <time>', `not before this time: ${timeForms}`, time)
+    .option('--to <time>', 'before this time', time)
     .option('--tenant <name>', 'of principals of this tenant, and about its buckets')
     .option('--principal <name>', 'of this principal (alice or cms/alice)')
     .option('--bucket <name>', 'about this bucket')

@@ -16,6 +16,7 @@ import { type Flags, loadConfig } from '../server/settings/config.ts';
 import { csvText, print, printJson, writeOutput } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
 import { addSettingFlags } from './setting-flags.ts';
+import { timeForms, timeMs } from './times.ts';
 
 interface ReportFlags {
   out?: string;
@@ -48,8 +49,8 @@ export function addReportCommand(program: Command): void {
     .option('--csv <folder>', 'write the numbers of each plot as CSV')
     .option('--json', 'answer with JSON')
     .option('--samples <folder>', 'read the samples in this folder (default: DIR/samples)')
-    .option('--from <time>', 'not before this day or time (2026-11-01, RFC 3339)', parseTime)
-    .option('--to <time>', 'before this day or time', parseTime)
+    .option('--from <time>', `not before this time: ${timeForms}`, timeMs)
+    .option('--to <time>', 'before this time', timeMs)
     .option('--target <name>', 'only of this target')
     .option('--series <names>', `only of these: ${seriesNames.join(', ')}`, parseSeries)
     .addHelpText('after', help);
@@ -148,16 +149,4 @@ function parseSeries(text: string): Series[] {
   const known = names.filter((name) => name !== undefined);
   if (known.length === names.length) return known;
   throw new InvalidArgumentError(`Must be of ${seriesNames.join(', ')}.`);
-}
-
-/** Milliseconds since the Unix epoch, of a day or a time with its zone. */
-function parseTime(text: string): number {
-  const isTime = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/.test(
-    text,
-  );
-  const timeMs = isTime ? Date.parse(text) : Number.NaN;
-  if (!Number.isNaN(timeMs)) return timeMs;
-  throw new InvalidArgumentError(
-    'Must be a day or time such as 2026-11-01 or 2026-11-01T08:00:00Z.',
-  );
 }

@@ -6,10 +6,11 @@ import type { Answers } from '../gateway/native/routes.ts';
 import { callApi, listAll } from './api-client.ts';
 import { type Columns, calling, pathIn, printEntries } from './api-command.ts';
 import { findPlace } from './bucket-names.ts';
-import { choice, connect, duration, moment } from './command-arguments.ts';
+import { choice, connect, duration } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { formatBytes } from './progress.ts';
 import { differences, diffPath, restore } from './snapshot-restore.ts';
+import { timeOrSnapshot } from './times.ts';
 
 type Shown = Answers['GetSnapshot'];
 type Difference = Answers['DiffSnapshot']['differences'][number];
@@ -51,14 +52,21 @@ export function addSnapshotCommands(program: Command): void {
       calling((id: string, name: string) => ({ method: 'GET', path: at(id, name) }), snapshots),
     );
   snapshot
-    .command('diff <tenant/bucket> <name> [other]')
-    .description('list what is different since a snapshot: in another one, or now')
+    .command('diff')
+    .description('list what is different since a snapshot, or a time: in another one, or now')
+    .argument('<tenant/bucket>')
+    .argument('<name>', 'the snapshot, or a time: 2026-11-23T16:30:00Z or 2h ago', timeOrSnapshot)
+    .argument('[other]', 'another one, or a later time', timeOrSnapshot)
     .option('--prefix <prefix>', 'of the keys that begin with it alone')
     .action(diff);
   snapshot
     .command('restore <tenant/bucket>')
     .description('bring back what was overwritten or deleted since a snapshot, without moving data')
-    .requiredOption('--from <name>', 'the snapshot; or a time, or how long ago, such as 2h', moment)
+    .requiredOption(
+      '--from <name>',
+      'the snapshot, or a time: 2026-11-23T16:30:00Z or 2h ago',
+      timeOrSnapshot,
+    )
     .option('--prefix <prefix>', 'of the keys that begin with it alone')
     .option('--dry-run', 'only list what would be done')
     .option('--delete-new', 'delete what came since under other keys, too')

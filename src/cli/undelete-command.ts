@@ -14,9 +14,10 @@ import {
   type S3Connection,
 } from './bring-back.ts';
 import { findPlace, type NamedPlace } from './bucket-names.ts';
-import { type CommandFlags, moment } from './command-arguments.ts';
+import type { CommandFlags } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { formatBytes, formatCount } from './progress.ts';
+import { time, timeForms } from './times.ts';
 
 type Undeletion = Answers['Undelete']['objects'][number];
 
@@ -39,7 +40,7 @@ export function addUndeleteCommand(program: Command): void {
       '--prefix <prefix>',
       'all objects that begin with it, as of a time; empty: of the bucket',
     )
-    .option('--as-of <time>', 'as it was then: a time, or how long ago, such as 2h', moment)
+    .option('--as-of <time>', `as it was then: ${timeForms}`, time)
     .option('--dry-run', 'only list what would be done')
     .action(undelete);
 }

@@ -1,6 +1,6 @@
 // `bursar usage`: what accounts used, how near their limits are, and when these will be reached; or
 // of one account what it used by day, action or class.
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { windows } from '../core/quota-terms.ts';
 import type { Answers } from '../gateway/native/routes.ts';
@@ -8,6 +8,7 @@ import { type Connection, callApi, listAll } from './api-client.ts';
 import { type CommandFlags, choice, connect } from './command-arguments.ts';
 import { showAmount } from './limit-commands.ts';
 import { print, printCsv, printJson, printTable } from './output.ts';
+import { day } from './times.ts';
 
 type Counters = Omit<PartRow, 'name'>;
 type Cap = Usage['caps'][number];
@@ -41,8 +42,12 @@ export function addUsageCommand(program: Command): void {
         'principal:cms/alice, bucket:cms/raw, token:ID) or all',
     )
     .option('--by <part>', 'of one account by day, action or class', choice(parts))
-    .option('--from <day>', 'with --by: not before this day of UTC (2026-11-01)', parseDay)
-    .option('--to <day>', 'with --by: before this day', parseDay)
+    .option(
+      '--from <day>',
+      'with --by: not before this day of UTC: 2026-11-01, 2026-11 or 7d ago',
+      day,
+    )
+    .option('--to <day>', 'with --by: before this day', day)
     .option('--csv', 'answer with CSV')
     .addHelpText('after', examples)
     .action(async (account: string | undefined, _given: object, command: Command) => {
@@ -194,10 +199,4 @@ const places: readonly string[] = windows;
 function reachedAt({ forecasts, resetAt }: Cap): string {
   const times = forecasts.flatMap((one) => one.reachedAt ?? []).sort();
   return times[0] ?? (resetAt === null ? 'never' : 'not before');
-}
-
-function parseDay(text: string): string {
-  const isDay = /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text));
-  if (isDay) return text;
-  throw new InvalidArgumentError('Must be a day such as 2026-11-21.');
 }

@@ -180,7 +180,10 @@ const table = {
   NoSuchPublicKey: [404, 'The public key is not enrolled.'],
   NoSuchGrant: [404, 'The grant does not exist.'],
   NoSuchMount: [404, 'The mount does not exist.'],
-  NoSuchSnapshot: [404, 'The bucket has no snapshot of this name.'],
+  NoSuchSnapshot: [
+    404,
+    'The bucket has no snapshot of this name; a time is written as 2026-11-23T16:30:00Z.',
+  ],
   NoSuchIssuer: [404, 'The issuer is not trusted.'],
   MomentNotKept: [404, 'What the bucket held then is not kept.'],
   NoSuchToken: [404, 'The token is not known.'],

@@ -66,7 +66,7 @@ describe('bursar report', () => {
     );
     for (const [args, message] of [
       [['--samples', 'nowhere'], /--samples: nowhere is no folder/],
-      [['--from', 'yesterday'], /--from.*2026-11-01/],
+      [['--from', 'yesterday'], /--from.*2026-11-23/],
       [['--series', 'sizes,speed'], /--series.*sizes, latency, surge, parts, traffic/],
     ] as const) {
       const { code, stderr } = await place.run(['report', ...args]);

@@ -108,6 +108,10 @@ test('one object comes back as it was before it was deleted', async () => {
   expect([never.code, never.stderr]).toEqual([1, expect.stringContaining('NoSuchKey')]);
   const vague = await place.run(['undelete', 's3://raw', '--prefix', '2026/']);
   expect([vague.code, vague.stderr]).toEqual([2, expect.stringContaining('--as-of')]);
+  const undated = await place.run(['undelete', 's3://raw', '--as-of', 'yesterday']);
+  expect([undated.code, undated.stderr]).toEqual([2, expect.stringContaining('a month (2026-11)')]);
+  const early = await place.run(['undelete', 's3://raw', '--as-of', '2020-01-01']);
+  expect([early.code, early.stderr]).toEqual([1, expect.stringContaining('can be shown as of 20')]);
 });
 
 test('all of a prefix comes back as of a time, and what is as it was is left alone', async () => {
