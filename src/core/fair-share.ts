@@ -14,7 +14,10 @@ export type ClaimOutcome = 'taken' | 'noRoom' | 'tooMuch';
 export interface Reclaim {
   /** What the claim could give back at once, bytes. */
   readonly spareBytes: number;
-  /** Gives back at least so many of its spare bytes before it returns. */
+  /**
+   * Gives back so many of its spare bytes before it returns, or what is left of them: another
+   * thread may use some at any time.
+   */
   reclaim(bytes: number): void;
 }
 
@@ -69,10 +72,13 @@ export class FairShare {
       const left = capacityBytes - this.#heldBytes + share.bytes;
       const isOwn = share.bytes > 0 && share.bytes + bytes > left / 2;
       if (isTenants || isOwn) return 'tooMuch';
-    } else if (lacking > 0) {
-      const plan = this.#plan({ claim, tenant, share, bytes, isHere }, lacking);
-      if (!plan) return lacking <= share.bytes ? 'tooMuch' : 'noRoom';
-      for (const { from, count } of plan) from.reclaim(count);
+    } else {
+      for (let short = lacking; short > 0; ) {
+        const plan = this.#plan({ claim, tenant, share, bytes, isHere }, short);
+        if (!plan) return short <= share.bytes ? 'tooMuch' : 'noRoom';
+        for (const { from, count } of plan) from.reclaim(count);
+        short = this.#heldBytes + bytes - capacityBytes;
+      }
     }
     this.#heldBytes += bytes;
     tenant.bytes += bytes;

@@ -32,6 +32,13 @@ export function watchGateway(
       return Object.entries({ reads, writes }).map(([of, is]) => [{ of }, Number(is)] as const);
     },
   });
+  watchConnections(registry, connections);
+}
+
+export function watchConnections(
+  registry: MetricRegistry,
+  connections: GatewayParts['connections'],
+): void {
   registry.gauge({
     name: 'bursar_connections',
     help: 'Connections of clients that are open.',

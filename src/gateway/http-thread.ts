@@ -1,7 +1,7 @@
 // What an HTTP thread besides the main one serves: requests for objects in buckets on the local
 // disk, and share links, which are nearly all requests of a busy gateway. All else it passes on to
 // the main thread, which has what there is but once: the native API, STS and forms, proofs that are
-// good once, the disk's room for large bodies, and S3 stores. Invariant: a request is passed on
+// good once, and S3 stores. Invariant: a request is passed on
 // before anything is counted for it, and before a byte of its body was read.
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
@@ -36,16 +36,16 @@ export interface HttpThreadOptions {
   stallTimeoutMs: number;
   isClosing: () => boolean;
   follow: () => Promise<void> | null;
-  /** Bodies of objects up to so many bytes take no room of the disk that is promised. */
-  inlineBytesMax: number;
   /** Are there stores that only the main thread has? */
   hasOtherStores: boolean;
 }
 
 /** The operations that it serves by itself. */
 const ownOperations: ReadonlySet<string> = new Set([
-  ...['GetObject', 'HeadObject', 'PutObject', 'DeleteObject'],
-  ...['ListObjects', 'ListObjectsV2', 'HeadBucket'],
+  ...['GetObject', 'HeadObject', 'PutObject', 'CopyObject', 'DeleteObject', 'GetObjectAttributes'],
+  ...['CreateMultipartUpload', 'UploadPart', 'UploadPartCopy', 'ListParts'],
+  ...['CompleteMultipartUpload', 'AbortMultipartUpload', 'ListMultipartUploads'],
+  ...['ListObjects', 'ListObjectsV2', 'ListObjectVersions', 'HeadBucket'],
 ]);
 
 /** A server that does not listen yet, and what is known of its connections and credentials. */
@@ -59,8 +59,9 @@ export function openHttpThread(options: HttpThreadOptions): {
   const connections = new Connections(options.bounds);
   const pipeline: Pipeline = {
     ...makePipeline(services, options),
-    passOn: ({ bucket, exchange }) => {
-      if (bucket === null || bucket.store === localStore) return false;
+    passOn: ({ bucket, source, exchange }) => {
+      const buckets = [bucket, source?.found.bucket];
+      if (!buckets.some((one) => one && one.store !== localStore)) return false;
       mainThread.answer(exchange);
       return true;
     },
@@ -73,7 +74,7 @@ export function openHttpThread(options: HttpThreadOptions): {
     };
   };
   const s3 = s3Entrance(services, authenticator, (request, exchange) => {
-    if (isOwn(request, options)) return false;
+    if (isOwn(request)) return false;
     passOn(exchange);
     return true;
   });
@@ -125,18 +126,10 @@ function mayCountTwice(
   return !isByKey || !services.rates.isEmpty;
 }
 
-function isOwn(request: S3Request, { inlineBytesMax }: HttpThreadOptions): boolean {
-  const { method, query, headers } = request;
-  // A form, and a page's request, whose answer says what the bucket's rules allow the page.
-  if (method === 'POST' || headers.origin !== undefined) return false;
-  if (!ownOperations.has(operationNameOf(request))) return false;
-  if (method !== 'PUT') return true;
-  // A presigned URL can have this header in its query, and is a copy then.
-  if (query.some(([name]) => name.toLowerCase() === 'x-amz-copy-source')) return false;
-  const { 'content-length': length, 'transfer-encoding': coding } = headers;
-  // One that says nothing of its body is refused.
-  if (length === undefined && coding === undefined) return true;
-  return Number(length) <= inlineBytesMax;
+/** Headers that a presigned URL has in its query make of one such operation another. */
+function isOwn(request: S3Request): boolean {
+  // The answer to a page's request says what the bucket's rules allow the page.
+  return request.headers.origin === undefined && ownOperations.has(operationNameOf(request));
 }
 
 /** The main thread says why there is none. */

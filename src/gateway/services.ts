@@ -5,6 +5,7 @@ import type { RecordStore } from '../audit/record-store.ts';
 import type { RecordSearch } from '../audit/search/record-search.ts';
 import type { TokenUse } from '../authz/token-use.ts';
 import type { Reader } from '../core/database.ts';
+import type { FairShare } from '../core/fair-share.ts';
 import type { RootKeyFile } from '../core/root-keys.ts';
 import type { Sealer } from '../core/sealing.ts';
 import type { Turns } from '../core/turns.ts';
@@ -16,7 +17,8 @@ import type { IntentPool } from '../ledger/intent-pool.ts';
 import type { Journals } from '../ledger/journal/journals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { LogKeyFile } from '../ledger/log-key-file.ts';
-import type { DiskRoom } from '../quota/disk-room.ts';
+import type { CopyMemories } from '../quota/copy-memory.ts';
+import type { BodyRooms } from '../quota/disk-room.ts';
 import type { LeaseHolder } from '../quota/leases/lease-holder.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
@@ -81,7 +83,10 @@ export interface RequestServices
   /** Small objects that were read lately. */
   objectMemory: ObjectMemory;
   leases: ReadLeases;
-  diskRoom: DiskRoom;
+  diskRoom: BodyRooms;
+  copyMemory: CopyMemories;
+  /** Memory of bodies that are collected before they are used. */
+  smallBodies: FairShare;
   leaseHolder: LeaseHolder;
   /** How fast accounts may go. */
   rates: Rates;

@@ -1,12 +1,15 @@
 // The server, put together. What is opened is closed in reverse order, whether the start fails
 // half-way or the gateway stops: requests end first, then what they write to.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs } from '../core/clock.ts';
 import { CommandFailure, messageOfFailure, WorkFailure } from '../core/command-failure.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import type { Services } from '../gateway/services.ts';
 import type { Operator, OperatorLog } from '../instruments/operator-log.ts';
 import { catchUpUsage } from '../ledger/timers.ts';
+import { CopyMemory } from '../quota/copy-memory.ts';
+import { DiskRoom, freeBytesOf } from '../quota/disk-room.ts';
 import { Recalls } from '../quota/leases/recalls.ts';
 import { startProbe } from './background-probe.ts';
 import { endBackups, scheduleBackups, startBackups } from './backups.ts';
@@ -70,7 +73,8 @@ async function start(base: Base): Promise<RunningServer> {
   await migrateFolder(config, folder, (line) => log.note(line));
   const data = await openLedger(base);
   const { ledger, state, head, backups, sealWatch, prices, altered } = data;
-  const stores = await openStores(base, data);
+  const shared = makeSharedMemory();
+  const stores = await openStores(base, data, shared);
   const { logKeys, witnesses } = await beginSigning(base, data);
   const { journals, storeList, local } = stores;
   const rootKey: RootKeyOptions = {
@@ -79,13 +83,15 @@ async function start(base: Base): Promise<RunningServer> {
   await ensureRootKey(rootKey);
 
   const addresses = new Addresses(config);
-  const shared = makeSharedMemory();
   const recalls = new Recalls();
   const links: ThreadLinks = {
-    ...{ thread: 0, shared },
+    ...{ thread: 0, count: config.httpThreads, shared },
     recall: (accounts) => recalls.recall(0, accounts),
   };
-  const opening = { ...data, ...stores, links, witnesses, addresses };
+  const free = freeBytesOf(folder.storeFolder);
+  const diskRoom = new DiskRoom(free, monotonicMs, shared.cameBytes);
+  const rooms = { diskRoom, copyMemory: new CopyMemory() };
+  const opening = { ...data, ...stores, ...rooms, links, witnesses, addresses };
   const { services: requestServices, memory } = openRequestServices(
     { ...base, config: shareOf(config, config.httpThreads) },
     opening,
@@ -98,14 +104,14 @@ async function start(base: Base): Promise<RunningServer> {
   stores.upkeep.start({ stores: storeList, bookOf: requestServices.bookOf });
   startUpkeep(base, requestServices, stores);
   const { records, search, ...counted } = await openRecords(base, requestServices, altered.found);
-  watchServices(base, { services: requestServices, search, ...memory, ...counted });
+  watchServices(base, { services: requestServices, diskRoom, search, ...memory, ...counted });
   const alarms = await data.startAlarms();
   closers.push(() => endSoon(storeList));
   backups.schedule = scheduleBackups(base, backups.shipping);
   if (head.refusal !== null) endBackups(backups);
 
   const health = new HealthWatch({
-    ...{ services: requestServices, folder, local, backups, sealWatch },
+    ...{ services: requestServices, diskRoom, folder, local, backups, sealWatch },
     freeBytesMin: config.freeBytesMin,
   });
   const services: Services = {
@@ -121,7 +127,7 @@ async function start(base: Base): Promise<RunningServer> {
     priceBooks: prices.books,
     lookAtHealth: () => health.look(),
   };
-  await listenOnThreads(base, services, { addresses, shared, recalls });
+  await listenOnThreads(base, services, { addresses, shared, recalls, rooms });
   const { publicUrl: endpoint, adminUrl } = addresses;
   await announceEndpoint(rootKey, { endpoint, adminUrl });
   startProbe(base, requestServices, addresses.listenedUrl);

@@ -10,7 +10,7 @@ import type { HealthFacts, StoreFacts } from '../gateway/health.ts';
 import type { RequestServices } from '../gateway/services.ts';
 import type { StoreView } from '../gateway/store-list.ts';
 import type { SealWatch } from '../ledger/seal-watch.ts';
-import { freeBytesOf } from '../quota/disk-room.ts';
+import { type DiskRoom, freeBytesOf } from '../quota/disk-room.ts';
 import type { LocalStore } from '../tiering/stores/local-store.ts';
 import type { ScheduleState } from './backup-schedule.ts';
 import type { Backups } from './backups.ts';
@@ -21,7 +21,8 @@ import { healthOf } from './stores.ts';
 export type GatheredFacts = Omit<HealthFacts, 'isUndamaged'>;
 
 export interface HealthParts {
-  services: Pick<RequestServices, 'read' | 'ledger' | 'stores' | 'log' | 'diskRoom'>;
+  services: Pick<RequestServices, 'read' | 'ledger' | 'stores' | 'log'>;
+  diskRoom: Pick<DiskRoom, 'freeBytes'>;
   folder: Pick<DataFolder, 'databaseFile'>;
   local: Pick<LocalStore, 'tryWriting'>;
   /** The backups that the gateway makes by itself. */
@@ -121,7 +122,8 @@ export class HealthWatch {
 
   /** null: nothing is in the store, and nothing would be written to it. */
   async #lookAtLocal({ name, ready }: StoreView): Promise<StoreFacts | null> {
-    const { read, stores, diskRoom } = this.#parts.services;
+    const { services, diskRoom } = this.#parts;
+    const { read, stores } = services;
     const isUsed = await isStoreUsed(read, localStore).catch(() => true);
     if (!isUsed && stores.defaultName !== name) return null;
     const canWrite = ready && (await this.#writingLocally());

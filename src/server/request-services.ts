@@ -2,12 +2,12 @@
 import { TokenUse } from '../authz/token-use.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { Turns } from '../core/turns.ts';
+import { memoryOfSmallBodies } from '../gateway/http/small-body.ts';
 import { ObjectMemory } from '../gateway/s3/objects/object-memory.ts';
 import { RecordFolding } from '../gateway/s3/record-folding.ts';
 import type { RequestServices } from '../gateway/services.ts';
 import type { StoreList } from '../gateway/store-list.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
-import { DiskRoom, freeBytesOf } from '../quota/disk-room.ts';
 import { LeaseHolder, type LeaseSource } from '../quota/leases/lease-holder.ts';
 import { RateTable } from '../quota/rate-table.ts';
 import { Rates } from '../quota/rates.ts';
@@ -35,7 +35,7 @@ export type ServiceParts = Pick<
   'ledger' | 'read' | 'state' | 'sealFaults' | 'prices' | 'head'
 > &
   Pick<OpenStores, 'stores' | 'journals' | 'upkeep'> &
-  Pick<RequestServices, 'witnesses'> & {
+  Pick<RequestServices, 'witnesses' | 'diskRoom' | 'copyMemory'> & {
     links: ThreadLinks;
     storeList: StoreList;
     addresses: Pick<Addresses, 'publicUrl'>;
@@ -49,7 +49,8 @@ export function openRequestServices(
 ): { services: RequestServices; memory: Memory } {
   const { config, folder, closers } = base;
   const { ledger, read, state, sealFaults, prices, head } = parts;
-  const { stores, storeList, journals, upkeep, witnesses, addresses } = parts;
+  const { stores, storeList, journals, upkeep, witnesses, addresses, links } = parts;
+  const { diskRoom, copyMemory } = parts;
   const tokenUse = opened(
     closers,
     new TokenUse({ write: (uses) => ledger.maintain({ kind: 'noteTokenUse', ...uses }) }),
@@ -61,7 +62,7 @@ export function openRequestServices(
   const services = {
     ...state,
     ...limits,
-    ...{ read, ledger, sealFaults, tokenUse, witnesses, journals, upkeep },
+    ...{ read, ledger, sealFaults, tokenUse, witnesses, journals, upkeep, diskRoom, copyMemory },
     log: head,
     stores: storeList,
     intents: new IntentPool(ledger),
@@ -69,7 +70,7 @@ export function openRequestServices(
     reader: new ObjectReader(bodies),
     objectMemory: new ObjectMemory(ledger.versionMarks, config.objectMemoryBytes),
     leases: new ReadLeases(),
-    diskRoom: new DiskRoom(freeBytesOf(folder.storeFolder)),
+    smallBodies: memoryOfSmallBodies(links.count),
     folding: new RecordFolding(config.refusalRecords),
     bulkTurns: new Turns(),
     bookOf: prices.bookOf,

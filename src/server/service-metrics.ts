@@ -18,20 +18,19 @@ import {
   watchFiles,
   watchLedger,
   watchNumbers,
-  watchQueues,
   watchStores,
 } from '../instruments/state-metrics.ts';
 import type { Archiver } from '../ledger/archive/archiver.ts';
 import { BudgetShares } from '../quota/budget-shares.ts';
+import type { DiskRoom } from '../quota/disk-room.ts';
 import { nextUnsummed } from '../quota/roll-up/usage-days.ts';
-import type { BufferPool } from '../tiering/buffer-pool.ts';
-import type { DigestPool } from '../tiering/digest-pool.ts';
 import type { Base } from './base.ts';
+import type { Memory } from './request-services.ts';
+import { watchThread } from './thread-metrics.ts';
 
-export interface WatchedParts {
+export interface WatchedParts extends Memory {
   services: RequestServices;
-  buffers: BufferPool;
-  digests: DigestPool;
+  diskRoom: Pick<DiskRoom, 'freeBytes' | 'heldBytes'>;
   archiver: Pick<Archiver, 'lateMs'>;
   search: Pick<RecordSearch, 'countBehind'>;
   /** Blocks of the search index that were not what the log says. */
@@ -44,16 +43,10 @@ const countedMax = 10_000;
 const endedCountedMax = 1000;
 
 export function watchServices({ folder, metrics: { registry } }: Base, parts: WatchedParts): void {
-  const { services, buffers, digests } = parts;
-  const { ledger, read, leaseHolder, stores, intents } = services;
+  const { services } = parts;
+  const { ledger, read, leaseHolder, stores } = services;
   watchLedger(registry, ledger);
-  watchQueues(registry, {
-    ledger: () => ledger.load.waiting,
-    read_records: () => ledger.load.readsWaiting,
-    buffers: () => buffers.waiting,
-    digests: () => digests.pending,
-    extent_ids: () => intents.waiting,
-  });
+  watchThread(registry, parts);
   watchStores(registry, () => stores.all());
   watchBacklogs(registry, () => readBacklogs(read, stores.all()));
   const shares = new BudgetShares({ read, leaseHolder });
@@ -71,21 +64,12 @@ export function watchServices({ folder, metrics: { registry } }: Base, parts: Wa
   watchNumbers(registry, { ...numbersOfMemory(parts), ...numbersOfRecords(parts) });
 }
 
-function numbersOfMemory({ services, buffers }: WatchedParts): Gauges {
-  const { leaseHolder, diskRoom, grants, intents, leases, objectMemory } = services;
+function numbersOfMemory({ services, diskRoom }: WatchedParts): Gauges {
+  const { leaseHolder, grants } = services;
   return {
-    bursar_buffers_in_use: ['Chunk buffers that have an owner.', () => buffers.inUse],
-    bursar_buffers: ['Chunk buffers that there may be, 256 KiB each.', () => buffers.slots],
-    bursar_object_memory_bytes: ['What small objects take in memory.', () => objectMemory.bytes],
-    bursar_extent_ids_ready: ['Ids that uploads can take at once.', () => intents.ready],
-    bursar_extents_being_read: ['Extents that the sweeper must spare.', () => leases.held],
     bursar_grants: ['Grants, all in memory.', () => grants.index.count],
     bursar_disk_free_bytes: ["What the local store's disk can take.", () => diskRoom.freeBytes],
     bursar_disk_reserved_bytes: ['Of that, set aside for uploads.', () => diskRoom.heldBytes],
-    bursar_open_reservations: [
-      'Requests under way that have a part of a limit set aside.',
-      () => leaseHolder.open,
-    ],
     bursar_leased_accounts: [
       'Accounts of whose limits a part is leased to memory.',
       () => leaseHolder.leased.size,

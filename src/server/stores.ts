@@ -6,6 +6,7 @@ import { Journal } from '../ledger/journal/journal.ts';
 import { Journals } from '../ledger/journal/journals.ts';
 import { freeBytesIn } from '../quota/disk-room.ts';
 import { LocalStore } from '../tiering/stores/local-store.ts';
+import { MadeFolders } from '../tiering/stores/made-folders.ts';
 import { Stores } from '../tiering/stores/stores.ts';
 import type { Base } from './base.ts';
 import { opened } from './closers.ts';
@@ -14,6 +15,7 @@ import { checkLocalPlace } from './folder/local-place.ts';
 import type { OpenLedger } from './opened-ledger.ts';
 import { RemoteStores, reasonOf } from './remote-stores.ts';
 import { chooseStores } from './settings/store-settings.ts';
+import type { SharedMemory } from './threads/links.ts';
 
 /** How long a start waits for the journals in S3 stores. The log is not served meanwhile. */
 const firstLookMs = 3000;
@@ -33,12 +35,14 @@ export interface OpenStores {
 export async function openStores(
   { config, folder, closers, meters, log }: Base,
   { ledger, read, prices, head }: OpenLedger,
+  { madeFolders }: Pick<SharedMemory, 'madeFolders'>,
 ): Promise<OpenStores> {
   // Closed after the stores and the journals in them, which it counts for.
   const upkeep = opened(closers, new BackendUpkeep(ledger));
   await checkLocalPlace(read, folder.storeFolder);
   const local = await LocalStore.open(folder.storeFolder, {
     meter: meters.local,
+    made: new MadeFolders(madeFolders),
     onFatal: (error) => log.stop(`fsync failed, so what is stored is unknown; stopping. ${error}`),
   });
   await local.removeTemporary();

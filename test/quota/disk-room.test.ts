@@ -1,115 +1,226 @@
-// The disk's room: promised before a body moves, and kept from nobody who holds less.
+// The disk's room: promised before a body moves, and kept from nobody who holds less; the same for
+// bodies that come to the deciding thread and to another.
 import { describe, expect, it } from 'vitest';
-import { DiskRoom } from '#bursar/quota/disk-room.js';
+import { SharedCount } from '#bursar/core/shared-count.js';
+import { CopyMemory } from '#bursar/quota/copy-memory.js';
+import { type BodyRooms, DiskRoom } from '#bursar/quota/disk-room.js';
+import { type DecidingRooms, RemoteRooms, RoomDesk } from '#bursar/quota/remote-rooms.js';
 
+const MiB = 1024 * 1024;
 const refused = (code: string) => expect.objectContaining({ code, status: 503 });
 
+/** Where bodies come in. */
+type End = (deciding: DiskRoom, cameBytes: SharedArrayBuffer) => BodyRooms;
+
+/** Another thread's; what it says is copied, and comes a moment later. */
+function makeRemote(diskRoom: DiskRoom, cameBytes: SharedArrayBuffer): RemoteRooms {
+  return connect({ diskRoom, copyMemory: new CopyMemory() }, cameBytes);
+}
+
+function connect(rooms: DecidingRooms, cameBytes: SharedArrayBuffer): RemoteRooms {
+  const desk = new RoomDesk(rooms);
+  const later = async <T>(answer: () => T) => {
+    await null;
+    return answer();
+  };
+  return new RemoteRooms({
+    ask: (question) => {
+      const told = structuredClone(question);
+      return later(() => desk.answer(told));
+    },
+    close: (room) => desk.close(room),
+    cameBytes,
+    own: rooms.diskRoom,
+    smallBytesMax: 0,
+  });
+}
+
 /** A disk on which what arrives takes room. */
-function makeDisk(sizeBytes: number) {
+function makeDisk(end: End, sizeBytes: number) {
   const disk = { freeBytes: sizeBytes, nowMs: 0 };
+  const cameBytes = SharedCount.sharedMemory();
   const room = new DiskRoom(
     () => disk.freeBytes,
     () => disk.nowMs,
+    cameBytes,
   );
-  const open = (who: string, bytes: number) => {
-    const body = room.open(who.split('/')[0] as string, who, bytes);
+  return { disk, room, open: openerOf(end(room, cameBytes)) };
+}
+
+function openerOf(rooms: BodyRooms) {
+  return async (principal: string, bytes: number) => {
+    const tenant = principal.split('/')[0] as string;
+    const body = await rooms.open({ tenant, principal, bytes });
     if (!body) throw new Error('a body of nothing');
-    return body;
+    return { arrive: async (bytes: number) => body.arrive(bytes), close: () => body.close() };
   };
-  return { disk, room, open };
 }
 
 describe('room for a body', () => {
-  it('is refused when the disk has none for it beside the others', () => {
-    const { room, open } = makeDisk(100);
-    const first = open('cms/alice', 60);
-    expect(() => open('atlas/bob', 61)).toThrow('no room');
-    open('atlas/bob', 40);
+  describe('that comes to the deciding thread', () => keepsRoom((room) => room));
+  describe('that comes to another', () => keepsRoom(makeRemote));
+});
+
+function keepsRoom(end: End): void {
+  it('is refused when the disk has none for it beside the others', async () => {
+    const { room, open } = makeDisk(end, 100);
+    const first = await open('cms/alice', 60);
+    await expect(open('atlas/bob', 61)).rejects.toThrow('no room');
+    await open('atlas/bob', 40);
     expect([room.freeBytes, room.heldBytes]).toEqual([100, 100]);
     first.close();
     first.close();
     expect(room.heldBytes).toBe(40);
   });
 
-  it('is of what the disk says now, once bodies have come whole that it had not shown', () => {
-    const MiB = 1024 * 1024;
+  it('is of what the disk says now, once bodies came whole that it had not shown', async () => {
     const disk = { freeBytes: 48 * MiB, shownBytes: 48 * MiB };
-    const room = new DiskRoom((isFresh) => {
-      if (isFresh) disk.shownBytes = disk.freeBytes;
-      return disk.shownBytes;
-    });
-    const body = room.open('cms', 'cms/alice', 40 * MiB);
-    body?.arrive(40 * MiB);
+    const cameBytes = SharedCount.sharedMemory();
+    const now = () => 0;
+    const room = new DiskRoom(
+      (isFresh) => {
+        if (isFresh) disk.shownBytes = disk.freeBytes;
+        return disk.shownBytes;
+      },
+      now,
+      cameBytes,
+    );
+    const open = openerOf(end(room, cameBytes));
+    const body = await open('cms/alice', 40 * MiB);
+    await body.arrive(40 * MiB);
     disk.freeBytes = 8 * MiB;
-    body?.close();
-    expect(() => room.open('cms', 'cms/alice', 9 * MiB)).toThrow('no room');
-    expect(room.open('cms', 'cms/alice', 8 * MiB)).not.toBeNull();
+    body.close();
+    await expect(open('cms/alice', 9 * MiB)).rejects.toThrow('no room');
+    await open('cms/alice', 8 * MiB);
   });
 
-  it('that was refused sets nothing aside', () => {
-    const { room, open } = makeDisk(100);
-    expect(() => open('cms/alice', 101)).toThrow('no room');
+  it('that was refused sets nothing aside', async () => {
+    const { room, open } = makeDisk(end, 100);
+    await expect(open('cms/alice', 101)).rejects.toThrow('no room');
     expect(room.heldBytes).toBe(0);
-    open('cms/alice', 100);
+    await open('cms/alice', 100);
   });
 
-  it('of no bytes is never refused: a full disk can still be read and emptied', () => {
-    const { room, open } = makeDisk(0);
-    expect(room.open('cms', 'cms/alice', 0)).toBeNull();
-    expect(() => open('cms/alice', 1)).toThrow('no room');
+  it('of no bytes is never refused: a full disk can still be read and emptied', async () => {
+    const { room, open } = makeDisk(end, 0);
+    expect(room.open({ tenant: 'cms', principal: 'cms/alice', bytes: 0 })).toBeNull();
+    await expect(open('cms/alice', 1)).rejects.toThrow('no room');
   });
 
-  it('counts what has come once, on the disk or before the disk shows it', () => {
-    const { disk, room, open } = makeDisk(100);
-    const body = open('cms/alice', 60);
-    body.arrive(50);
-    expect(() => open('cms/alice', 41)).toThrow(refused('SlowDown'));
+  it('counts what has come once, on the disk or before the disk shows it', async () => {
+    const { disk, room, open } = makeDisk(end, 100);
+    const body = await open('cms/alice', 60);
+    await body.arrive(50);
+    await expect(open('cms/alice', 41)).rejects.toThrow(refused('SlowDown'));
     disk.freeBytes = 50;
     expect(room.heldBytes).toBe(10);
-    const second = open('cms/alice', 40);
-    expect(() => open('cms/alice', 1)).toThrow(refused('SlowDown'));
-    body.arrive(10);
+    const second = await open('cms/alice', 40);
+    await expect(open('cms/alice', 1)).rejects.toThrow(refused('SlowDown'));
+    await body.arrive(10);
     disk.freeBytes = 40;
     body.close();
-    second.arrive(40);
+    await second.arrive(40);
     disk.freeBytes = 0;
     second.close();
-    expect(() => open('cms/alice', 1)).toThrow(refused('ServiceUnavailable'));
+    await expect(open('cms/alice', 1)).rejects.toThrow(refused('ServiceUnavailable'));
   });
 
-  it('sees the disk shrink', () => {
-    const { disk, open } = makeDisk(100);
-    open('cms/alice', 50);
+  it('sees the disk shrink', async () => {
+    const { disk, open } = makeDisk(end, 100);
+    await open('cms/alice', 50);
     disk.freeBytes = 60;
-    expect(() => open('cms/alice', 20)).toThrow(refused('SlowDown'));
-    open('cms/alice', 10);
+    await expect(open('cms/alice', 20)).rejects.toThrow(refused('SlowDown'));
+    await open('cms/alice', 10);
   });
 
-  it('goes to a tenant that has less; the body that it was promised goes on', () => {
-    const { disk, room, open } = makeDisk(100);
-    const slow = Array.from({ length: 10 }, (_, i) => open(`evil/mallory${i}`, 10));
-    const other = open('atlas/bob', 50);
+  it('goes to a tenant that has less; the body that it was promised goes on', async () => {
+    const { disk, room, open } = makeDisk(end, 100);
+    const names = Array.from({ length: 10 }, (_, i) => `evil/mallory${i}`);
+    const slow = await Promise.all(names.map((name) => open(name, 10)));
+    const other = await open('atlas/bob', 50);
     expect(room.heldBytes).toBe(100);
-    for (const body of slow) body.arrive(4);
-    other.arrive(50);
+    for (const body of slow) await body.arrive(4);
+    await other.arrive(50);
     disk.freeBytes = 10;
-    for (const body of slow) body.arrive(1);
+    for (const body of slow) await body.arrive(1);
     disk.freeBytes = 0;
-    expect(() => slow[0]?.arrive(1)).toThrow(refused('SlowDown'));
+    await expect(slow[0]?.arrive(1)).rejects.toThrow(refused('SlowDown'));
   });
 
-  it('is promised for long only to what comes at a pace', () => {
-    const { disk, room, open } = makeDisk(100_000_000);
-    const slow = open('cms/alice', 50_000_000);
-    const fast = open('cms/alice', 50_000_000);
+  it('is promised for long only to what comes at a pace', async () => {
+    const { disk, room, open } = makeDisk(end, 100_000_000);
+    const slow = await open('cms/alice', 50_000_000);
+    const fast = await open('cms/alice', 50_000_000);
     disk.nowMs = 20_000;
-    slow.arrive(20);
-    fast.arrive(10_000_000);
+    await slow.arrive(20);
+    await fast.arrive(10_000_000);
     disk.freeBytes -= 10_000_020;
-    const next = open('cms/alice', 40_000_000);
+    const next = await open('cms/alice', 40_000_000);
     // An hour of a byte a second.
     expect(room.heldBytes).toBe(3600 + 40_000_000 + 40_000_000);
     next.close();
-    slow.arrive(5000);
+    await slow.arrive(5000);
+  });
+}
+
+describe('bodies of several threads', () => {
+  const makeThreads = (sizeBytes: number, count: number) => {
+    const ends: BodyRooms[] = [];
+    const made = makeDisk((room, cameBytes) => {
+      for (let i = 0; i < count; i++) ends.push(makeRemote(room, cameBytes));
+      return room;
+    }, sizeBytes);
+    return { ...made, opens: ends.map(openerOf) };
+  };
+
+  it('are promised no more than the disk has, all together', async () => {
+    const { room, opens } = makeThreads(100, 3);
+    const asked = opens.flatMap((open) =>
+      Array.from({ length: 20 }, (_, i) => open(`cms/alice${i}`, 7).catch(() => null)),
+    );
+    const bodies = (await Promise.all(asked)).filter((body) => body !== null);
+    expect(bodies).toHaveLength(14);
+    expect(room.heldBytes).toBe(98);
+    for (const body of bodies) body.close();
+    expect(room.heldBytes).toBe(0);
+  });
+
+  it('have their promises taken back for a tenant that comes to another thread', async () => {
+    const { disk, room, opens } = makeThreads(100, 2);
+    const [one, other] = opens as [(typeof opens)[0], (typeof opens)[0]];
+    const slow = await Promise.all(Array.from({ length: 10 }, (_, i) => one(`evil/m${i}`, 10)));
+    for (const body of slow) await body.arrive(1);
+    const bob = await other('atlas/bob', 50);
+    expect(room.heldBytes).toBe(90);
+    await bob.arrive(50);
+    disk.freeBytes = 40;
+    // They go on as long as there is room, and no longer.
+    for (const body of slow) await body.arrive(4);
+    disk.freeBytes = 0;
+    const all = await Promise.allSettled(slow.map((body) => body.arrive(6)));
+    expect(all.map(({ status }) => status)).toContain('rejected');
+    expect(room.heldBytes).toBe(0);
+  });
+
+  it('have the memory of copies together', async () => {
+    const desks = { diskRoom: makeDisk((room) => room, 0).room, copyMemory: new CopyMemory() };
+    const threads = [1, 2, 3].map(() => connect(desks, SharedCount.sharedMemory()));
+    const holdAll = (name: string) =>
+      Promise.all(
+        threads.flatMap((rooms) =>
+          Array.from({ length: 10 }, () => {
+            const wanted = { tenant: name, principal: `${name}/alice`, bytes: 4 * MiB };
+            return rooms.hold(wanted).catch((error) => {
+              expect(error).toEqual(refused('SlowDown'));
+              return null;
+            });
+          }),
+        ),
+      );
+    const copies = (await holdAll('cms')).filter((copy) => copy !== null);
+    // Half of 64 MiB, since somebody else might come.
+    expect(copies).toHaveLength(8);
+    for (const copy of copies) copy.close();
+    expect((await holdAll('atlas')).filter((copy) => copy !== null)).toHaveLength(8);
   });
 });

@@ -2,11 +2,12 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { IntegrityError } from '#bursar/core/errors.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { StoreMeter } from '#bursar/instruments/store-meter.js';
 import { FolderSync, LocalStore } from '#bursar/tiering/stores/local-store.js';
+import { MadeFolders } from '#bursar/tiering/stores/made-folders.js';
 import { fileOf, listFiles, listOpenFiles, makeBytes, makeFolder } from '../tiering/rig.ts';
 
 let dir: string;
@@ -170,3 +171,39 @@ it.runIf(process.platform === 'linux')(
     expect(errors).toMatchObject([{ syscall: 'fsync' }]);
   },
 );
+
+it('a folder that another thread has made is durable before an extent in it is', async () => {
+  const memory = MadeFolders.sharedMemory();
+  const open = () => LocalStore.open(dir, { made: new MadeFolders(memory) });
+  const [one, other] = [await open(), await open()];
+  const put = async (to: LocalStore, second: number) => {
+    const id = newExtentId();
+    id.set([0xab, second], id.length - 2);
+    const file = await to.create(id);
+    await file.finish();
+  };
+  const sync = vi.spyOn(FolderSync.prototype, 'sync');
+  const synced = () => sync.mock.calls.splice(0).map(([folder]) => path.relative(dir, folder));
+  for (const store of [one, other]) await put(store, 1);
+  expect(synced()).toEqual(['ab/01', 'ab', '', 'ab/01', 'ab', '']);
+  await put(other, 1);
+  expect(synced()).toEqual(['ab/01']);
+  await put(one, 2);
+  expect(synced()).toEqual(['ab/02', 'ab', '']);
+  await put(other, 2);
+  expect(synced()).toEqual(['ab/02', 'ab', '']);
+  await put(other, 2);
+  expect(synced()).toEqual(['ab/02']);
+  sync.mockRestore();
+});
+
+it('folders are not taken to be durable while one of them is being made', () => {
+  const made = new MadeFolders();
+  made.count(0xab, () => expect([made.begun(0xab), made.settled(0xab)]).toEqual([1, null]));
+  expect([made.begun(0xab), made.settled(0xab), made.settled(0xac)]).toEqual([1, 1, 0]);
+  const fail = () => {
+    throw new Error('no room');
+  };
+  expect(() => made.count(0xab, fail)).toThrow('no room');
+  expect(made.settled(0xab)).toBe(2);
+});

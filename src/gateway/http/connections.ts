@@ -323,7 +323,7 @@ export class Connections {
   #isSlow(socket: Socket, connection: Connection): boolean {
     const { minRate, rateWindowMs } = this.#terms;
     const { newest } = connection;
-    if (minRate === 0 || !newest || newest.raw.complete || newest.hasEnded) return false;
+    if (minRate === 0 || !newest || newest.raw.complete || !newest.isOpen) return false;
     if (connection.timed !== newest) {
       connection.timed = newest;
       connection.waitedMs = 0;

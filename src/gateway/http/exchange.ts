@@ -59,6 +59,7 @@ export class Exchange implements ObservedRequest {
   /** Is its sender told of its stages? `own`: as long as it is about their own tenant. */
   #isTimed: boolean | 'own';
   #hasEnded = false;
+  #hasLeft = false;
 
   constructor(
     terms: ExchangeTerms,
@@ -87,6 +88,11 @@ export class Exchange implements ObservedRequest {
 
   get hasEnded(): boolean {
     return this.#hasEnded;
+  }
+
+  /** Does anybody still want the rest of its body? Another thread does until it has answered. */
+  get isOpen(): boolean {
+    return this.#hasLeft ? !this.response.writableEnded : !this.#hasEnded;
   }
 
   /** Who asks is known. */
@@ -135,6 +141,7 @@ export class Exchange implements ObservedRequest {
   /** Another thread answers it, and tells its own instruments. */
   leave(): void {
     this.#hasEnded = true;
+    this.#hasLeft = true;
     this.#terms.instruments.leave();
   }
 

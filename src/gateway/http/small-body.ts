@@ -3,10 +3,14 @@
 // where it is short, the oldest body of whoever holds most gives way to somebody who holds less.
 import { Refusal } from '../../core/errors.ts';
 import { type Claim, FairShare, type Reclaim } from '../../core/fair-share.ts';
-import { smallBodiesBytesMax } from '../../core/limits.ts';
+import { smallBodiesBytesMax, xmlBytesMax } from '../../core/limits.ts';
 
-/** One for the process. */
-const memory = new FairShare(() => smallBodiesBytesMax);
+/** The memory of one of so many threads. */
+export function memoryOfSmallBodies(threads: number): FairShare {
+  const bytesMax = Math.max(Math.floor(smallBodiesBytesMax / threads), xmlBytesMax);
+  return new FairShare(() => bytesMax);
+}
+
 /** What a body begins with; most need no more. */
 const firstBytes = 64 * 1024;
 
@@ -20,8 +24,11 @@ export class SmallBody implements Reclaim {
   readonly evicted: Promise<never>;
   #isEvicted = false;
 
-  /** A body of `sizeBytes`; it is to be closed. Throws `Refusal` SlowDown: there is no memory. */
-  constructor(who: { tenant: string; requester: string }, sizeBytes: number) {
+  /**
+   * A body of `sizeBytes` in `memory`; it is to be closed. Throws `Refusal` SlowDown: there is no
+   * memory.
+   */
+  constructor(memory: FairShare, who: { tenant: string; requester: string }, sizeBytes: number) {
     this.#sizeBytes = sizeBytes;
     this.#claim = memory.open(who.tenant, who.requester, this);
     this.evicted = new Promise((_, reject) => {

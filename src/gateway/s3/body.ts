@@ -134,7 +134,7 @@ export async function receiveSmall(
 async function collect(
   context: Receiving,
 ): Promise<{ body: Buffer; trailers: ReadonlyMap<string, string> }> {
-  const collected = new SmallBody(context, context.bodyBytes);
+  const collected = new SmallBody(context.services.smallBodies, context, context.bodyBytes);
   try {
     const received = receive(context, collected);
     const trailers = await Promise.race([received, collected.evicted]);
@@ -167,8 +167,10 @@ async function receive(
   let plainBytes = 0;
   let isOver = false;
   const store = (data: Buffer): Promise<void> | null => {
-    reserved?.room?.arrive(data.length);
-    const writing = sink.write(data);
+    const covering = reserved?.room?.arrive(data.length);
+    const writing = covering
+      ? covering.then(() => sink.write(data) ?? undefined)
+      : sink.write(data);
     return writing && clock.during('store', writing);
   };
   const intake = reserved?.shaped && new ShapedIntake(reserved.shaped, store);

@@ -105,7 +105,11 @@ export async function serveRequest(
       // What goes to a store over a network takes none of the disk's room.
       const isOnDisk = operation.stores !== undefined && asked.bucket?.store === localStore;
       const { tenant, requester, bodyBytes } = reserved;
-      if (isOnDisk) reserved.room = services.diskRoom.open(tenant, requester, bodyBytes);
+      if (isOnDisk) {
+        const wanted = { tenant, principal: requester, bytes: bodyBytes };
+        const opening = services.diskRoom.open(wanted);
+        reserved.room = opening instanceof Promise ? await opening : opening;
+      }
       clock.enter('store');
       const reply = await operation.run(reserved, input, decided);
       if (asked.at) await asked.checkShown();

@@ -9,10 +9,12 @@ import {
 } from 'node:worker_threads';
 import { onlyPrivate } from '../../authz/oidc/address-policy.ts';
 import { openDatabase } from '../../core/database.ts';
+import type { ClaimOutcome } from '../../core/fair-share.ts';
 import { Keyring } from '../../core/keyring.ts';
 import { localStore, localStoreName } from '../../core/manifest.ts';
 import { Sealer } from '../../core/sealing.ts';
 import { verifyReads } from '../../core/seals/sealed-views.ts';
+import { watchConnections } from '../../gateway/gateway-metrics.ts';
 import { MainThread } from '../../gateway/http/pass-on.ts';
 import { openHttpThread } from '../../gateway/http-thread.ts';
 import { closeServer, connectionBounds, listenAt, listeningOf } from '../../gateway/listening.ts';
@@ -28,17 +30,22 @@ import { RequestLog } from '../../instruments/request-log.ts';
 import { RequestMetrics } from '../../instruments/request-metrics.ts';
 import { watchCaches } from '../../instruments/state-metrics.ts';
 import { StoreMeters } from '../../instruments/store-meter.ts';
+import { watchStoreMeters } from '../../instruments/store-metrics.ts';
 import { BackendUpkeep } from '../../ledger/backend-upkeep.ts';
 import { Journals } from '../../ledger/journal/journals.ts';
 import { Ledger } from '../../ledger/ledger.ts';
+import { DiskRoom, freeBytesOf } from '../../quota/disk-room.ts';
+import { RemoteRooms } from '../../quota/remote-rooms.ts';
 import { State } from '../../state/state.ts';
 import { LocalStore } from '../../tiering/stores/local-store.ts';
+import { MadeFolders } from '../../tiering/stores/made-folders.ts';
 import { failureCauses } from '../../tiering/stores/s3/failure.ts';
 import { Stores } from '../../tiering/stores/stores.ts';
 import { type Closers, closeAll, opened } from '../closers.ts';
 import { dataFiles } from '../folder/data-folder.ts';
 import { StorePrices } from '../folder/store-prices.ts';
 import { openRequestServices } from '../request-services.ts';
+import { watchThread } from '../thread-metrics.ts';
 import type { FromHttpThread, HttpThreadData, ToHttpThread } from './messages.ts';
 import { Questions } from './questions.ts';
 import { shareOf } from './share.ts';
@@ -56,6 +63,7 @@ const linesMs = 50;
 const closers: Closers = [];
 const sent = new Int32Array(data.told);
 const recalls = new Questions<void>();
+const promises = new Questions<ClaimOutcome>();
 let received = 0;
 let isClosing = false;
 let lines = '';
@@ -92,25 +100,36 @@ registry.gauge({
   help: 'Requests that have begun and not ended.',
   collect: () => instruments.underWay,
 });
+const meters = new StoreMeters(failureCauses);
+watchStoreMeters(registry, meters);
 const local = await LocalStore.open(files.storeFolder, {
-  meter: new StoreMeters(failureCauses).local,
+  meter: meters.local,
+  made: new MadeFolders(data.shared.madeFolders),
   // Ends this thread, and the main one ends the process for that.
   onFatal: (error) => {
     throw new Error('fsync failed, so what is stored is unknown', { cause: error });
   },
 });
+const rooms = new RemoteRooms({
+  ask: (question) => promises.ask((promise) => tell({ promise, question })),
+  close: (closedRoom) => tell({ closedRoom }),
+  cameBytes: data.shared.cameBytes,
+  own: new DiskRoom(freeBytesOf(files.storeFolder)),
+  smallBytesMax: config.inlineBytes,
+});
 const upkeep = opened(closers, new BackendUpkeep(ledger));
-const { services } = openRequestServices(
+const { services, memory } = openRequestServices(
   { config, closers, folder: { keyring, storeFolder: files.storeFolder } },
   {
     ...{ ledger, read: db.tx, state, sealFaults, head, upkeep },
     links: {
-      ...{ thread: data.thread, shared: data.shared },
+      ...{ thread: data.thread, count: data.count, shared: data.shared },
       recall: (accounts) => recalls.ask((recall) => tell({ recall, accounts })),
     },
     prices: new StorePrices(config, Date.now()),
     stores: new Stores(local),
     storeList: localOnly(),
+    ...{ diskRoom: rooms, copyMemory: rooms },
     journals: new Journals(new Map()),
     witnesses: { state: () => [] },
     addresses: { publicUrl: data.publicUrl },
@@ -131,7 +150,6 @@ const { server, connections, caches } = openHttpThread({
   stallTimeoutMs: config.stallTimeoutMs,
   isClosing: () => isClosing,
   follow,
-  inlineBytesMax: config.inlineBytes,
   hasOtherStores: data.hasOtherStores,
 });
 watchOwn();
@@ -194,6 +212,10 @@ function take(message: ToHttpThread): void {
     recalls.answer(message.recalled);
     return;
   }
+  if ('promised' in message) {
+    promises.answer(message.promised, message.outcome);
+    return;
+  }
   received += 1;
   if ('unsealed' in message) sealFaults.replace(message.unsealed);
   else if ('refusal' in message) head.refuse(message.refusal);
@@ -210,23 +232,10 @@ async function close(timeoutMs: number): Promise<void> {
 }
 
 function watchOwn(): void {
-  const { buckets, cors, leaseHolder, objectMemory, snapshots } = services;
+  const { buckets, cors, objectMemory, snapshots } = services;
   watchCaches(registry, { ...caches, buckets, cors, objects: objectMemory, snapshots });
-  registry.gauge({
-    name: 'bursar_connections',
-    help: 'Connections of clients that are open.',
-    collect: () => connections.count,
-  });
-  registry.gauge({
-    name: 'bursar_object_memory_bytes',
-    help: 'What small objects take in memory.',
-    collect: () => objectMemory.bytes,
-  });
-  registry.gauge({
-    name: 'bursar_open_reservations',
-    help: 'Requests under way that have a part of a limit set aside.',
-    collect: () => leaseHolder.open,
-  });
+  watchConnections(registry, [connections]);
+  watchThread(registry, { services, ...memory });
 }
 
 /** One thread writes the log, so that its lines stay whole. */

@@ -8,6 +8,7 @@ import type { IntegrityError } from '../../core/errors.ts';
 import type { RootKey } from '../../core/keyring.ts';
 import type { Unsealed } from '../../core/seals/row-seal.ts';
 import type { MeasuredMetric } from '../../instruments/metric-registry.ts';
+import type { RoomDesk } from '../../quota/remote-rooms.ts';
 import type { FromHttpThread, HttpThreadData, ToHttpThread } from './messages.ts';
 import { Questions } from './questions.ts';
 
@@ -21,6 +22,14 @@ export interface HttpThreadsHost {
   onFatal: (reason: string) => void;
   /** A thread is short of what others have free of limits; resolves when they have given it up. */
   onRecall: (thread: number, accounts: string[]) => Promise<void>;
+  /** What bodies that come to a thread ask of the disk's room. */
+  openDesk: () => RoomDesk;
+}
+
+interface OneThread {
+  worker: Worker;
+  thread: number;
+  desk: RoomDesk;
 }
 
 /** A thread that says nothing for so long is left out of what is measured, milliseconds. */
@@ -44,11 +53,12 @@ export class HttpThreads {
       workerData,
       transferList: [data.end.port],
     });
-    const { onFatal } = this.#host;
+    const { onFatal, openDesk } = this.#host;
+    const of = { worker, thread: data.thread, desk: openDesk() };
     await new Promise<void>((resolve, reject) => {
       worker.on('message', (message: FromHttpThread) => {
         if ('ready' in message) resolve();
-        else this.#take(message, worker, data.thread);
+        else this.#take(message, of);
       });
       worker.on('error', (error) => {
         reject(error);
@@ -130,7 +140,7 @@ export class HttpThreads {
     return this.#questions.ask((question) => worker.postMessage(ask(question)));
   }
 
-  #take(message: FromHttpThread, worker: Worker, thread: number): void {
+  #take(message: FromHttpThread, { worker, thread, desk }: OneThread): void {
     const { onUnsealed, onIntegrityFailure, onLines, onWarning, onFatal, onRecall } = this.#host;
     if ('lines' in message) onLines(message.lines);
     else if ('measured' in message) this.#questions.answer(message.measured, message);
@@ -139,7 +149,12 @@ export class HttpThreads {
     else if ('recall' in message) {
       const { recall: recalled, accounts } = message;
       void onRecall(thread, accounts).then(() => worker.postMessage({ recalled }));
-    } else if ('integrity' in message) onIntegrityFailure(message.integrity);
+    } else if ('promise' in message) {
+      const { promise: promised, question } = message;
+      const outcome = desk.answer(question);
+      worker.postMessage({ promised, outcome } satisfies ToHttpThread);
+    } else if ('closedRoom' in message) desk.close(message.closedRoom);
+    else if ('integrity' in message) onIntegrityFailure(message.integrity);
     else if ('unsealed' in message) onUnsealed(message.unsealed);
     else if ('warning' in message) onWarning(message.warning);
     else if ('fatal' in message) onFatal(message.fatal);

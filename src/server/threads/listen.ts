@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { localStore } from '../../core/manifest.ts';
 import type { Services } from '../../gateway/services.ts';
 import type { Recalls } from '../../quota/leases/recalls.ts';
+import { type DecidingRooms, RoomDesk } from '../../quota/remote-rooms.ts';
 import type { Base } from '../base.ts';
 import type { Closers } from '../closers.ts';
 import { type Addresses, listen } from '../listening.ts';
@@ -19,13 +20,14 @@ interface OfThreads {
   addresses: Addresses;
   shared: SharedMemory;
   recalls: Recalls;
+  rooms: DecidingRooms;
 }
 
 /** Serves from now on. Throws `CommandFailure`. */
 export async function listenOnThreads(
   base: Base,
   services: Services,
-  { addresses, shared, recalls }: OfThreads,
+  { addresses, shared, recalls, rooms }: OfThreads,
 ): Promise<void> {
   const { config, folder, closers, metrics, log, writeLines } = base;
   const { httpThreads: count } = config;
@@ -46,6 +48,7 @@ export async function listenOnThreads(
     onWarning: (text) => log.warn(text),
     onFatal: (reason) => log.stop(reason),
     onRecall: (thread, accounts) => recalls.recall(thread, accounts),
+    openDesk: () => new RoomDesk(rooms),
   });
   // Before the main thread's own server closes, to which they pass on.
   closers.push(() => threads.close(config.shutdownTimeoutMs));

@@ -1,10 +1,12 @@
 // What the main thread and the other HTTP threads tell each other, besides what the ledger tells
 // each of them. Plain data.
 import type { IntegrityError } from '../../core/errors.ts';
+import type { ClaimOutcome } from '../../core/fair-share.ts';
 import type { RootKey } from '../../core/keyring.ts';
 import type { Unsealed } from '../../core/seals/row-seal.ts';
 import type { MeasuredMetric } from '../../instruments/metric-registry.ts';
 import type { LedgerEnd } from '../../ledger/ends.ts';
+import type { RoomQuestion } from '../../quota/remote-rooms.ts';
 import type { Config } from '../settings/config.ts';
 import type { SharedMemory } from './links.ts';
 
@@ -47,6 +49,8 @@ export type ToHttpThread =
   | { giveUp: number; accounts: string[] }
   /** The answer to `recall`. */
   | { recalled: number }
+  /** The answer to `promise`. */
+  | { promised: number; outcome: ClaimOutcome }
   | { close: { timeoutMs: number } };
 
 export type FromHttpThread =
@@ -65,4 +69,8 @@ export type FromHttpThread =
   | { held: number; ids: string[] }
   | { gaveUp: number }
   /** Asks for `recalled`: the others are to give up what they have free of these accounts. */
-  | { recall: number; accounts: string[] };
+  | { recall: number; accounts: string[] }
+  /** Asks for `promised`: is there room for a body, or for what has come of it? */
+  | { promise: number; question: RoomQuestion }
+  /** Nothing more comes there. */
+  | { closedRoom: number };

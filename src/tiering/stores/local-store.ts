@@ -10,6 +10,7 @@ import { monotonicMs } from '../../core/clock.ts';
 import { IntegrityError, Refusal } from '../../core/errors.ts';
 import { extentIdBytes } from '../../core/ids.ts';
 import { localStore } from '../../core/manifest.ts';
+import { MadeFolders } from './made-folders.ts';
 import type { ExtentStore } from './store.ts';
 import { type StoreMeter, unmeasured } from './store-meter.ts';
 
@@ -40,6 +41,8 @@ export interface LocalStoreOptions {
   onFatal?: (error: unknown) => never;
   /** Measures how long extents take to be durable, and chunks to be read. Default: nobody looks. */
   meter?: StoreMeter;
+  /** Which folders were made, by all threads that write to it. Default: this one alone does. */
+  made?: MadeFolders;
 }
 
 export const temporaryFolder = 'temporary';
@@ -112,12 +115,11 @@ export class LocalStore implements ExtentStore {
   readonly #dir: string;
   readonly #onFatal: (error: unknown) => never;
   readonly #folders: FolderSync;
-  /** Folders made in each first-level folder by this process. */
-  readonly #made = new Map<string, number>();
+  readonly #made: MadeFolders;
   /**
-   * The count in `#made` up to which a first-level folder's entries, and its own, are durable.
-   * Absent at first: an earlier process may have made folders and been killed before they were
-   * durable.
+   * What `#made` had begun of each first-level folder when its entries, and its own, became
+   * durable. Absent at first: an earlier process may have made folders and been killed before they
+   * were durable.
    */
   readonly #settled = new Map<string, number>();
   /**
@@ -127,21 +129,22 @@ export class LocalStore implements ExtentStore {
   #identity: { dev: number; ino: number } = { dev: 0, ino: 0 };
 
   /** Use `LocalStore.open`. */
-  private constructor(dir: string, onFatal: (error: unknown) => never, meter: StoreMeter) {
+  private constructor(dir: string, { onFatal, meter, made }: Required<LocalStoreOptions>) {
     this.#dir = dir;
     this.meter = meter;
+    this.#made = made;
     this.#onFatal = onFatal;
     this.#folders = new FolderSync(onFatal);
   }
 
   /** Opens, or makes, the store in `dir`. Throws what the file system says when it cannot. */
   static async open(dir: string, options: LocalStoreOptions = {}): Promise<LocalStore> {
-    const { onFatal = fail, meter = unmeasured } = options;
-    const store = new LocalStore(path.resolve(dir), onFatal, meter);
+    const { onFatal = fail, meter = unmeasured, made = new MadeFolders() } = options;
+    const store = new LocalStore(path.resolve(dir), { onFatal, meter, made });
     const temporary = path.join(store.#dir, temporaryFolder);
-    const made = await mkdir(temporary, { recursive: true, mode: 0o700 });
+    const madeFirst = await mkdir(temporary, { recursive: true, mode: 0o700 });
     // Each new folder is an entry of the one above it.
-    for (let folder = temporary; made && folder !== path.dirname(made); ) {
+    for (let folder = temporary; madeFirst && folder !== path.dirname(madeFirst); ) {
       folder = path.dirname(folder);
       await store.#folders.sync(folder);
     }
@@ -302,7 +305,7 @@ export class LocalStore implements ExtentStore {
       this.#makeFolder(first, second);
       await rename(temporary, name);
     }
-    const settled = this.#settled.get(first) === this.#countMade(first);
+    const settled = this.#settled.get(first) === this.#made.begun(numberOf(first));
     await Promise.all([this.#folders.sync(second), settled ? null : this.#settle(first)]);
   }
 
@@ -311,19 +314,21 @@ export class LocalStore implements ExtentStore {
    * step with its counting, so that no rename can use a folder that `#made` does not yet know.
    */
   #makeFolder(first: string, second: string): void {
-    for (const folder of [first, second]) makeFolder(folder);
-    this.#made.set(first, this.#countMade(first) + 1);
-  }
-
-  #countMade(first: string): number {
-    return this.#made.get(first) ?? 0;
+    this.#made.count(numberOf(first), () => {
+      for (const folder of [first, second]) makeFolder(folder);
+    });
   }
 
   async #settle(first: string): Promise<void> {
-    const made = this.#countMade(first);
+    const made = this.#made.settled(numberOf(first));
     await Promise.all([this.#folders.sync(first), this.#folders.sync(this.#dir)]);
-    this.#settled.set(first, made);
+    if (made !== null) this.#settled.set(first, made);
   }
+}
+
+/** Of a folder of the first level. */
+function numberOf(first: string): number {
+  return Number.parseInt(path.basename(first), 16);
 }
 
 interface Round {

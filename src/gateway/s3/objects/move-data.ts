@@ -3,8 +3,6 @@
 // and no copy holds chunk buffers of its reader while its writer waits for some, so copies cannot
 // lock each other up: a stretch is read into memory of the copy's own while the stretch before it
 // is written.
-import { Refusal } from '../../../core/errors.ts';
-import { FairShare } from '../../../core/fair-share.ts';
 import { type ExtentRun, localStore, sliceRuns } from '../../../core/manifest.ts';
 import type { ChecksumAlgorithm, ObjectSink } from '../../../tiering/object-writer.ts';
 import { ClientGone } from '../body.ts';
@@ -13,9 +11,6 @@ import type { Reserved } from '../stages.ts';
 import { openSink, type Upload, type UploadPlace } from './object-upload.ts';
 
 const stretchBytesMax = 2 * 1024 * 1024;
-/** What the process holds of such copies. */
-const movedBytesMax = 64 * 1024 * 1024;
-const memory = new FairShare(() => movedBytesMax);
 
 export interface Move extends UploadPlace {
   /** Whose bytes they are. */
@@ -38,19 +33,18 @@ export async function moveData(
   const { services, tenant, requester, bucket } = context;
   const { sizeBytes } = given;
   const stretchBytes = Math.min(sizeBytes, stretchBytesMax);
-  // What a copy holds comes free by itself, so nobody takes it back.
-  const claim = memory.open(tenant, requester, null);
-  if (claim.take(2 * stretchBytes) !== 'taken') throw new Refusal('SlowDown');
+  const who = { tenant, principal: requester };
+  const memory = await services.copyMemory.hold({ ...who, bytes: 2 * stretchBytes });
   const release = services.leases.hold(runs);
   const diskBytes = bucket.store === localStore ? sizeBytes : 0;
   try {
-    context.room = services.diskRoom.open(tenant, requester, diskBytes);
+    context.room = await services.diskRoom.open({ ...who, bytes: diskBytes });
     const sink = openSink(context, given);
     await fill(context, { tenant: from, runs, sizeBytes }, stretchBytes, sink);
     return { sink, digests: await sink.digest() };
   } finally {
     release();
-    claim.close();
+    memory.close();
   }
 }
 
@@ -72,7 +66,7 @@ async function fill(
   const count = Math.ceil(sizeBytes / stretchBytes);
   let stretch = await read(0);
   for (let index = 1; index <= count; index++) {
-    context.room?.arrive(stretch.length);
+    await context.room?.arrive(stretch.length);
     // Both settle before anything else happens: neither may use its memory after a failure.
     const [ahead, written] = await Promise.allSettled([
       index < count ? read(index) : stretch,
