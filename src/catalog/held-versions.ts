@@ -173,6 +173,18 @@ export async function readHeldTotal(
   return (await read.get(sql, bucketId)) ?? { versions: 0, bytes: 0 };
 }
 
+/** The same of those that living snapshots hold of which all keys begin with `prefix`. */
+export async function readHeldBelow(
+  read: Reader,
+  bucketId: number,
+  prefix: string,
+): Promise<{ versions: number; bytes: number }> {
+  const sql = `SELECT ifnull(sum(t.versions), 0) AS versions, ifnull(sum(t.bytes), 0) AS bytes
+    FROM snapshots AS s JOIN held_totals AS t ON t.bucket_id = s.bucket_id AND t.holder = s.seq
+    WHERE s.bucket_id = ? AND s.state = 'living' AND substr(s.prefix, 1, length(?)) = ?`;
+  return (await read.get(sql, bucketId, prefix, prefix)) ?? { versions: 0, bytes: 0 };
+}
+
 /** The same of those that one snapshot holds, or the undelete window. */
 export async function readHeldBy(
   read: Reader,

@@ -74,17 +74,21 @@ export async function showSnapshot(
   );
 }
 
-/** Those of a bucket that live, in order of name, after `after`. */
+/**
+ * Those of a bucket that live, in order of name, after `after`; of which all keys begin with
+ * `prefix`.
+ */
 export async function listSnapshots(
   read: Reader,
-  wanted: { bucketId: number; after: string; max: number },
+  wanted: { bucketId: number; prefix?: string; after: string; max: number },
 ): Promise<ListedSnapshot[]> {
-  const { bucketId, after, max } = wanted;
+  const { bucketId, prefix = '', after, max } = wanted;
   return read.all<ListedSnapshot>(
     `SELECT ${columns}, ${heldOf('versions')} AS heldVersions, ${heldOf('bytes')} AS heldBytes
        FROM snapshots AS s WHERE bucket_id = ? AND name > ? AND state = 'living'
+         AND substr(prefix, 1, length(?)) = ?
        ORDER BY name LIMIT ?`,
-    ...[bucketId, after, max],
+    ...[bucketId, after, prefix, prefix, max],
   );
 }
 
@@ -149,6 +153,8 @@ export interface DeleteSnapshot {
   name: string;
   /** Asked for, and allowed: a lock of governance does not hold it. */
   bypassGovernance?: boolean | undefined;
+  /** It is to be deleted if it is the one of this number; absent: whichever has the name. */
+  seq?: number | undefined;
   /** It is to be deleted if it is the one of this number, and has expired. */
   expiredSeq?: number | undefined;
 }
@@ -156,7 +162,7 @@ export interface DeleteSnapshot {
 /** From this moment on it is not there; what it held is let go of afterwards. */
 export async function deleteSnapshot(
   tx: Tx,
-  { bucketId, name, bypassGovernance = false, expiredSeq }: DeleteSnapshot,
+  { bucketId, name, bypassGovernance = false, seq: wanted, expiredSeq }: DeleteSnapshot,
   moment: Pick<Moment, 'seq' | 'timeMs' | 'clockMs'>,
 ): Promise<Outcome<null>> {
   const { timeMs, clockMs } = moment;
@@ -164,6 +170,7 @@ export async function deleteSnapshot(
   const found = await findSnapshot(tx, bucketId, name);
   if (!bucket || !found) return refused('NoSuchSnapshot');
   const { lock, expiresMs, seq } = found;
+  if (wanted !== undefined && wanted !== seq) return refused('NoSuchSnapshot');
   // Records that are in the future end no lock.
   const isOver = expiresMs !== null && expiresMs <= (clockMs ?? timeMs);
   if (expiredSeq !== undefined && !(seq === expiredSeq && isOver)) return refused('NoSuchSnapshot');

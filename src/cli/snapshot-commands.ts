@@ -44,6 +44,7 @@ export function addSnapshotCommands(program: Command): void {
   snapshot
     .command('list <tenant/bucket>')
     .description("list a bucket's snapshots, and what they hold")
+    .option('--prefix <prefix>', 'only those of keys that begin with it')
     .action(list);
   snapshot
     .command('show <tenant/bucket> <name>')
@@ -132,11 +133,11 @@ async function purge(
   else print('nothing of it is held any more; its bytes go with the next sweep');
 }
 
-async function list(id: string, _: object, command: Command): Promise<void> {
+async function list(id: string, { prefix }: { prefix?: string }, command: Command): Promise<void> {
   const { connection, flags } = connect(command);
   const path = [...pathIn('buckets', id), 'snapshots'];
   let held: Pick<Answers['ListSnapshots'], 'heldVersions' | 'heldBytes'> | undefined;
-  const all = await listAll<Shown>(connection, path, 'snapshots', {}, (page) => {
+  const all = await listAll<Shown>(connection, path, 'snapshots', { prefix }, (page) => {
     held = page as Answers['ListSnapshots'];
   });
   const { heldVersions = 0, heldBytes = 0 } = held ?? {};

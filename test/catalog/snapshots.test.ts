@@ -219,6 +219,7 @@ describe('a snapshot', () => {
     expect(await refusal(snapshot('c'))).toBe('AlreadyExists');
     expect(await refusal(deletion('c', { bypassGovernance: true }))).toBe('SnapshotLocked');
     expect(await refusal(deletion('g'))).toBe('SnapshotLocked');
+    expect(await refusal(deletion('g', { bypassGovernance: true, seq: 0 }))).toBe('NoSuchSnapshot');
     await commit(deletion('g', { bypassGovernance: true }));
     const [gone] = await fixture.read.all<{ seq: number }>(
       "SELECT seq FROM snapshots WHERE name = 'gone'",

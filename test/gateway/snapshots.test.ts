@@ -295,3 +295,153 @@ describe('the native API', () => {
       .toBe(0);
   }, 60_000);
 });
+
+describe('rights to a part of a bucket', () => {
+  let keeper: Target;
+  const ofRuns = '/_/v1/tenants/cms/buckets/runs/snapshots';
+  const all = ['Create', 'List', 'Get', 'Delete'].map((verb) => `bursar:${verb}Snapshot`);
+  const actions = all.map((action) => action.replace('ListSnapshot', 'ListSnapshots'));
+
+  async function native(who: Target, method: string, path: string, body?: object) {
+    const [bare = '', ...query] = path.split('?');
+    const answer = await send(who, {
+      ...{ method, path: bare, query: query.map((one) => one.split('=') as [string, string]) },
+      ...(body && {
+        headers: { 'content-type': 'application/json' },
+        body: Buffer.from(JSON.stringify(body)),
+      }),
+    });
+    return { ...answer, json: answer.text === '' ? null : JSON.parse(answer.text) };
+  }
+
+  async function allow(subject: string, name: string, more: object = {}): Promise<void> {
+    await callNative(target, 'PUT', `/_/v1/tenants/cms/grants/${name}`, {
+      ...{ effect: 'allow', actions, subjects: [`principal:${subject}`] },
+      ...{ bucket: 'runs', prefix: 'run1', ...more },
+    });
+  }
+
+  beforeAll(async () => {
+    keeper = as(target, await newPrincipal(target, { tenant: 'cms', name: 'keeper' }));
+    await ask(owner, 'PUT', '/runs');
+    for (const key of ['run1', 'run1/a', 'run1/b/c', 'run10/a']) {
+      await ask(owner, 'PUT', `/runs/${key}`, { body: key });
+    }
+    await callNative(target, 'PUT', `${ofRuns}/whole`, {});
+    await callNative(target, 'PUT', `${ofRuns}/ten`, { prefix: 'run10/' });
+    await allow('cms/keeper', 'keeper');
+  });
+
+  it('makes, lists, shows, compares and deletes snapshots of that part', async () => {
+    for (const [name, prefix] of Object.entries({ one: 'run1/', below: 'run1/b/' })) {
+      const made = await native(keeper, 'PUT', `${ofRuns}/${name}`, { prefix });
+      expect([made.status, made.json]).toMatchObject([200, { name, prefix }]);
+    }
+    await ask(owner, 'DELETE', '/runs/run1/a');
+    await ask(owner, 'DELETE', '/runs/run10/a');
+    const listed = await native(keeper, 'GET', `${ofRuns}?prefix=run1/`);
+    expect(listed.json.snapshots.map(({ name }: { name: string }) => name)).toEqual([
+      ...['below', 'one'],
+    ]);
+    // Of the others nothing is said, nor what they hold.
+    expect(listed.json).toMatchObject({ heldVersions: 1, heldBytes: 'run1/a'.length });
+    const diff = await native(keeper, 'GET', `${ofRuns}/one/diff`);
+    expect(diff.json.differences).toMatchObject([{ key: 'run1/a', change: 'deleted' }]);
+    expect((await native(keeper, 'DELETE', `${ofRuns}/below`)).status).toBe(204);
+    const { index } = (await native(keeper, 'GET', `${ofRuns}/one`)).json;
+    // To bring it back are rights of their own.
+    const headers = {
+      'x-amz-copy-source': '/runs/run1/a',
+      'x-bursar-copy-source-as-of': `${index}`,
+    };
+    expect((await ask(keeper, 'PUT', '/runs/run1/a', { headers })).status).toBe(403);
+    await allow('cms/keeper', 'restorer', { actions: ['s3:GetObjectVersion', 's3:PutObject'] });
+    expect((await ask(keeper, 'PUT', '/runs/run1/a', { headers })).status).toBe(200);
+    expect((await ask(owner, 'GET', '/runs/run1/a')).text).toBe('run1/a');
+  });
+
+  it.each([
+    ...[
+      '',
+      'run',
+      'run1',
+      'run10/',
+      'run10',
+      'Run1/',
+      'run1%2F',
+      '/run1/',
+      'run1\\',
+      'run1\u0000/',
+    ],
+    ...['run1\u2215', '../run1/', './run1/', ' run1/', 'run2/../run1/'],
+  ])('makes none of %j', async (prefix) => {
+    expect((await native(keeper, 'PUT', `${ofRuns}/other`, { prefix })).status).toBe(403);
+    const encoded = `${ofRuns}?prefix=${prefix}`;
+    expect((await native(keeper, 'GET', encoded)).status).toBe(403);
+  });
+
+  it('says nothing of others, nor whether they are there', async () => {
+    for (const name of ['whole', 'ten', 'ghost']) {
+      for (const [method, path, body] of [
+        ['GET', name],
+        ['DELETE', name],
+        ['GET', `${name}/diff`],
+        ['GET', `${name}/diff?prefix=run1/`],
+        ['GET', `one/diff?to=${name}`],
+      ] as [string, string, object?][]) {
+        const { status, json } = await native(keeper, method, `${ofRuns}/${path}`, body);
+        expect([method, path, status, json.code]).toEqual([method, path, 403, 'AccessDenied']);
+      }
+    }
+    expect((await native(keeper, 'PUT', `${ofRuns}/everything`)).status).toBe(403);
+    expect((await native(keeper, 'GET', ofRuns)).status).toBe(403);
+    const inOther = ofRuns.replace('/runs/', '/data/');
+    expect((await native(keeper, 'PUT', `${inOther}/x`, { prefix: 'run1/' })).status).toBe(403);
+    const bypassing = `${ofRuns}/one?bypassGovernance=true`;
+    expect((await native(keeper, 'DELETE', bypassing)).status).toBe(403);
+    expect((await native(target, 'GET', `${ofRuns}/whole`)).status).toBe(200);
+    expect((await native(target, 'GET', `${ofRuns}/ghost`)).status).toBe(404);
+  });
+
+  it('ends at the tenant, and reaches into it by its own grants alone', async () => {
+    const inAtlas = ofRuns.replace('/cms/', '/atlas/');
+    const make = (who: Target, path: string) =>
+      native(who, 'PUT', `${path}/theirs`, { prefix: 'run1/' });
+    for (const answer of [
+      await make(keeper, inAtlas),
+      await make(stranger, ofRuns),
+      await native(stranger, 'GET', `${ofRuns}/one`),
+      await native(stranger, 'GET', `${ofRuns}?prefix=run1/`),
+    ]) {
+      expect([answer.status, answer.json.code]).toEqual([404, 'NoSuchTenant']);
+    }
+    await allow('atlas/eve', 'visitor');
+    expect((await make(stranger, ofRuns)).status).toBe(200);
+    // Of what is beside it they learn no more than before.
+    const beside = await native(stranger, 'GET', `${ofRuns}/whole`);
+    expect([beside.status, beside.json.code]).toEqual([404, 'NoSuchTenant']);
+    expect((await native(stranger, 'DELETE', `${ofRuns}/theirs`)).status).toBe(204);
+  });
+
+  it('is denied where a part of it is denied, and explained as it is decided', async () => {
+    const explain = async (resource: string) => {
+      const asked = { principal: 'cms/keeper', action: 'bursar:CreateSnapshot', resource };
+      const { allowed, by } = await callNative(target, 'POST', '/_/v1/explain', asked);
+      return [allowed, by];
+    };
+    expect(await explain('cms:runs/run1/')).toEqual([true, 'grant:keeper']);
+    expect(await explain('cms:runs/run10/')).toEqual([false, 'role']);
+    expect(await explain('cms')).toEqual([false, 'role']);
+    await allow('cms/keeper', 'secret', { effect: 'deny', prefix: 'run1/secret/' });
+    expect(await explain('cms:runs/run1/')).toEqual([false, 'grant:secret']);
+    for (const [prefix, status] of [
+      ['run1/', 403],
+      ['run1/secret/x', 403],
+      ['run1/open/', 200],
+    ] as const) {
+      const made = await native(keeper, 'PUT', `${ofRuns}/denied`, { prefix });
+      expect([prefix, made.status]).toEqual([prefix, status]);
+    }
+    expect((await native(keeper, 'GET', `${ofRuns}/one`)).status).toBe(403);
+  });
+});

@@ -224,6 +224,21 @@ export function isListing(action: Action): boolean {
   return listings.has(action);
 }
 
+/** They are about all keys of a bucket that begin with a prefix, as listings are. */
+const ofPrefixes: ReadonlySet<Action> = new Set<Action>([
+  ...listings,
+  'bursar:CreateSnapshot',
+  'bursar:ListSnapshots',
+  'bursar:GetSnapshot',
+  'bursar:DeleteSnapshot',
+  'bursar:Undelete',
+]);
+
+/** Are rules for a part of a bucket rules about this action of the native API? */
+export function isOfPart(action: BursarAction): boolean {
+  return ofPrefixes.has(action);
+}
+
 /** Is this the name of an action, in its own spelling? */
 export function isAction(name: string): name is Action {
   return places.has(name as Action);
@@ -245,8 +260,9 @@ export class ActionSet {
     return this.#marks.charCodeAt(places.get(action) as number) === yes;
   }
 
+  /** Is one of them about all keys that begin with a prefix? */
   hasListing(): boolean {
-    for (const action of listings) if (this.has(action)) return true;
+    for (const action of ofPrefixes) if (this.has(action)) return true;
     return false;
   }
 }

@@ -29,7 +29,7 @@ import { addHealth, addMetrics } from './metrics-routes.ts';
 import { enterStage, knowCaller, tellRecord } from './observed-call.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { pathOf, refusalOf, sendProblem } from './problem.ts';
-import { type Addressed, decide, protectOthers, type Reach } from './rights.ts';
+import { type Addressed, type BucketPart, decide, protectOthers, type Reach } from './rights.ts';
 import { type Call, type NativeRoute, type Outcome, statusOf } from './route.ts';
 import { routes } from './routes.ts';
 import { addWellKnown } from './well-known.ts';
@@ -37,7 +37,9 @@ import { addWellKnown } from './well-known.ts';
 /** What is known of a call from its authentication on. */
 interface CallState extends Pick<NativeEntry, 'who' | 'bytesIn' | 'host' | 'concerns'> {
   route: NativeRoute;
+  /** `none`: it is not decided yet. */
   reach: Reach;
+  decideOn: Call['decideOn'];
   /** The rights by which it was decided. */
   decision: Decision;
   /** Whether its record is made, or left to the commit of the change. */
@@ -114,6 +116,7 @@ async function admit(
     const call: CallState = {
       ...{ route, who, bytesIn, reach: 'none', host: null, concerns: [], recorded: false },
       decision: { epoch, again: async () => epoch },
+      decideOn: async () => {},
     };
     request.nativeCall = call;
     knowCaller(request, who, raw.length);
@@ -127,14 +130,22 @@ async function admit(
   const params = request.params as Record<string, string>;
   const addressed = { tenant: params.t, principal: params.p };
   const facts = factsOf(request, who, deps.originOf(request));
+  let parts: (BucketPart | undefined)[] = [undefined];
   const decideFor = async (caller: Identity): Promise<Reach> => {
-    const asked = { who: caller, action: route.action, addressed, facts };
-    const reach = decide(asked, deps.grants.index);
+    let reach: Reach = 'none';
+    for (const part of parts) {
+      const asked = { who: caller, action: route.action, addressed: { ...addressed, part }, facts };
+      reach = decide(asked, deps.grants.index);
+    }
     call.host = hostOf(caller, addressed);
     if (route.method !== 'GET') await protectOthers(caller.principal, deps.directory, addressed);
     return reach;
   };
-  call.reach = await decideFor(who);
+  if (!route.ofPart) call.reach = await decideFor(who);
+  call.decideOn = async (...wanted) => {
+    parts = wanted;
+    call.reach = await decideFor(who);
+  };
   call.concerns = concernsOf(addressed);
   call.decision = {
     epoch,
@@ -275,6 +286,7 @@ async function serve(
     who: state.who.principal,
     identity: state.who,
     reach: state.reach,
+    decideOn: state.decideOn,
     origin: deps.originOf(request),
     params: request.params as Call['params'],
     query: request.query as Call['query'],
@@ -288,6 +300,7 @@ async function serve(
   await pace.rest();
   if (route.readsAccounts) await deps.writeAccounts();
   const outcome = await route.run(call);
+  if (state.reach === 'none') throw new Error('a native route that nobody has decided');
   enterStage(request, 'commit');
   const answer = await commit(deps, request, state, outcome, reply);
   await pace.rest();

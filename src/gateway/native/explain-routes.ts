@@ -8,6 +8,7 @@ import {
   type BursarAction,
   isAction,
   isListing,
+  isOfPart,
   levelsOf,
   type S3Action,
 } from '../../authz/grants/actions.ts';
@@ -63,7 +64,8 @@ const questionSchema = closedObject(
     action: text('`s3:GetObject`, `bursar:ListPrincipals`'),
     resource: text(
       '`bucket/key`, `tenant:bucket/key`, as the principal would name it; of a listing ' +
-        'with its prefix; of a `bursar:` action the tenant.',
+        'with its prefix; of a `bursar:` action the tenant, or of one about snapshots ' +
+        '`tenant:bucket/prefix`.',
       { maxLength: 1200 },
     ),
     source: text('From this address; absent: from yours.'),
@@ -209,6 +211,9 @@ async function requestFor(
   return { request, bucket: found?.bucket };
 }
 
+/** `cms:raw/2026/`: the keys of a bucket that begin with a prefix. */
+const partForm = /^(?<tenant>[^:/]+):(?<bucket>[^/]+)(?:\/(?<prefix>.*))?$/s;
+
 /** For the native API: the rights of the role, and what grants add to them and take away. */
 async function explainNative(
   call: Call,
@@ -216,7 +221,10 @@ async function explainNative(
   actor: Asker,
   action: BursarAction,
 ): Promise<Explanation> {
-  const tenant = question.resource ?? actor.principal.tenant;
+  const resource = question.resource ?? actor.principal.tenant;
+  const ofPart = isOfPart(action) ? partForm.exec(resource)?.groups : undefined;
+  const { tenant = resource, bucket, prefix = '' } = ofPart ?? {};
+  const part = bucket === undefined ? undefined : { bucket, prefix };
   const { directory, grants } = call.deps;
   const isOwn = administers(call.who, tenant);
   if (!isOwn || !(await directory.readTenant(tenant))) throw new Refusal('NoSuchTenant');
@@ -227,9 +235,9 @@ async function explainNative(
   }
   const facts = factsFor(call, question, null);
   const who = { principal, subjects, delegation: null };
-  const addressed = { tenant, principal: undefined };
+  const addressed = { tenant, principal: undefined, part };
   const { reach, by } = reachOf({ who, action, addressed, facts }, grants.index);
-  const request: AccessRequest = requestOf(principal, subjects, action, tenant, facts);
+  const request: AccessRequest = requestOf(principal, subjects, action, addressed, facts);
   const { considered } = explainAccess(grants.index, request);
   const isDenied = reach === 'none' && by !== 'role';
   const reason = isDenied ? 'a rule denies it' : reachWords[reach];

@@ -136,7 +136,12 @@ const ofEveryCredential: ReadonlySet<BursarAction> = new Set<BursarAction>([
 export interface Addressed {
   tenant: string | undefined;
   principal: string | undefined;
+  /** What part of a bucket it is about; absent: no bucket, or all of it. */
+  part?: BucketPart | undefined;
 }
+
+/** One key of a bucket, or all that begin with a prefix. */
+export type BucketPart = { bucket: string } & ({ key: string } | { prefix: string });
 
 export interface Asked {
   who: Pick<Identity, 'principal' | 'subjects' | 'delegation'>;
@@ -178,7 +183,8 @@ export function reachOf(
   const tenant = addressed.tenant ?? principal.tenant;
   const isSeen = principal.role === 'operator' || tenant === principal.tenant;
   const byRole = isSeen ? (row[column[principal.role]] as Reach) : 'none';
-  const ruled = decideAccess(index, requestOf(principal, subjects, action, tenant, facts));
+  const request = requestOf(principal, subjects, action, { ...addressed, tenant }, facts);
+  const ruled = decideAccess(index, request);
   const isRule = ruled.by.startsWith('grant:');
   if (isRule && !ruled.allowed) return { reach: 'none', isSeen, by: ruled.by };
   const isLifted =
@@ -196,11 +202,15 @@ export function requestOf(
   who: Principal,
   subjects: readonly string[],
   action: BursarAction,
-  tenant: string,
+  { tenant, part }: { tenant: string; part?: BucketPart | undefined },
   facts: RequestFacts,
 ): AccessRequest {
-  const nothing = { bucket: null, owner: null, key: null, listPrefix: null };
-  return { who, subjects, action, tenant, ...nothing, facts };
+  const place = {
+    bucket: part?.bucket ?? null,
+    key: part && 'key' in part ? part.key : null,
+    listPrefix: part && 'prefix' in part ? part.prefix : null,
+  };
+  return { who, subjects, action, tenant, owner: null, ...place, facts };
 }
 
 /**

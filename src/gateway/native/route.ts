@@ -11,7 +11,7 @@ import type { Principal } from '../../core/principal.ts';
 import type { Finding } from '../data-verifier.ts';
 import type { Origin } from '../http/trusted-proxies.ts';
 import type { Identity, NativeChange, NativeDeps } from './deps.ts';
-import type { NativeAction, Reach } from './rights.ts';
+import type { BucketPart, NativeAction, Reach } from './rights.ts';
 import type { Json } from './schemas.ts';
 
 /** An authenticated, authorized and validated call. */
@@ -26,6 +26,11 @@ export interface Call {
   query: Record<string, string | undefined>;
   /** As the route's body schema says. */
   body: unknown;
+  /**
+   * Decides about parts of a bucket, all of which it must be allowed for. Only of routes that are
+   * `ofPart`. Throws `Refusal`.
+   */
+  decideOn(...parts: BucketPart[]): Promise<void>;
   /** The message itself, for what only its sender's address and headers tell. */
   request: FastifyRequest;
   deps: NativeDeps;
@@ -66,6 +71,11 @@ export interface NativeRoute {
   isReading?: true;
   /** It reads what accounts used: all that was charged before is in their rows then. */
   readsAccounts?: true;
+  /**
+   * What part of a bucket it is about only `run` knows, which has that decided (`decideOn`) before
+   * it says anything of what is there, or that something is not.
+   */
+  ofPart?: true;
   /** Prepares the call: reads, or says what to change. Throws `Refusal`. Writes no row itself. */
   run(call: Call): Promise<Outcome>;
 }

@@ -1,7 +1,12 @@
 // Native API: snapshots of a bucket. What is in one is read by S3, through a mount of it.
 import { verifyListed } from '../../catalog/authentic.ts';
 import { type Bucket, findBucket } from '../../catalog/buckets.ts';
-import { listKeysEver, readHeldTotal, readListedAt } from '../../catalog/held-versions.ts';
+import {
+  listKeysEver,
+  readHeldBelow,
+  readHeldTotal,
+  readListedAt,
+} from '../../catalog/held-versions.ts';
 import {
   type ListedSnapshot,
   listSnapshots,
@@ -17,6 +22,7 @@ import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import { textSuccessor } from '../../core/text-order.ts';
+import type { KeptSnapshot } from '../../state/snapshot-cache.ts';
 import { checkKeyLength } from '../s3/request.ts';
 import { administers } from './rights.ts';
 import { type Call, nameOf, nextOf, pageOf, param, refuseMissing, routeTable } from './route.ts';
@@ -99,6 +105,7 @@ export const snapshotRoutes = routeTable([
     method: 'PUT',
     url: one,
     action: 'bursar:CreateSnapshot',
+    ofPart: true,
     summary: 'Make a snapshot of a bucket, or of the keys with a prefix, as they are now.',
     body: closedObject(wanted, []),
     answer: snapshot,
@@ -113,10 +120,14 @@ export const snapshotRoutes = routeTable([
         throw invalid('expiresAt', 'It must be a time in the future.');
       }
       if (lock && expiresMs === null) throw invalid('lock', 'What is locked must expire.');
+      await call.decideOn({ bucket: param(call, 'bucket'), prefix });
       const { id: bucketId } = await bucketOf(call);
       return {
         change: { kind: 'createSnapshot', bucketId, name: snapshotName, prefix, expiresMs, lock },
-        answer: () => showSnapshot(call),
+        answer: async () => {
+          const { bucket, found } = await lookFor(call);
+          return bucket && found ? show(bucket, found) : null;
+        },
       };
     },
   },
@@ -124,8 +135,12 @@ export const snapshotRoutes = routeTable([
     method: 'GET',
     url: collection,
     action: 'bursar:ListSnapshots',
+    ofPart: true,
     summary: "List a bucket's snapshots, by name, and what they hold.",
-    query: pageQuery,
+    query: {
+      ...pageQuery,
+      prefix: text('Only those of keys that begin with it. Absent: all.'),
+    },
     answer: answerObject({
       snapshots: { type: 'array', items: snapshot },
       next,
@@ -133,11 +148,16 @@ export const snapshotRoutes = routeTable([
       heldBytes: integer('Of all together; it counts as stored.'),
     }),
     run: async (call) => {
+      const { prefix = '' } = call.query;
+      await call.decideOn({ bucket: param(call, 'bucket'), prefix });
       const bucket = await bucketOf(call);
+      const { read } = call.deps;
       const page = pageOf(call);
-      const wanted = { bucketId: bucket.id, after: page.after, max: page.limit };
-      const entries = await listSnapshots(call.deps.read, wanted);
-      const held = await readHeldTotal(call.deps.read, bucket.id);
+      const wanted = { bucketId: bucket.id, prefix, after: page.after, max: page.limit };
+      const entries = await listSnapshots(read, wanted);
+      const held = await (prefix === ''
+        ? readHeldTotal(read, bucket.id)
+        : readHeldBelow(read, bucket.id, prefix));
       return {
         answer: {
           snapshots: entries.map((entry) => show(bucket, entry)),
@@ -152,14 +172,19 @@ export const snapshotRoutes = routeTable([
     method: 'GET',
     url: one,
     action: 'bursar:GetSnapshot',
+    ofPart: true,
     summary: 'Show a snapshot.',
     answer: snapshot,
-    run: async (call) => ({ answer: await showSnapshot(call) }),
+    run: async (call) => {
+      const { bucket, found } = await findDecided(call);
+      return { answer: show(bucket, found) };
+    },
   },
   {
     method: 'DELETE',
     url: one,
     action: 'bursar:DeleteSnapshot',
+    ofPart: true,
     summary: 'Delete a snapshot. What it alone held is let go of afterwards.',
     query: {
       bypassGovernance: {
@@ -173,8 +198,9 @@ export const snapshotRoutes = routeTable([
       if (bypassGovernance && !administers(call.who, param(call, 't'))) {
         throw new Refusal('AccessDenied');
       }
-      const { id: bucketId } = await bucketOf(call);
-      const change = { kind: 'deleteSnapshot', bucketId, name: param(call, 'snapshot') } as const;
+      const { bucket, found } = await findDecided(call);
+      const { name, seq } = found;
+      const change = { kind: 'deleteSnapshot', bucketId: bucket.id, name, seq } as const;
       return { change: bypassGovernance ? { ...change, bypassGovernance } : change };
     },
   },
@@ -183,6 +209,7 @@ export const snapshotRoutes = routeTable([
     url: `${one}/diff`,
     action: 'bursar:GetSnapshot',
     operation: 'DiffSnapshot',
+    ofPart: true,
     summary:
       'List what is different since a snapshot, or since a time in the undelete window: in ' +
       'another one, or now. By key.',
@@ -223,10 +250,30 @@ export async function shownOf(call: Call, bucket: Bucket, asked: string): Promis
   });
 }
 
-async function showSnapshot(call: Call): Promise<object> {
-  const bucket = await bucketOf(call);
-  const found = await readSnapshot(call.deps.read, bucket.id, param(call, 'snapshot'));
-  return show(bucket, found ?? (await refuseMissing(call, 'NoSuchSnapshot')));
+/** The bucket and the snapshot that the path names, where they are there. */
+async function lookFor(
+  call: Call,
+): Promise<{ bucket: Bucket | undefined; found: ListedSnapshot | undefined }> {
+  const { read } = call.deps;
+  const bucket = await findBucket(read, param(call, 't'), param(call, 'bucket'));
+  // It is looked for in any case, so that the time does not tell whether the bucket is there.
+  const found = await readSnapshot(read, bucket?.id ?? noBucket, param(call, 'snapshot'));
+  return { bucket, found };
+}
+
+/** No bucket has it. */
+const noBucket = -1;
+
+/**
+ * The same where who asks has the right to that snapshot. One that is not there is decided as if it
+ * were of the whole bucket: only who may have any of them learns that.
+ */
+async function findDecided(call: Call): Promise<{ bucket: Bucket; found: ListedSnapshot }> {
+  const { bucket, found } = await lookFor(call);
+  await call.decideOn({ bucket: param(call, 'bucket'), prefix: found?.prefix ?? '' });
+  if (!bucket) return refuseMissing(call, 'NoSuchBucket');
+  if (!found) return refuseMissing(call, 'NoSuchSnapshot');
+  return { bucket, found };
 }
 
 function show({ tenant, name: bucket }: Bucket, found: ListedSnapshot): object {
@@ -243,16 +290,39 @@ type Shown = Pick<Snapshot, 'seq' | 'prefix'>;
 /** The state of now, as snapshots are told apart: no version is newer. */
 const now: Shown = { seq: Number.MAX_SAFE_INTEGER, prefix: '' };
 
+/**
+ * Who compares snapshots has the right to each of them, and for a time to the keys that are
+ * compared.
+ */
+async function decideDiff(call: Call): Promise<void> {
+  const { read, snapshots } = call.deps;
+  const [tenant, bucket] = [param(call, 't'), param(call, 'bucket')];
+  const { to, prefix = '' } = call.query;
+  const id = (await findBucket(read, tenant, bucket))?.id;
+  const names = [param(call, 'snapshot'), ...(to === undefined ? [] : [to])];
+  const found: KeptSnapshot[] = [];
+  for (const one of names) found.push(await snapshots.find({ tenant, bucket, id }, one));
+  const compared = longest([prefix, ...found.map((one) => one?.prefix ?? '')]);
+  const prefixOf = (name: string, one: KeptSnapshot | undefined) =>
+    readMoment(name) === null ? (one?.prefix ?? '') : compared;
+  await call.decideOn(...names.map((name, i) => ({ bucket, prefix: prefixOf(name, found[i]) })));
+}
+
+function longest(prefixes: readonly string[]): string {
+  return prefixes.reduce((a, b) => (b.length > a.length ? b : a));
+}
+
 /** One page looks at so many keys, whether they differ or not. */
 const keysPerPage = 1000;
 
 async function readDiff(call: Call): Promise<object> {
   const { read, keyring } = call.deps;
+  await decideDiff(call);
   const bucket = await bucketOf(call);
   const from = await shownOf(call, bucket, param(call, 'snapshot'));
   const { to: other, prefix: asked = '', after } = call.query;
   const to = other === undefined ? now : await shownOf(call, bucket, other);
-  const prefix = [asked, from.prefix, to.prefix].reduce((a, b) => (b.length > a.length ? b : a));
+  const prefix = longest([asked, from.prefix, to.prefix]);
   const differences: object[] = [];
   const areOfOne = [asked, from.prefix, to.prefix].every((one) => prefix.startsWith(one));
   if (!areOfOne) return { index: from.seq, differences, next: null };

@@ -11,7 +11,7 @@ import { Pace } from '../../core/pace.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import { textSuccessor } from '../../core/text-order.ts';
 import { checkKeyLength } from '../s3/request.ts';
-import { type Call, refuseMissing, routeTable } from './route.ts';
+import { type Call, param, refuseMissing, routeTable } from './route.ts';
 import {
   answerObject,
   boolean,
@@ -46,6 +46,7 @@ export const undeleteRoutes = routeTable([
     method: 'GET',
     url: '/_/v1/tenants/:t/buckets/:bucket/undelete',
     action: 'bursar:Undelete',
+    ofPart: true,
     summary: 'List what brings back a deleted object, or what was deleted and overwritten since.',
     query: {
       ...pageQuery,
@@ -97,6 +98,8 @@ export const undeleteRoutes = routeTable([
 async function readPlan(call: Call): Promise<object> {
   const { read, keyring } = call.deps;
   const { key, prefix = '', asOf } = call.query;
+  const name = param(call, 'bucket');
+  await call.decideOn(key === undefined ? { bucket: name, prefix } : { bucket: name, key });
   const bucket = await bucketOf(call);
   const catalog = { read, keyring };
   if (key !== undefined) {
