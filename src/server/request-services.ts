@@ -12,7 +12,7 @@ import { LeaseHolder, type LeaseSource } from '../quota/leases/lease-holder.ts';
 import { RateTable } from '../quota/rate-table.ts';
 import { Rates } from '../quota/rates.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
-import { DigestPool } from '../tiering/digest-pool.ts';
+import { DigestPool, digestThreadsOf } from '../tiering/digest-pool.ts';
 import { ObjectReader } from '../tiering/object-reader.ts';
 import { ObjectWriter } from '../tiering/object-writer.ts';
 import { ReadLeases } from '../tiering/read-leases.ts';
@@ -57,7 +57,8 @@ export function openRequestServices(
   );
   const limits = openLimits(base, parts);
   const buffers = new BufferPool({ bytesMax: config.bufferMemoryBytes });
-  const digests = opened(closers, new DigestPool({ buffers }));
+  const threads = digestThreadsOf(links.count);
+  const digests = opened(closers, new DigestPool({ buffers, threads }));
   const bodies = { keyring: folder.keyring, stores, digests, buffers };
   const services = {
     ...state,

@@ -17,6 +17,11 @@ export interface DigestPoolOptions {
   threads?: number;
 }
 
+/** How many of them each of so many pools has: together no more than cores, and one at least. */
+export function digestThreadsOf(pools: number): number {
+  return Math.max(Math.min(2, Math.floor(availableParallelism() / pools)), 1);
+}
+
 /** A chunk in its slot: the slot, and the file, are the digest thread's until it has answered. */
 export interface ChunkToSeal extends ChunkPlace {
   extent: ExtentKey;
@@ -158,7 +163,7 @@ export class DigestPool {
 
   constructor(options: DigestPoolOptions) {
     this.#arena = options.buffers.arena;
-    const threads = options.threads ?? Math.min(2, availableParallelism());
+    const threads = options.threads ?? digestThreadsOf(1);
     this.#threads = Array.from({ length: threads }, () => undefined);
   }
 

@@ -1,5 +1,7 @@
 // The disk's room: promised before a body moves, and kept from nobody who holds less; the same for
 // bodies that come to the deciding thread and to another.
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { describe, expect, it } from 'vitest';
 import { SharedCount } from '#bursar/core/shared-count.js';
 import { CopyMemory } from '#bursar/quota/copy-memory.js';
@@ -44,7 +46,7 @@ function makeDisk(end: End, sizeBytes: number) {
     () => disk.nowMs,
     cameBytes,
   );
-  return { disk, room, open: openerOf(end(room, cameBytes)) };
+  return { disk, room, cameBytes, open: openerOf(end(room, cameBytes)) };
 }
 
 function openerOf(rooms: BodyRooms) {
@@ -200,6 +202,41 @@ describe('bodies of several threads', () => {
     const all = await Promise.allSettled(slow.map((body) => body.arrive(6)));
     expect(all.map(({ status }) => status)).toContain('rejected');
     expect(room.heldBytes).toBe(0);
+  });
+
+  it('store no more than the disk has, however fast they come and promises go', async () => {
+    const [sizeBytes, bytes] = [64 * MiB, 4 * MiB];
+    const { room, cameBytes } = makeDisk((room) => room, sizeBytes);
+    const rooms = { diskRoom: room, copyMemory: new CopyMemory() };
+    const gate = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+    // Many others are promised room for a moment, which is taken back from bodies that are coming.
+    let others = 0;
+    const crowd = setInterval(() => {
+      const passing = Array.from({ length: 10 }, () => {
+        const tenant = `other${others++}`;
+        return room.promise({ tenant, principal: tenant, bytes: MiB }, new SharedCount());
+      });
+      for (const one of passing) if (typeof one !== 'string') one.close();
+    });
+    const all = [0, 1, 2].map((i) => {
+      const told = { tenant: `t${i}`, bodies: 8, bytes, pieceBytes: 1024, cameBytes, gate };
+      const workerData = { ...told, threads: 3 };
+      const worker = new Worker(join(import.meta.dirname, 'room-hammer.mjs'), { workerData });
+      const desk = new RoomDesk(rooms);
+      return new Promise<number>((resolve, reject) => {
+        worker.on('error', reject);
+        worker.on('message', ({ question, stored }) => {
+          if (question) worker.postMessage(desk.answer(question));
+          else resolve(stored);
+        });
+      });
+    });
+    const stored = await Promise.all(all);
+    clearInterval(crowd);
+    const sum = stored.reduce((sum, bytes) => sum + bytes, 0);
+    expect(sum).toBe(new SharedCount(cameBytes).value);
+    expect(sum).toBeGreaterThan(sizeBytes / 2);
+    expect(sum + room.heldBytes).toBeLessThanOrEqual(sizeBytes);
   });
 
   it('have the memory of copies together', async () => {
