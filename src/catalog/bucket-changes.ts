@@ -29,6 +29,8 @@ export interface CreateBucket {
   /** It has object lock, and so is versioned from the start. */
   objectLock?: true;
   ownership?: string;
+  /** JSON, as the setting `tagging` is stored. */
+  tagging?: string;
 }
 
 export async function createBucket(
@@ -70,6 +72,7 @@ export async function createBucket(
     objectLock ? '{}' : null,
     change.ownership ?? null,
   );
+  if (change.tagging) await storeSetting(tx, insertedId, 'tagging', change.tagging);
   return noteBucket(tx, { id: insertedId, store }, moment);
 }
 

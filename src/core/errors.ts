@@ -119,6 +119,7 @@ const table = {
     404,
     'The public access block configuration was not found.',
   ],
+  NoSuchConfiguration: [404, 'The specified configuration does not exist.'],
   NoSuchLifecycleConfiguration: [404, 'The lifecycle configuration does not exist'],
   NoSuchTagSet: [404, 'The TagSet does not exist.'],
   NoSuchUpload: [
@@ -126,6 +127,7 @@ const table = {
     'The specified multipart upload does not exist. The upload ID may be invalid, or the ' +
       'upload may have been aborted or completed.',
   ],
+  NoSuchWebsiteConfiguration: [404, 'The specified bucket does not have a website configuration'],
   NoSuchVersion: [404, 'The specified version does not exist.'],
   NotImplemented: [501, 'A header you provided implies functionality that is not implemented.'],
   NotModified: [304, 'Not Modified'],
@@ -136,6 +138,7 @@ const table = {
   OwnershipControlsNotFoundError: [404, 'The bucket ownership controls were not found.'],
   PreconditionFailed: [412, 'At least one of the pre-conditions you specified did not hold.'],
   QuotaExceeded: [403, 'A limit of an account leaves too little for this request.'],
+  ReplicationConfigurationNotFoundError: [404, 'The replication configuration was not found'],
   RequestHeaderSectionTooLarge: [
     400,
     'Your request header section exceeds the maximum allowed size.',
@@ -148,6 +151,10 @@ const table = {
   RequestTimeTooSkewed: [
     403,
     'The difference between the request time and the current time is too large.',
+  ],
+  ServerSideEncryptionConfigurationNotFoundError: [
+    404,
+    'The server side encryption configuration was not found',
   ],
   ServiceUnavailable: [503, 'Service is unable to handle request.'],
   SignatureDoesNotMatch: [

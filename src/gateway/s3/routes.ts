@@ -30,6 +30,19 @@ import { lockConfiguration, objectLegalHold, objectRetention } from './operation
 import { objectTagging } from './operations/object-tagging.ts';
 import { putObject } from './operations/put-object.ts';
 import { renameObject } from './operations/rename-object.ts';
+import {
+  bucketAccelerate,
+  bucketAnalytics,
+  bucketEncryption,
+  bucketIntelligentTiering,
+  bucketInventory,
+  bucketLogging,
+  bucketMetrics,
+  bucketNotification,
+  bucketReplication,
+  bucketRequestPayment,
+  bucketWebsite,
+} from './operations/unset-settings.ts';
 import { uploadPart, uploadPartCopy } from './operations/upload-part.ts';
 import type { S3Request } from './request.ts';
 import type { Resource } from './stages.ts';
@@ -48,7 +61,7 @@ type ByMethod<R extends Resource> = {
 };
 
 interface Route {
-  /** Query parameters that must be present; `name=value` demands the value. */
+  /** Query parameters that must be present; `name=value` demands the value, `name=*` any. */
   query?: readonly string[];
   /** Query parameters that may be present besides. */
   also?: readonly string[];
@@ -76,6 +89,25 @@ const rows: readonly Row[] = [
     GET: getBucketVersioning,
     PUT: putBucketVersioning,
   },
+  { resource: 'bucket', query: ['accelerate'], GET: bucketAccelerate },
+  { resource: 'bucket', query: ['analytics', 'id=*'], GET: bucketAnalytics.one },
+  { resource: 'bucket', query: ['analytics'], GET: bucketAnalytics.list },
+  { resource: 'bucket', query: ['encryption'], GET: bucketEncryption },
+  {
+    resource: 'bucket',
+    query: ['intelligent-tiering', 'id=*'],
+    GET: bucketIntelligentTiering.one,
+  },
+  { resource: 'bucket', query: ['intelligent-tiering'], GET: bucketIntelligentTiering.list },
+  { resource: 'bucket', query: ['inventory', 'id=*'], GET: bucketInventory.one },
+  { resource: 'bucket', query: ['inventory'], GET: bucketInventory.list },
+  { resource: 'bucket', query: ['logging'], GET: bucketLogging },
+  { resource: 'bucket', query: ['metrics', 'id=*'], GET: bucketMetrics.one },
+  { resource: 'bucket', query: ['metrics'], GET: bucketMetrics.list },
+  { resource: 'bucket', query: ['notification'], GET: bucketNotification },
+  { resource: 'bucket', query: ['replication'], GET: bucketReplication },
+  { resource: 'bucket', query: ['requestPayment'], GET: bucketRequestPayment },
+  { resource: 'bucket', query: ['website'], GET: bucketWebsite },
   { resource: 'bucket', query: ['uploads'], GET: listMultipartUploads },
   { resource: 'bucket', query: ['versions'], GET: listObjectVersions },
   { resource: 'bucket', query: ['list-type=2'], GET: listObjectsV2 },
@@ -136,11 +168,9 @@ export const operations: readonly AnyOperation[] = [...routesTo.values()].flatMa
  */
 const subresources = new Set([
   ...rows.flatMap(({ query = [], also = [] }) => [...query, ...also]).filter(isBareName),
-  ...['abac', 'accelerate', 'analytics', 'annotation', 'encryption', 'intelligent-tiering'],
-  ...['inventory', 'logging', 'metadataAnnotationTable', 'metadataConfiguration'],
-  ...['metadataInventoryTable', 'metadataJournalTable', 'metadataTable', 'metrics', 'notification'],
-  ...['replication', 'requestPayment', 'restore', 'select', 'session', 'torrent'],
-  ...['website'],
+  ...['abac', 'annotation', 'metadataAnnotationTable', 'metadataConfiguration'],
+  ...['metadataInventoryTable', 'metadataJournalTable', 'metadataTable', 'restore', 'select'],
+  ...['session', 'torrent'],
 ]);
 
 /** A value that a route demands, as of `list-type=2`, makes no subresource of its parameter. */
@@ -155,6 +185,7 @@ const otherParameters = new Set([
   'delimiter',
   'encoding-type',
   'fetch-owner',
+  'id',
   'key-marker',
   'list-type',
   'marker',
@@ -247,7 +278,7 @@ function fits(route: Route, request: S3Request): boolean {
     if (equals < 0) return request.query.some(([name]) => name === wanted);
     const name = wanted.slice(0, equals);
     const value = wanted.slice(equals + 1);
-    return request.query.some((pair) => pair[0] === name && pair[1] === value);
+    return request.query.some((pair) => pair[0] === name && (value === '*' || pair[1] === value));
   });
 }
 

@@ -150,12 +150,78 @@ export function describeBucketSettings(targetOf: () => Target): void {
       expect(await refusalOf(get(Bucket))).toEqual(noTags);
     });
 
+    it('can be given when it is made, by who may set them, and not again', async () => {
+      const Bucket = newName();
+      const Tags = [{ Key: 'project', Value: 'cms' }];
+      const asked = { Bucket, CreateBucketConfiguration: { Tags } };
+      await client.send(new CreateBucketCommand(asked));
+      const { TagSet } = await client.send(new GetBucketTaggingCommand({ Bucket }));
+      expect(TagSet).toEqual(Tags);
+      expect(await refusalOf(client.send(new CreateBucketCommand(asked)))).toEqual({
+        code: 'BucketAlreadyOwnedByYou',
+        status: 409,
+      });
+      const [record] = await findRecords(target, [['bucket', Bucket]]);
+      expect(record.change).toMatchObject({ tags: [['project', 'cms']] });
+      const twice = { Bucket: newName(), CreateBucketConfiguration: { Tags: [...Tags, ...Tags] } };
+      expect(await refusalOf(client.send(new CreateBucketCommand(twice)))).toEqual({
+        code: 'InvalidTag',
+        status: 400,
+      });
+      expect((await send(target, { method: 'HEAD', path: `/${twice.Bucket}` })).status).toBe(404);
+    });
+
     it('go with their bucket, and are not those of the next one of its name', async () => {
       const Bucket = await newBucket(client);
       await put(Bucket, [{ Key: 'a', Value: '1' }]);
       await client.send(new DeleteBucketCommand({ Bucket }));
       await client.send(new CreateBucketCommand({ Bucket }));
       expect(await refusalOf(get(Bucket))).toEqual(noTags);
+    });
+  });
+
+  describe('a setting that no bucket has', () => {
+    const read = async (subresource: string, path: string, id?: string) => {
+      const query: [string, string][] = [[subresource, '']];
+      if (id) query.push(['id', id]);
+      return send(target, { method: 'GET', path, query });
+    };
+    const empty = {
+      accelerate: '<AccelerateConfiguration',
+      logging: '<BucketLoggingStatus',
+      notification: '<NotificationConfiguration',
+      requestPayment: '<Payer>BucketOwner</Payer>',
+      analytics: '<IsTruncated>false</IsTruncated>',
+      'intelligent-tiering': '<IsTruncated>false</IsTruncated>',
+      inventory: '<IsTruncated>false</IsTruncated>',
+      metrics: '<IsTruncated>false</IsTruncated>',
+    };
+    it.each(Object.entries(empty))('%s, is read as one that says %s', async (name, part) => {
+      const answer = await read(name, `/${await newBucket(client)}`);
+      expect(answer.status).toBe(200);
+      expect(answer.text).toContain(part);
+    });
+
+    it.each([
+      ['encryption', undefined, 'ServerSideEncryptionConfigurationNotFoundError'],
+      ['replication', undefined, 'ReplicationConfigurationNotFoundError'],
+      ['website', undefined, 'NoSuchWebsiteConfiguration'],
+      ['analytics', 'a', 'NoSuchConfiguration'],
+      ['intelligent-tiering', 'a', 'NoSuchConfiguration'],
+      ['inventory', 'a', 'NoSuchConfiguration'],
+      ['metrics', 'a', 'NoSuchConfiguration'],
+    ])('%s of id %s, is not there: %s', async (name, id, code) => {
+      const answer = await read(name, `/${await newBucket(client)}`, id);
+      expect([answer.status, answer.code]).toEqual([404, code]);
+    });
+
+    it('is not told of a bucket that is not there, nor to who may not ask', async () => {
+      const missing = await read('logging', `/${newName()}`);
+      expect([missing.status, missing.code]).toEqual([404, 'NoSuchBucket']);
+      const other = as(target, await newPrincipal(target));
+      const path = `/${await newBucket(client)}`;
+      const denied = await send(other, { method: 'GET', path, query: [['logging', '']] });
+      expect([denied.status, denied.code]).toEqual([403, 'AccessDenied']);
     });
   });
 

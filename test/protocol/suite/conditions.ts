@@ -305,6 +305,21 @@ function describeCopies(room: Room): void {
       expect((await readObject(client, Bucket, 'self')).toString()).toBe('x');
     });
 
+    it('onto itself may name a storage class alone; a failed condition comes first', async () => {
+      const { client, Bucket } = room();
+      await client.send(new PutObjectCommand({ Bucket, Key: 'classed', Body: 'x', ...given }));
+      const asked = { Bucket, Key: 'classed', CopySource: `${Bucket}/classed` };
+      const copied = await client.send(
+        new CopyObjectCommand({ ...asked, StorageClass: 'STANDARD' }),
+      );
+      expect(copied.CopyObjectResult?.ETag).toBe(`"${md5Of(Buffer.from('x'))}"`);
+      const head = await client.send(new HeadObjectCommand({ Bucket, Key: 'classed' }));
+      expect(head).toMatchObject(given);
+      expect(
+        await refusalOf(client.send(new CopyObjectCommand({ ...asked, IfNoneMatch: '*' }))),
+      ).toEqual({ code: 'PreconditionFailed', status: 412 });
+    });
+
     it('can be given another checksum than its source has', async () => {
       const { client, Bucket } = room();
       const Body = patternOf(300_000, 42);

@@ -44,6 +44,17 @@ const ofObjects = [
 ];
 /** What works by these methods. */
 const implemented = [
+  'GET accelerate',
+  'GET analytics',
+  'GET encryption',
+  'GET intelligent-tiering',
+  'GET inventory',
+  'GET logging',
+  'GET metrics',
+  'GET notification',
+  'GET replication',
+  'GET requestPayment',
+  'GET website',
   'GET acl',
   'PUT acl',
   'GET lifecycle',

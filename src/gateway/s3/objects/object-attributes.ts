@@ -164,6 +164,11 @@ function badHeader(text: string): Refusal {
 export function parseTagging(body: Buffer, max = tagsMax): Tags {
   const set = childOf(parseXml(body, 'Tagging'), 'TagSet');
   if (!set) throw new Refusal('MalformedXML');
+  return parseTagSet(set, max);
+}
+
+/** The same of the element that has them. */
+export function parseTagSet(set: XmlNode, max: number): Tags {
   const tags = set.children.map(parseTag);
   checkCount(tags, max);
   if (repeats(tags)) throw invalidTag('Cannot provide multiple Tags with the same key');

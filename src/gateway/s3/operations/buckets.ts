@@ -2,12 +2,15 @@
 import type { CreateBucket } from '../../../catalog/bucket-changes.ts';
 import { findBucket } from '../../../catalog/buckets.ts';
 import { findDefaultStore } from '../../../catalog/stores.ts';
+import type { Tags } from '../../../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
+import { bucketTagsMax } from '../../../core/limits.ts';
 import { emptyReply, type Reply } from '../../http/reply.ts';
 import { childOf, parseXml, renderXml, textOf } from '../../http/xml.ts';
 import { chooseStore, storeHeader } from '../../store-list.ts';
 import { receiveSmall } from '../body.ts';
 import { checkNewBucketAcl, checkOwnership } from '../buckets/acl.ts';
+import { noTags, parseTagSet } from '../objects/object-attributes.ts';
 import type { Operation } from '../operation.ts';
 import type { Reserved } from '../stages.ts';
 
@@ -25,7 +28,7 @@ export const createBucket: Operation<'bucketName'> = {
 };
 
 async function create(context: Reserved<'bucketName'>): Promise<Reply> {
-  checkConfiguration(await receiveSmall(context), context.services.region);
+  const tags = parseConfiguration(await receiveSmall(context), context.services.region);
   const { name: owner, tenant: ownTenant } = context.who.principal;
   const { bucketTenant: tenant, bucketName: name } = context;
   // A bucket's owner is of its tenant.
@@ -38,17 +41,21 @@ async function create(context: Reserved<'bucketName'>): Promise<Reply> {
   const asked = context.request.headers[storeHeader];
   const store = chooseStore(stores, asked, await findDefaultStore(read, tenant));
   const kept = await readKept(context);
+  if (tags.length > 0) await context.asked.authorize('s3:PutBucketTagging');
   const result = await context.tryCommit(
-    { kind: 'createBucket', tenant, name, owner, store, ...kept },
-    { change: { owner, store: stores.nameOf(store), ...kept } },
+    {
+      ...{ kind: 'createBucket', tenant, name, owner, store, ...kept },
+      ...(tags.length > 0 && { tagging: JSON.stringify(tags) }),
+    },
+    { change: { owner, store: stores.nameOf(store), ...kept, ...(tags.length > 0 && { tags }) } },
   );
   let made: number | undefined = store;
   if (!result.ok) {
     const isOwn = result.code === 'BucketAlreadyOwnedByYou';
     const found = isOwn ? await findBucket(read, tenant, name) : undefined;
     made = found?.store;
-    const lacksLock = kept.objectLock && !found?.objectLock;
-    if (made === undefined || lacksLock || (asked !== undefined && made !== store)) {
+    const lacks = (kept.objectLock && !found?.objectLock) || tags.length > 0;
+    if (made === undefined || lacks || (asked !== undefined && made !== store)) {
       throw new Refusal(result.code, { fields: { BucketName: name } });
     }
   }
@@ -81,17 +88,21 @@ async function readKept(
   };
 }
 
-function checkConfiguration(body: Buffer, region: string): void {
-  if (body.length === 0) return;
+/** The tags that the bucket is to have. Throws `Refusal`. */
+function parseConfiguration(body: Buffer, region: string): Tags {
+  if (body.length === 0) return noTags;
   const configuration = parseXml(body, 'CreateBucketConfiguration');
-  for (const element of ['Location', 'Bucket', 'Tags']) {
+  for (const element of ['Location', 'Bucket']) {
     if (childOf(configuration, element)) {
       throw new Refusal('NotImplemented', { fields: { Element: element } });
     }
   }
   const location = textOf(configuration, 'LocationConstraint');
-  if (location === undefined || location === '' || location === region) return;
-  throw new Refusal('InvalidLocationConstraint', { fields: { LocationConstraint: location } });
+  if (location !== undefined && location !== '' && location !== region) {
+    throw new Refusal('InvalidLocationConstraint', { fields: { LocationConstraint: location } });
+  }
+  const tags = childOf(configuration, 'Tags');
+  return tags ? parseTagSet(tags, bucketTagsMax) : noTags;
 }
 
 export const headBucket: Operation<'bucket'> = {

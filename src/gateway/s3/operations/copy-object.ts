@@ -85,13 +85,15 @@ async function copy(
   { lock, keepsTags }: { lock: Lock; keepsTags: boolean },
 ): Promise<Copied | null> {
   const storageClass = readClass(context.request);
+  const conditions = (await decideConditions(context)) ?? noConditions;
+  // As on AWS, a condition that fails is told before a copy onto itself that changes nothing.
+  if (conditions !== noConditions) await checkEarly(context, conditions);
   const wanted = readWanted(context, source, keepsTags);
   Object.assign(wanted.attributes, lock);
   const { sizeBytes } = source.version;
   context.asked.checkWritten({ storageClass, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
   await context.budget.reserveStorage(storageClass, sizeBytes);
-  const conditions = (await decideConditions(context)) ?? noConditions;
   const drafted = { ...wanted, storageClass, conditions };
   return (mayShare(context, source) ? share : move)(context, source, drafted);
 }
@@ -203,7 +205,11 @@ function readWanted(
   const isNewest = versionId === undefined && !found.at;
   const isSame = version.bucketId === context.bucket.id && version.key === context.key;
   const redirect = readRedirect(request);
-  const isChanged = replaces || !keepsTags || Object.keys(redirect).length > 0;
+  const isChanged =
+    replaces ||
+    !keepsTags ||
+    Object.keys(redirect).length > 0 ||
+    request.headers['x-amz-storage-class'] !== undefined;
   if (!isChanged && isSame && isNewest) {
     const message =
       'This copy request is illegal because it is trying to copy an object to itself without ' +
