@@ -188,9 +188,10 @@ export async function reach<T>(endpoint: string, work: () => Promise<T>): Promis
   }
 }
 
-interface Exchanged {
+export interface Exchanged {
   status: number;
   text: string;
+  headers: http.IncomingHttpHeaders;
   /** S3 stores whose journals do not tell of the change yet; null: none. */
   untold: string | null;
 }
@@ -211,7 +212,7 @@ export async function exchange(
   for await (const piece of answer) pieces.push(piece as Buffer);
   const text = Buffer.concat(pieces).toString('utf8');
   const untold = answer.headers['x-bursar-untold']?.toString() ?? null;
-  return { status: answer.statusCode ?? 0, text, untold };
+  return { status: answer.statusCode ?? 0, text, headers: answer.headers, untold };
 }
 
 /** As RFC 3986 has it: only unreserved characters stay. */

@@ -5,15 +5,13 @@
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import { printable } from '../core/printable.ts';
-import { emptySha256, signRequest } from '../core/sigv4.ts';
-import { type Connection, encode, exchange } from './api-client.ts';
 import type { NamedPlace } from './bucket-names.ts';
 import { CountProgress } from './progress.ts';
+import { checkDone, S3Bucket, type S3Connection } from './s3-bucket.ts';
 
 /** Requests at once. */
 const parallel = 8;
 
-export type S3Connection = Connection & { s3Endpoint: string };
 type Bucket = Pick<NamedPlace, 'tenant' | 'bucket'>;
 
 /** What came to nothing, and why. */
@@ -43,12 +41,16 @@ export async function forEachObject<T extends { key: string }>(
 }
 
 /** Throws `CommandFailure` where something came to nothing. */
-export function checkAll(failed: readonly Failed[], asJson: boolean | undefined): void {
+export function checkAll(
+  failed: readonly Failed[],
+  asJson: boolean | undefined,
+  done = 'restored',
+): void {
   if (failed.length === 0) return;
   if (!asJson) {
     for (const { key, error } of failed) process.stderr.write(`${printable(key)}: ${error}\n`);
   }
-  throw new CommandFailure('failed', `${failed.length} could not be restored; run it again`);
+  throw new CommandFailure('failed', `${failed.length} could not be ${done}; run it again`);
 }
 
 /** From where an object comes back. */
@@ -64,54 +66,31 @@ export interface Source {
 /** Copies onto its key what was there. Rejects with `CommandFailure`. */
 export async function copyBack(
   connection: S3Connection,
-  bucket: Bucket,
+  place: Bucket,
   { key, class: storageClass, versionId, index }: Source,
 ): Promise<void> {
-  const source = pathOf(bucket, key).map(encode).join('/');
-  await askS3(connection, 'PUT', pathOf(bucket, key), {
+  const bucket = bucketAt(connection, place);
+  const answer = await bucket.ask('PUT', key, {
     headers: {
-      'x-amz-copy-source': `/${source}${versionId === null ? '' : `?versionId=${versionId}`}`,
+      'x-amz-copy-source': bucket.sourceOf(key) + (versionId ? `?versionId=${versionId}` : ''),
       ...(versionId === null && { 'x-bursar-copy-source-as-of': String(index) }),
       ...(storageClass !== null && { 'x-amz-storage-class': storageClass }),
     },
   });
+  checkDone(answer);
 }
 
 /** Deletes an object, or a version of it. Rejects with `CommandFailure`. */
 export async function deleteObject(
   connection: S3Connection,
-  bucket: Bucket,
+  place: Bucket,
   { key, versionId }: { key: string; versionId?: string },
 ): Promise<void> {
   const query = versionId === undefined ? [] : [['versionId', versionId] as [string, string]];
-  await askS3(connection, 'DELETE', pathOf(bucket, key), { query });
+  checkDone(await bucketAt(connection, place).ask('DELETE', key, { query }));
 }
 
-function pathOf({ tenant, bucket }: Bucket, key: string): string[] {
-  return [`${tenant}:${bucket}`, ...key.split('/')];
-}
-
-/** Throws `CommandFailure` with the gateway's words. */
-async function askS3(
-  { s3Endpoint, accessKeyId, secretAccessKey: secret, region }: S3Connection,
-  method: 'PUT' | 'DELETE',
-  path: readonly string[],
-  {
-    query = [],
-    headers: more = {},
-  }: { query?: [string, string][]; headers?: Record<string, string> },
-): Promise<void> {
-  const headers = { host: new URL(s3Endpoint).host, 'content-length': '0', ...more };
-  const signed = signRequest({
-    ...{ method, path: `/${path.join('/')}`, query, headers, accessKeyId, secret, region },
-    ...{ service: 's3', payloadHash: emptySha256, timeMs: Date.now() },
-  });
-  const search = query.map(([name, value]) => `${name}=${encode(value)}`).join('&');
-  const url = `${s3Endpoint}/${path.map(encode).join('/')}${search && `?${search}`}`;
-  const { status, text } = await exchange(url, method, { ...headers, ...signed }, undefined);
-  // A copy may end in an error behind its status.
-  const code = /<Error>.*?<Code>([^<]*)<\/Code>/s.exec(text)?.[1];
-  if (status < 300 && code === undefined) return;
-  const message = /<Message>([^<]*)<\/Message>/.exec(text)?.[1];
-  throw new CommandFailure('failed', `${message ?? `answered ${status}`} (${code ?? status})`);
+/** A bucket of any tenant. */
+export function bucketAt(connection: S3Connection, { tenant, bucket }: Bucket): S3Bucket {
+  return new S3Bucket(connection, `${tenant}:${bucket}`);
 }

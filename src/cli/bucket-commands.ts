@@ -6,6 +6,7 @@ import { recordReadsModes } from '../core/record-reads.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { callApi } from './api-client.ts';
 import { type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
+import { addBucketCopy } from './bucket-copy.ts';
 import { findPlace } from './bucket-names.ts';
 import { choice, connect, duration, durationText } from './command-arguments.ts';
 import { print } from './output.ts';
@@ -54,6 +55,7 @@ export function addBucketCommands(program: Command): void {
       const { json } = await callApi(connection, { method: 'PUT', path, body: { owner } });
       printEntries(flags.json, buckets, json, [json as Answers['ChangeOwner']]);
     });
+  addBucketCopy(bucket);
   bucket
     .command('set <bucket>')
     .description('for how long what is overwritten or deleted can be brought back')

@@ -2,17 +2,14 @@
 // Each object is one commit of the gateway's (RenameObject); a prefix is as many of these. So it
 // can be stopped at any moment and run again: what was renamed is not at the old prefix any more.
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { percentEncode } from '../core/canonical-request.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { inParallel } from '../core/in-parallel.ts';
-import { emptySha256, signRequest } from '../core/sigv4.ts';
-import { childOf, parseXml, textOf, type XmlNode } from '../gateway/http/xml.ts';
-import { type Connection, exchange, findConnection, reach } from './api-client.ts';
+import { findConnection } from './api-client.ts';
 import type { CommandFlags } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { CountProgress, formatBytes, formatCount } from './progress.ts';
+import { refusedBy, S3Bucket, type S3Connection } from './s3-bucket.ts';
 
 interface RenameFlags extends CommandFlags {
   dryRun?: boolean;
@@ -32,7 +29,6 @@ interface Renamed {
 }
 
 const atOnce = 16;
-const triesMax = 6;
 const keysShownMax = 20;
 
 export function addRenameCommand(program: Command): void {
@@ -84,18 +80,20 @@ function checkPlaces(from: Place, to: Place): Places {
 }
 
 async function rename(
-  connection: Connection & { s3Endpoint: string },
+  connection: S3Connection,
   places: Places,
   { dryRun = false, overwrite = false }: RenameFlags,
 ): Promise<Renamed> {
-  const { bucket, from, to, isFolder } = places;
-  const s3 = new S3Calls(connection, bucket);
+  const { from, to, isFolder } = places;
+  const bucket = new S3Bucket(connection, places.bucket);
   const renamed: Renamed = { dryRun, objects: 0, bytes: 0, kept: 0, keptKeys: [], gone: 0 };
   using progress = new CountProgress(process.stderr, dryRun ? 'objects found' : 'objects renamed');
-  const keys = isFolder ? s3.list(from) : [{ key: from, sizeBytes: 0 }];
+  const keys = isFolder ? bucket.list(from) : [{ key: from, sizeBytes: 0 }];
   await inParallel(keys, atOnce, async ({ key, sizeBytes }) => {
     const target = `${to}${key.slice(from.length)}`;
-    const outcome = await (dryRun ? s3.look(target, overwrite) : s3.rename(key, target, overwrite));
+    const outcome = await (dryRun
+      ? look(bucket, target, overwrite)
+      : renameOne(bucket, { source: key, target, overwrite }));
     if (outcome === 'gone' && !isFolder) throw new CommandFailure('failed', `there is no ${key}`);
     if (outcome === 'gone') renamed.gone++;
     else if (outcome === 'kept') {
@@ -112,104 +110,32 @@ async function rename(
 
 type Outcome = 'renamed' | 'kept' | 'gone';
 
-/** What S3 is asked of one bucket. */
-class S3Calls {
-  readonly #connection: Connection & { s3Endpoint: string };
-  readonly #bucket: string;
-
-  constructor(connection: Connection & { s3Endpoint: string }, bucket: string) {
-    this.#connection = connection;
-    this.#bucket = bucket;
-  }
-
-  async *list(prefix: string): AsyncGenerator<{ key: string; sizeBytes: number }> {
-    let token: string | undefined;
-    do {
-      const query: [string, string][] = [
-        ['encoding-type', 'url'],
-        ['list-type', '2'],
-        ['prefix', prefix],
-        ...(token === undefined ? [] : [['continuation-token', token] as [string, string]]),
-      ];
-      const { status, text } = await this.#ask('GET', '', { query });
-      if (status !== 200) throw refused(text, status);
-      const page = parseXml(Buffer.from(text), 'ListBucketResult');
-      for (const entry of page.children.filter(({ name }) => name === 'Contents')) {
-        yield { key: keyOf(entry), sizeBytes: Number(textOf(entry, 'Size')) };
-      }
-      token = childOf(page, 'NextContinuationToken') && textOf(page, 'NextContinuationToken');
-    } while (token !== undefined);
-  }
-
-  async rename(source: string, target: string, overwrite: boolean): Promise<Outcome> {
-    const { status, text } = await this.#ask('PUT', target, {
-      query: [['renameObject', '']],
-      headers: {
-        'x-amz-rename-source': percentEncode(`/${this.#bucket}/${source}`, true),
-        // One that was done and whose answer was lost is not taken for one that found nothing.
-        'x-amz-client-token': randomUUID(),
-        ...(!overwrite && { 'if-none-match': '*' }),
-      },
-    });
-    if (status === 200) return 'renamed';
-    if (status === 412) return 'kept';
-    if (status === 404 && text.includes('<Code>NoSuchKey</Code>')) return 'gone';
-    throw refused(text, status);
-  }
-
-  /** What a rename to this key would come to. */
-  async look(target: string, overwrite: boolean): Promise<Outcome> {
-    if (overwrite) return 'renamed';
-    const { status } = await this.#ask('HEAD', target, {});
-    if (status === 404) return 'renamed';
-    if (status === 200) return 'kept';
-    throw new CommandFailure('failed', `${target}: the gateway answered ${status}`);
-  }
-
-  /** Asks again where the gateway is busy, or could not be reached. */
-  async #ask(
-    method: string,
-    key: string,
-    { query = [], headers: given = {} }: Asked,
-  ): Promise<{ status: number; text: string }> {
-    const { s3Endpoint, accessKeyId, secretAccessKey: secret, region } = this.#connection;
-    const path = `/${this.#bucket}${key && `/${key}`}`;
-    for (let tries = 1; ; tries++) {
-      const headers: Record<string, string> = { host: new URL(s3Endpoint).host, ...given };
-      if (method === 'PUT') headers['content-length'] = '0';
-      const signed = signRequest({
-        ...{ method, path, query, headers, accessKeyId, secret, region },
-        ...{ service: 's3', payloadHash: emptySha256, timeMs: Date.now() },
-      });
-      const search = query.map((pair) => pair.map((one) => percentEncode(one, false)).join('='));
-      const url = `${s3Endpoint}${percentEncode(path, true)}${search.length ? '?' : ''}`;
-      const asking = reach(s3Endpoint, () =>
-        exchange(`${url}${search.join('&')}`, method, { ...headers, ...signed }, undefined),
-      );
-      const answer = await asking.catch((error: unknown) => {
-        if (tries === triesMax) throw error;
-        return null;
-      });
-      if (answer && (answer.status < 500 || tries === triesMax)) return answer;
-      await sleep(100 * 2 ** tries);
-    }
-  }
+async function renameOne(
+  bucket: S3Bucket,
+  { source, target, overwrite }: { source: string; target: string; overwrite: boolean },
+): Promise<Outcome> {
+  const { status, text } = await bucket.ask('PUT', target, {
+    query: [['renameObject', '']],
+    headers: {
+      'x-amz-rename-source': bucket.sourceOf(source),
+      // One that was done and whose answer was lost is not taken for one that found nothing.
+      'x-amz-client-token': randomUUID(),
+      ...(!overwrite && { 'if-none-match': '*' }),
+    },
+  });
+  if (status === 200) return 'renamed';
+  if (status === 412) return 'kept';
+  if (status === 404 && text.includes('<Code>NoSuchKey</Code>')) return 'gone';
+  throw refusedBy(text, status);
 }
 
-interface Asked {
-  query?: [string, string][];
-  headers?: Record<string, string>;
-}
-
-function keyOf(entry: XmlNode): string {
-  return decodeURIComponent((textOf(entry, 'Key') ?? '').replaceAll('+', ' '));
-}
-
-function refused(text: string, status: number): CommandFailure {
-  const [code, message] = ['Code', 'Message'].map(
-    (name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? '',
-  );
-  return new CommandFailure('failed', `${message || `the gateway answered ${status}`} (${code})`);
+/** What a rename to this key would come to. */
+async function look(bucket: S3Bucket, target: string, overwrite: boolean): Promise<Outcome> {
+  if (overwrite) return 'renamed';
+  const { status } = await bucket.ask('HEAD', target);
+  if (status === 404) return 'renamed';
+  if (status === 200) return 'kept';
+  throw new CommandFailure('failed', `${target}: the gateway answered ${status}`);
 }
 
 function show({ dryRun, objects, bytes, kept, keptKeys, gone }: Renamed): void {

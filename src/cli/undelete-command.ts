@@ -6,17 +6,12 @@ import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { callApi, findConnection } from './api-client.ts';
 import { type Columns, printEntries } from './api-command.ts';
-import {
-  checkAll,
-  copyBack,
-  deleteObject,
-  forEachObject,
-  type S3Connection,
-} from './bring-back.ts';
+import { checkAll, copyBack, deleteObject, forEachObject } from './bring-back.ts';
 import { findPlace, type NamedPlace } from './bucket-names.ts';
 import type { CommandFlags } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { formatBytes, formatCount } from './progress.ts';
+import type { S3Connection } from './s3-bucket.ts';
 import { time, timeForms } from './times.ts';
 
 type Undeletion = Answers['Undelete']['objects'][number];

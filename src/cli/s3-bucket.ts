@@ -1,0 +1,111 @@
+// What commands ask of one bucket by S3: listings, and requests that are asked again where the
+// gateway is busy or could not be reached.
+import { hash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { percentEncode } from '../core/canonical-request.ts';
+import { CommandFailure } from '../core/command-failure.ts';
+import { emptySha256, signRequest } from '../core/sigv4.ts';
+import { childOf, parseXml, textOf } from '../gateway/http/xml.ts';
+import { type Connection, type Exchanged, exchange, reach } from './api-client.ts';
+
+export type S3Connection = Connection & { s3Endpoint: string };
+
+export interface ListedObject {
+  key: string;
+  sizeBytes: number;
+  etag: string;
+  class: string;
+}
+
+interface Asked {
+  query?: [string, string][];
+  headers?: Record<string, string>;
+  body?: string;
+}
+
+const triesMax = 6;
+
+export class S3Bucket {
+  readonly #connection: S3Connection;
+  readonly name: string;
+
+  /** `name`: as S3 clients write it, `raw` or `cms:raw`. */
+  constructor(connection: S3Connection, name: string) {
+    this.#connection = connection;
+    this.name = name;
+  }
+
+  /** In the order of the keys' UTF-8 bytes. Rejects with `CommandFailure`. */
+  async *list(prefix: string): AsyncGenerator<ListedObject> {
+    let token: string | undefined;
+    do {
+      const query: [string, string][] = [
+        ['encoding-type', 'url'],
+        ['list-type', '2'],
+        ['prefix', prefix],
+        ...(token === undefined ? [] : [['continuation-token', token] as [string, string]]),
+      ];
+      const { status, text } = await this.ask('GET', '', { query });
+      if (status !== 200) throw refusedBy(text, status);
+      const page = parseXml(Buffer.from(text), 'ListBucketResult');
+      for (const entry of page.children.filter(({ name }) => name === 'Contents')) {
+        yield {
+          key: decodeURIComponent((textOf(entry, 'Key') ?? '').replaceAll('+', ' ')),
+          sizeBytes: Number(textOf(entry, 'Size')),
+          etag: textOf(entry, 'ETag') ?? '',
+          class: textOf(entry, 'StorageClass') ?? '',
+        };
+      }
+      token = childOf(page, 'NextContinuationToken') && textOf(page, 'NextContinuationToken');
+    } while (token !== undefined);
+  }
+
+  /** The value of a header that names an object of the bucket as a source. */
+  sourceOf(key: string): string {
+    return percentEncode(`/${this.name}/${key}`, true);
+  }
+
+  async ask(
+    method: string,
+    key: string,
+    { query = [], headers: given = {}, body }: Asked = {},
+  ): Promise<Exchanged> {
+    const { s3Endpoint, accessKeyId, secretAccessKey: secret, region } = this.#connection;
+    const path = `/${this.name}${key && `/${key}`}`;
+    for (let tries = 1; ; tries++) {
+      const headers: Record<string, string> = { host: new URL(s3Endpoint).host, ...given };
+      if (method === 'PUT' || method === 'POST') {
+        headers['content-length'] = String(Buffer.byteLength(body ?? ''));
+      }
+      const payloadHash = body === undefined ? emptySha256 : hash('sha256', body);
+      const signed = signRequest({
+        ...{ method, path, query, headers, accessKeyId, secret, region },
+        ...{ service: 's3', payloadHash, timeMs: Date.now() },
+      });
+      const search = query.map((pair) => pair.map((one) => percentEncode(one, false)).join('='));
+      const url = `${s3Endpoint}${percentEncode(path, true)}${search.length ? '?' : ''}`;
+      const asking = reach(s3Endpoint, () =>
+        exchange(`${url}${search.join('&')}`, method, { ...headers, ...signed }, body),
+      );
+      const answer = await asking.catch((error: unknown) => {
+        if (tries === triesMax) throw error;
+        return null;
+      });
+      if (answer && (answer.status < 500 || tries === triesMax)) return answer;
+      await sleep(100 * 2 ** tries);
+    }
+  }
+}
+
+/** Throws `CommandFailure` unless it is done: a copy may end in an error behind its status. */
+export function checkDone({ status, text }: Exchanged): void {
+  if (status >= 300 || /<Error>.*?<Code>/s.test(text)) throw refusedBy(text, status);
+}
+
+/** What the gateway has said of a request that it refused. */
+export function refusedBy(text: string, status: number): CommandFailure {
+  const [code, message] = ['Code', 'Message'].map(
+    (name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? '',
+  );
+  return new CommandFailure('failed', `${message || `the gateway answered ${status}`} (${code})`);
+}
