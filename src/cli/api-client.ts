@@ -180,13 +180,12 @@ export async function reach<T>(endpoint: string, work: () => Promise<T>): Promis
     return await work();
   } catch (error) {
     const reason = (error as NodeJS.ErrnoException).code ?? messageOfFailure(error);
-    throw new CommandFailure(
-      'failed',
-      `cannot reach the gateway at ${endpoint} (${reason})`,
-      error,
-    );
+    throw new Unreachable('failed', `cannot reach the gateway at ${endpoint} (${reason})`, error);
   }
 }
+
+/** Nobody answers, so that nothing else can be asked either. */
+export class Unreachable extends CommandFailure {}
 
 export interface Exchanged {
   status: number;

@@ -5,6 +5,7 @@
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import { printable } from '../core/printable.ts';
+import { Unreachable } from './api-client.ts';
 import type { NamedPlace } from './bucket-names.ts';
 import { CountProgress } from './progress.ts';
 import { checkDone, S3Bucket, type S3Connection } from './s3-bucket.ts';
@@ -20,7 +21,10 @@ export interface Failed {
   error: string;
 }
 
-/** Does something to each of them, some at once; gives those of which it rejected. */
+/**
+ * Does something to each of them, some at once; gives those of which it rejected. Rejects with
+ * `Unreachable`: of all others it would, too.
+ */
 export async function forEachObject<T extends { key: string }>(
   objects: AsyncIterable<T>,
   what: string,
@@ -34,6 +38,7 @@ export async function forEachObject<T extends { key: string }>(
       await work(object);
       progress.show(++count);
     } catch (error) {
+      if (error instanceof Unreachable) throw error;
       failed.push({ key: object.key, error: messageOfFailure(error) });
     }
   });
