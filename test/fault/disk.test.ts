@@ -308,6 +308,25 @@ describeWithTool(compiler, 'a gateway whose disk fails to sync', (compilerPath) 
     expect(await findStrayExtents(dataDir)).toEqual([]);
   });
 
+  it('stops on an fsync error of an extent on whichever of several threads', async () => {
+    await restart({ ...env, BURSAR_HTTP_THREADS: '3' });
+    const several = Array.from({ length: 12 }, () => new S3Client(gateway));
+    // So each has a connection before one of them has the gateway stop.
+    await Promise.all(several.map((one) => one.send('HEAD', '/full')));
+    writeFileSync(faultFile, 'extents/temporary/');
+    const { bytes: body } = makeContent(8, 300 * KiB);
+    const answers = several.map((one, i) => one.send('PUT', `/full/${i}`, { body }));
+    const statuses = (await Promise.all(answers.map((one) => one.catch(() => stopped)))).map(
+      ({ status }) => status,
+    );
+    expect(statuses).not.toContain(200);
+    await expect(gateway.stop()).rejects.toThrow('ended with 1');
+    await expect.poll(() => gateway.output()).toContain('fsync failed');
+    for (const one of several) one.close();
+    rmSync(faultFile);
+    await restart(env);
+  });
+
   it('stops when the database cannot be synced for a delete, and the delete is whole', async () => {
     writeFileSync(faultFile, 'bursar.db-wal');
     const answer = await client.send('DELETE', '/full/old').catch(() => stopped);

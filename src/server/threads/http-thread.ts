@@ -105,9 +105,10 @@ watchStoreMeters(registry, meters);
 const local = await LocalStore.open(files.storeFolder, {
   meter: meters.local,
   made: new MadeFolders(data.shared.madeFolders),
-  // Ends this thread, and the main one ends the process for that.
   onFatal: (error) => {
-    throw new Error('fsync failed, so what is stored is unknown', { cause: error });
+    tell({ fatal: `fsync failed, so what is stored is unknown; stopping. ${error}` });
+    // Nothing more is answered here.
+    process.exit(1);
   },
 });
 const rooms = new RemoteRooms({
