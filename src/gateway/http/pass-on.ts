@@ -65,7 +65,8 @@ export class MainThread {
     });
     response.once('close', () => passed.destroy());
     if (hasBody(raw)) {
-      passed.flushHeaders();
+      // Sends the head, byte by byte as it came; flushHeaders() would write it in UTF-8.
+      passed.write(Buffer.alloc(0));
       raw.pipe(passed);
     } else passed.end();
   }

@@ -101,6 +101,14 @@ it('what is passed on has the address of its client, which it cannot choose', as
   expect(new Set(records.map(({ source }) => source))).toEqual(new Set(['127.0.0.1']));
 });
 
+it('what is passed on has the bytes that were sent, also those that are not ASCII', async () => {
+  const place = Buffer.from('Zürich ☃').toString('latin1');
+  const tags = '<Tagging><TagSet></TagSet></Tagging>';
+  const tagging = { path: small.path, query: [['tagging', '']] as const };
+  const headers = { 'x-amz-meta-place': place };
+  await expectAll(200, target, { method: 'PUT', ...tagging, headers, body: tags }, 8);
+});
+
 it('a limit is used to its last unit on all threads together, and not beyond', async () => {
   const carol = await newReader('carol');
   await setLimits(target, 'principal:default/carol', { requests: { total: 3 * connections } });
