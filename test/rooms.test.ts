@@ -144,7 +144,10 @@ describe('the rooms', () => {
 /** What only main programs may touch: they alone speak on a terminal, and end the process. */
 const ofMains = /\bprocess\.(?:stdout|stderr|exit|abort|kill)\b|\bconsole\.|\bwriteSync\([12],/;
 /** In a thread, `process.exit` ends the thread alone. */
-const mains = ['src/cli/', 'src/server/main.ts', 'src/ledger/worker.ts'];
+const mains = [
+  ...['src/cli/', 'src/server/main.ts'],
+  ...['src/ledger/worker.ts', 'src/server/threads/http-thread.ts'],
+];
 
 /** Files under `src` that speak or end where only a main program may. */
 function loudFiles(): string[] {
