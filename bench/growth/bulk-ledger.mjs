@@ -138,8 +138,8 @@ async function inTransactions(db, { count, billing, log, seals }, apply) {
   for (let i = 0; i < count; ) {
     db.exec('BEGIN IMMEDIATE');
     for (const end = Math.min(i + transactionCommits, count); i < end; i++) await apply(i);
-    await billing.flush();
-    await seals.flush(log);
+    await billing.flush({ withAccounts: true });
+    await seals.flush(log, { withAccounts: true });
     db.exec('COMMIT');
     seals.settle();
   }
