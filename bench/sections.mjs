@@ -6,6 +6,7 @@ import { benchBackup, describeBackup } from './backup.mjs';
 import { benchDecisions, describeDecisions } from './decisions.mjs';
 import { benchClients, describeClients } from './growth/clients.mjs';
 import { benchObjects, describeObjects } from './growth/objects.mjs';
+import { benchSnapshotGrowth, describeSnapshotGrowth } from './growth/snapshots.mjs';
 import { benchVersions, describeVersions } from './growth/versions.mjs';
 import { benchInstruments, describeInstruments } from './instruments.mjs';
 import { benchLimits, describeLimits, goalsOfLimits } from './limits.mjs';
@@ -23,14 +24,15 @@ import { benchTokens, describeTokens, goalsOfTokens } from './tokens.mjs';
 /**
  * How much is measured. `seconds`, `rounds`, `warmupSeconds`, `listKeys`: beside peers; `pairs`:
  * short turns of each; `growthRounds` the same, where states are compared; `instrumentPairs`:
- * periods with and without instruments; `stalls`: see `stalls/state.mjs`; `backup`, `standby`: see
- * their files; the rest is the largest state.
+ * periods with and without instruments; `snapshots`: see `growth/snapshots.mjs`; `stalls`: see
+ * `stalls/state.mjs`; `backup`, `standby`: see their files; the rest is the largest state.
  */
 export const efforts = {
   whole: {
     ...{ seconds: 2, rounds: 5, warmupSeconds: 0.7, listKeys: 30_000 },
     ...{ pairs: 12, instrumentPairs: 120, growthRounds: 5 },
     ...{ objects: 1_000_000, versions: 100_000, grants: 1_000_000 },
+    snapshots: { keys: 1_000_000, most: 10_000, seconds: 15 },
     stalls: { parts: 10_000, uploads: 8, entries: 1000, seconds: 2 },
     backup: { databaseBytes: 1e9, rounds: 3, seconds: 20 },
     standby: { keyCount: 20_000, rounds: 3, seconds: 5 },
@@ -39,6 +41,7 @@ export const efforts = {
     ...{ seconds: 0.3, rounds: 1, warmupSeconds: 0.2, listKeys: 2000 },
     ...{ pairs: 1, instrumentPairs: 1, growthRounds: 1 },
     ...{ objects: 10_000, versions: 100, grants: 10_000 },
+    snapshots: { keys: 10_000, most: 100, seconds: 1 },
     stalls: { parts: 500, uploads: 1, entries: 50, seconds: 0.1 },
     backup: { databaseBytes: 2e7, rounds: 1, seconds: 1 },
     standby: { keyCount: 200, rounds: 1, seconds: 1 },
@@ -104,6 +107,11 @@ export const sections = [
   {
     ...{ name: 'snapshots', title: 'What snapshots cost', seconds: { whole: 75, quick: 10 } },
     ...{ measure: benchSnapshots, describe: describeSnapshots, goals: goalsOfSnapshots },
+  },
+  {
+    ...{ name: 'snapshot-growth', title: 'How cost grows with snapshots' },
+    ...{ seconds: { whole: 400, quick: 15 } },
+    ...{ measure: benchSnapshotGrowth, describe: describeSnapshotGrowth },
   },
   {
     ...{ name: 'clients', title: 'How cost grows with clients' },

@@ -116,6 +116,8 @@ async function openChanges(bucketName, { read, keyring, books }) {
       };
       return commitOf(change, { key, sizeBytes: part.sizeBytes });
     },
+    snapshot: (name) =>
+      commitOf({ kind: 'createSnapshot', name, prefix: '', expiresMs: null, lock: null }),
     /** Ids of the versions of a key. */
     versionIds: async (key) => {
       const { newest } = await read.get(newestSql, bucketId, key);
