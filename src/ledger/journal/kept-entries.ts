@@ -72,14 +72,11 @@ export class KeptRows {
   }
 }
 
-/**
- * All of a bucket. Throws IntegrityError on a row that is not authentic, or passes over it where
- * that is asked for.
- */
+/** All of a bucket. Throws IntegrityError on a row that is not authentic. */
 export async function* listKeptEntries(
   { read, keyring }: Source,
   bucket: Bucket,
-  { toldSeq, max, skipsDamaged = false }: { toldSeq: number; max: number; skipsDamaged?: boolean },
+  { toldSeq, max }: { toldSeq: number; max: number },
 ): AsyncGenerator<KeptEntry[]> {
   const living = await listLiving(read, bucket.id);
   // Also where there are none any more. Without any, something is held by an undelete window.
@@ -88,9 +85,8 @@ export async function* listKeptEntries(
   for await (const rows of pages<HeldVersion>((last) =>
     listHeld(read, { ...of, after: last ?? null }),
   )) {
-    const verify = (row: HeldVersion) => verifyVersion(keyring, bucket, row);
-    if (!skipsDamaged) rows.forEach(verify);
-    yield rows.filter((row) => !skipsDamaged || isAuthentic(() => verify(row))).map(heldEntry);
+    for (const row of rows) verifyVersion(keyring, bucket, row);
+    yield rows.map(heldEntry);
   }
 }
 

@@ -53,10 +53,6 @@ export function tryCommitter(
 export function committer(attempt: TryCommit): CommitOne {
   return async (change, about) => {
     const refused = await attempt(change, about);
-    if (refused) throw refusedError(about, refused);
+    if (refused) throw new Error(`${about.action} was refused: ${refused}`);
   };
-}
-
-export function refusedError({ action }: About, refused: ErrorCode): Error {
-  return new Error(`${action} was refused: ${refused}`);
 }
