@@ -28,11 +28,21 @@ const ownAnswerHeaders: ReadonlySet<string> = new Set([
 ]);
 const justPeer: ReadonlySet<string> = new Set([peerHeader]);
 
+/**
+ * A connection for each request: over one that is kept, a request could meet the main thread just
+ * as it closes what has idled, and `maxFreeSockets: 0` means the default to Node, not none.
+ */
+class UnkeptConnections extends Agent {
+  override keepSocketAlive(): boolean {
+    return false;
+  }
+}
+
 /** How other threads reach the main one. */
 export class MainThread {
   readonly #socketPath: string;
-  /** A connection for each request: nobody has to find out whether one is about to be closed. */
-  readonly #agent = new Agent({ keepAlive: true, maxFreeSockets: 0, maxSockets: Infinity });
+  /** It asks for connections that stay: else the main thread would end the client's, too. */
+  readonly #agent = new UnkeptConnections({ keepAlive: true, maxSockets: Infinity });
 
   constructor(socketPath: string) {
     this.#socketPath = socketPath;

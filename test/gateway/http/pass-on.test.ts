@@ -82,3 +82,18 @@ it('is not asked for a client that has left in the midst of its body', async () 
   await answered;
   expect(asked).toEqual(['/next']);
 });
+
+it('has a connection of its own, which nobody can be about to close', async () => {
+  begun = (_raw, exchange) => mainThread.answer(exchange);
+  let connections = 0;
+  main.on('connection', () => {
+    connections += 1;
+  });
+  for (const path of ['/first', '/second', '/third']) {
+    const sent = send(path);
+    const answered = new Promise<IncomingMessage>((resolve) => sent.once('response', resolve));
+    sent.end('0123456789');
+    await (await answered).resume().toArray();
+  }
+  expect([asked, connections]).toEqual([['/first', '/second', '/third'], 3]);
+});
