@@ -346,14 +346,17 @@ export async function holdsAny(read: Reader, bucketId: number): Promise<boolean>
   return (await read.get(sql, bucketId)) !== undefined;
 }
 
-/** What of a key this change has ended, or changed, and is held, as the rows are. */
+/**
+ * What of a key this change has ended, or changed, and is held, as the rows are. Of one that was
+ * not authentic then, nothing is shown nor told.
+ */
 export async function listHeldBy(
   read: Reader,
   { bucketId, key, seq }: { bucketId: number; key: string; seq: number },
 ): Promise<HeldVersion[]> {
   return read.all<HeldVersion>(
     `SELECT ${heldColumns}, ${whole} FROM held_versions AS v
-       WHERE bucket_id = ? AND key = ? AND ended_seq = ?`,
+       WHERE bucket_id = ? AND key = ? AND ended_seq = ? AND held_mac IS NOT NULL`,
     ...[bucketId, key, seq],
   );
 }
@@ -368,7 +371,7 @@ export async function listHeldSince(
 ): Promise<HeldVersion[]> {
   const { bucketId, key, versionId, seq } = at;
   const select = `SELECT ${heldColumns}, ${whole} FROM held_versions AS v
-    WHERE bucket_id = ? AND key = ? AND ended_seq > ?`;
+    WHERE bucket_id = ? AND key = ? AND ended_seq > ? AND held_mac IS NOT NULL`;
   if (versionId !== null) {
     const sql = `${select} AND seq <= ? AND version_id = ?`;
     return read.all<HeldVersion>(sql, bucketId, key, seq, seq, versionId);
@@ -390,13 +393,20 @@ export async function listHeld(
   },
 ): Promise<HeldVersion[]> {
   const { bucketId, after, max } = wanted;
+  const select = `SELECT ${heldColumns}, ${whole} FROM held_versions AS v
+    WHERE held_mac IS NOT NULL AND bucket_id = ?`;
+  if (after) {
+    const { key, seq, endedSeq } = after;
+    const rows = await read.all<HeldVersion>(
+      `${select} AND key = ? AND seq <= ? AND (seq < ? OR ended_seq > ?)
+         ORDER BY seq DESC, ended_seq LIMIT ?`,
+      ...[bucketId, key, seq, seq, endedSeq, max],
+    );
+    if (rows.length > 0) return rows;
+  }
   return read.all<HeldVersion>(
-    `SELECT ${heldColumns}, ${whole} FROM held_versions AS v
-       WHERE bucket_id = ? AND key >= ?
-         AND (key > ? OR -seq > ? OR (-seq = ? AND ended_seq > ?))
-       ORDER BY key, seq DESC, ended_seq LIMIT ?`,
-    ...[bucketId, after?.key ?? '', after?.key ?? '', -(after?.seq ?? Number.MAX_SAFE_INTEGER)],
-    ...[-(after?.seq ?? 0), after?.endedSeq ?? -1, max],
+    `${select} AND key > ? ORDER BY key, seq DESC, ended_seq LIMIT ?`,
+    ...[bucketId, after?.key ?? '', max],
   );
 }
 

@@ -87,8 +87,10 @@ export async function restoreSettings(
     ...[bucket.owner, bucket.policy, bucket.versioning, bucket.objectLock],
     ...[bucket.publicAccess, bucket.ownership, bucket.recordReads, bucket.id],
   );
-  const settings = putBackSettings(wanted, timeMs);
   const before = await readSettings(tx, bucket.id);
+  // A window that was the same before has what it held until the backup.
+  const isSameWindow = wanted.undelete === before.undelete;
+  const settings = isSameWindow ? wanted : putBackSettings(wanted, timeMs);
   for (const name of new Set([...Object.keys(before), ...Object.keys(settings)])) {
     await storeSetting(
       tx,

@@ -119,6 +119,10 @@ export function printRestored(restored: Restored): void {
     `  buckets: ${formatCount(buckets)} made, ${formatCount(configured)} set up, ` +
       `${formatCount(removed)} deleted`,
   );
+  const { snapshots, deletedSnapshots } = stores;
+  if (snapshots + deletedSnapshots > 0) {
+    print(`  snapshots: ${formatCount(snapshots)} made, ${formatCount(deletedSnapshots)} deleted`);
+  }
   if (stores.fromExtents.count > 0) {
     print(`  known by their extents alone: ${formatCount(stores.fromExtents.count)} versions`);
   }

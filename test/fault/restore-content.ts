@@ -8,6 +8,8 @@ import type { S3Client } from './s3-client.ts';
 const enabled = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
 
 export const buckets = ['plain', 'kept', 'locked', 'near', 'later'];
+/** Of snapshots from before the backup, and from after it. */
+export const mounts = ['then', 'since'];
 
 /** S3 wants the digest of what is set. */
 function set(client: S3Client, path: string, name: string, text: string) {
@@ -69,6 +71,12 @@ function native(client: S3Client, method: string, path: string, body: object) {
   });
 }
 
+/** A snapshot of a bucket, and a mount of the same name. */
+async function freeze(client: S3Client, bucket: string, name: string): Promise<void> {
+  await native(client, 'PUT', `buckets/${bucket}/snapshots/${name}`, {});
+  await native(client, 'PUT', `mounts/${name}`, { bucketTenant: 'default', bucket, at: name });
+}
+
 /** Before the backup. */
 export async function fillBefore(client: S3Client): Promise<void> {
   await native(client, 'POST', 'principals', { name: 'heir' });
@@ -84,6 +92,7 @@ export async function fillBefore(client: S3Client): Promise<void> {
   await put(client, '/gone/one', 1);
   await hold(client, '/locked/1', 'ON');
   await tag(client, '/plain/1', 'before');
+  await freeze(client, 'plain', 'then');
   await parts(client, '/plain/open', false);
 }
 
@@ -100,6 +109,7 @@ export async function changeAfter(client: S3Client): Promise<void> {
   await tag(client, '/plain/1', 'after');
   // Versions: another one, a marker, one that ends, one that is current again.
   await put(client, '/kept/0', 500);
+  await freeze(client, 'kept', 'since');
   await ask(client, 'DELETE', '/kept/1');
   const two = await versionsOf(client, 'kept', '2');
   await ask(client, 'DELETE', '/kept/2', { query: [['versionId', two[0] as string]] });

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { ask } from './rebuild-content.ts';
 import { RebuildRig } from './rebuild-rig.ts';
-import { buckets, changeAfter, fillBefore, lookAt, put } from './restore-content.ts';
+import { buckets, changeAfter, fillBefore, lookAt, mounts, put } from './restore-content.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
@@ -42,7 +42,7 @@ describeWithTool(versitygw, 'a backup whose store has a journal', (path) => {
   };
   const look = async () => {
     const seen: Record<string, unknown> = {};
-    for (const bucket of buckets) seen[bucket] = await lookAt(rig.client, bucket);
+    for (const bucket of [...buckets, ...mounts]) seen[bucket] = await lookAt(rig.client, bucket);
     return seen;
   };
 

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { ask } from './rebuild-content.ts';
 import { RebuildRig } from './rebuild-rig.ts';
-import { buckets, changeAfter, fillBefore, lookAt, put } from './restore-content.ts';
+import { buckets, changeAfter, fillBefore, lookAt, mounts, put } from './restore-content.ts';
 
 interface Report {
   backup: { id: string };
@@ -40,7 +40,7 @@ describeWithTool(versitygw, 'a data folder that was lost after its backup', (pat
     expect(made.code, made.stderr).toBe(0);
     await changeAfter(rig.client);
     seen = {};
-    for (const bucket of buckets) seen[bucket] = await lookAt(rig.client, bucket);
+    for (const bucket of [...buckets, ...mounts]) seen[bucket] = await lookAt(rig.client, bucket);
     await rig.kill();
     rig.loseFolder();
   }, 300_000);
@@ -76,7 +76,7 @@ describeWithTool(versitygw, 'a data folder that was lost after its backup', (pat
 
   it('shows every version, tag, lock and setting as it was', async () => {
     await rig.serve(['--sweep-interval', '200ms', '--sweep-grace', '0s']);
-    for (const bucket of buckets) {
+    for (const bucket of [...buckets, ...mounts]) {
       expect(await lookAt(rig.client, bucket), bucket).toEqual(seen[bucket]);
     }
     const gone = await rig.client.send('GET', '/gone');

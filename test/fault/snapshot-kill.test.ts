@@ -1,8 +1,8 @@
 // Kills a served gateway under random writes, in a bucket with versioning and in one without, while
 // snapshots are made, deleted and let go of, and sweeps come often: whatever a living snapshot
 // showed when it was made its mount shows after each kill, versions, tags and bytes; and on an S3
-// store also when the database is lost with the kill. BURSAR_KILL_SEED gives other writes and
-// moments.
+// store also when the database is lost with the kill, whether there is a backup or not.
+// BURSAR_KILL_SEED gives other writes and moments.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import { RebuildRig } from './rebuild-rig.ts';
 import { buckets, isFull, SnapshotRun, seed } from './snapshot-run.ts';
 
 const kills = isFull ? 60 : 3;
-const rebuilds = isFull ? 20 : 2;
+const losses = isFull ? 20 : 2;
 
 async function freezeAll(run: SnapshotRun): Promise<void> {
   for (const bucket of buckets) {
@@ -70,33 +70,53 @@ it(
 
 describeWithTool(versitygw, 'on an S3 store', (path) => {
   it(
-    `what snapshots show survives ${rebuilds} losses of the database`,
+    `what snapshots show survives ${losses} losses of the database (BURSAR_KILL_SEED=${seed})`,
     async () => {
       const rig = await RebuildRig.start(path);
       const run = new SnapshotRun();
+      const place = mkdtempSync(join(tmpdir(), 'bursar-snapshot-backup-'));
       try {
         await rig.serve(serveArguments);
         run.aim(rig.gateway);
         await run.prepare();
-        for (let round = 0; round < rebuilds; round++) {
+        for (let round = 0; round < losses; round++) {
           await freezeAll(run);
+          // By turns it is restored from a backup, of now or of a while ago, or from nothing.
+          const isRestored = round % 2 === 0;
+          if (isRestored && round % 6 !== 4) {
+            const [backup] = await Promise.all([rig.backUp(place), run.load()]);
+            expect(backup.code, backup.stderr).toBe(0);
+            await freezeAll(run);
+          }
           await run.loadAndKill(() => rig.kill());
-          rig.loseDatabase();
-          const { code, stderr, report } = await rig.rebuild();
-          expect([code, report?.lost.count], stderr).toEqual([0, 0]);
+          if (isRestored) await restore(rig, place);
+          else await rebuild(rig);
           const deep = await rig.run(['verify', 'deep']);
           expect(deep.code, deep.stdout + deep.stderr).toBe(0);
           await rig.serve(serveArguments);
           run.aim(rig.gateway);
           await run.compare();
+          expect(run.wrong, `round ${round}`).toEqual([]);
         }
-        expect(run.wrong).toEqual([]);
         await run.letGo();
       } finally {
         run.close();
         await rig.stop();
+        rmSync(place, { recursive: true, force: true });
       }
     },
-    120_000 + rebuilds * 30_000,
+    120_000 + losses * 30_000,
   );
 });
+
+async function rebuild(rig: RebuildRig): Promise<void> {
+  rig.loseDatabase();
+  const { code, stderr, report } = await rig.rebuild();
+  expect([code, report?.lost.count], stderr).toEqual([0, 0]);
+}
+
+async function restore(rig: RebuildRig, place: string): Promise<void> {
+  rig.loseFolder();
+  const { code, stdout, stderr } = await rig.run(['restore', place]);
+  expect(code, stdout + stderr).toBe(0);
+}

@@ -2,14 +2,18 @@
 // before it was copied it knows all, whoever has shortened that journal since. So it is staged as a
 // snapshot that tells of every change up to its last one in the store; what the journal says of
 // later ones is newer, and what it says of earlier ones counts for nothing.
+import { listStoreBuckets } from '../../catalog/buckets.ts';
 import { listOutbox } from '../../catalog/outbox.ts';
 import { readNamed, type Version } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Entry } from '../../ledger/journal/format.ts';
 import { identitiesBucket } from '../../ledger/journal/identity-outbox.ts';
+import { listKeptEntries } from '../../ledger/journal/kept-entries.ts';
 import { listEntries } from '../../ledger/journal/snapshot.ts';
 import type { Work } from '../../ledger/rebuild/work.ts';
 import type { ForwardStore } from './stores.ts';
+
+const rowsPerQuery = 500;
 
 /**
  * The last change in a store that the database had to tell its journal there; -1: there was none.
@@ -38,6 +42,7 @@ export async function stageDatabase(work: Work, read: Reader, one: ForwardStore)
     staged += entries.length;
     work.onProgress(`reading what the database has of ${store.name}`, staged);
   }
+  await stageKept(work, read, one, toldSeq);
   // Of a damaged version, what the journal says stays.
   for (const version of damaged) await staging.affirm(version, toldSeq);
   const ends: Entry[] = [];
@@ -50,7 +55,25 @@ export async function stageDatabase(work: Work, read: Reader, one: ForwardStore)
   await staging.takeEntries(store.number, ends);
   await staging.dropOlder(store.number, toldSeq);
   one.toldSeq = Math.max(one.toldSeq, toldSeq);
+  one.databaseSeq = toldSeq;
   one.snapshotMs = await laterOf(read, one);
+}
+
+/** Its snapshots, and what is held. */
+async function stageKept(
+  { staging, keyring }: Work,
+  read: Reader,
+  { store }: ForwardStore,
+  toldSeq: number,
+): Promise<void> {
+  const of = { toldSeq, max: rowsPerQuery, skipsDamaged: true };
+  for await (const buckets of listStoreBuckets(read, store.number, rowsPerQuery)) {
+    for (const bucket of buckets) {
+      for await (const entries of listKeptEntries({ read, keyring }, bucket, of)) {
+        await staging.kept.take(entries);
+      }
+    }
+  }
 }
 
 /**

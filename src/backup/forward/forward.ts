@@ -8,9 +8,15 @@
 import type { Reader } from '../../core/database.ts';
 import { removeDatabase } from '../../core/database.ts';
 import { Keyring } from '../../core/keyring.ts';
+import { releaseHeldRun } from '../../ledger/held-upkeep.ts';
 import { removeEarlierGenerations } from '../../ledger/journal/generation.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { type CommitOne, committer, tryCommitter } from '../../ledger/rebuild/committer.ts';
+import {
+  type CommitOne,
+  committer,
+  type TryCommit,
+  tryCommitter,
+} from '../../ledger/rebuild/committer.ts';
 import { stage, takeOver, tellCost } from '../../ledger/rebuild/rebuild.ts';
 import { isWhole, newReport } from '../../ledger/rebuild/report.ts';
 import { enterOthers } from '../../ledger/rebuild/restore.ts';
@@ -36,6 +42,7 @@ type Counted = Pick<
   ForwardReport,
   | ('ended' | 'amended' | 'configured' | 'removed' | 'abortedUploads' | 'buckets')
   | ('versions' | 'versionBytes' | 'tenants' | 'principals' | 'fromExtents' | 'lost')
+  | ('snapshots' | 'heldVersions' | 'deletedSnapshots')
 >;
 
 /** The state that the steps share. */
@@ -43,6 +50,7 @@ export interface Forward {
   work: Work;
   stores: readonly ForwardStore[];
   read: Reader;
+  attempt: TryCommit;
   commit: CommitOne;
   report: Counted & { compared: number };
 }
@@ -94,11 +102,12 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
     }
     const attempt = tryCommitter(ledger, work.prices, 'bursar restore');
     const commit = committer(attempt);
-    const forward: Forward = { work, stores: found, read, commit, report };
+    const forward: Forward = { work, stores: found, read, attempt, commit, report };
     const isTold = telling !== undefined;
     const identities = new ForwardIdentities({ work, read, commit: attempt, isOwn, isTold });
     await identities.bringPeople();
     await forwardVersions(forward, await forwardBuckets(forward));
+    await releasePassed(forward, ledger);
     await identities.bringRights();
     await enterOthers(work, { ledger, stores: found });
     for (const one of found) await takeOver(work, { ledger, read }, one);
@@ -122,12 +131,24 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
   };
 }
 
+/** What was let go of after the backup, or was to be, is not in the stores any more. */
+async function releasePassed({ read, work }: Forward, ledger: Ledger): Promise<void> {
+  const release = releaseHeldRun({
+    ...{ read, ledger, bookOf: (store) => work.prices.bookOf(store).name },
+    onError: (error) => {
+      throw error;
+    },
+  });
+  await release(new AbortController().signal);
+}
+
 function noChanges() {
   return {
     ended: 0,
     amended: 0,
     configured: 0,
     removed: 0,
+    deletedSnapshots: 0,
     abortedUploads: 0,
     compared: 0,
   };

@@ -8,7 +8,7 @@ import {
   readSettings,
 } from '../../catalog/buckets.ts';
 import { listKept } from '../../catalog/kept-versions.ts';
-import { placedMs, readNamed, type StoredVersion, type Version } from '../../catalog/versions.ts';
+import { placedMs, readNamed, type Version } from '../../catalog/versions.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import { decodeManifest } from '../../core/manifest.ts';
 import { pages } from '../../core/pages.ts';
@@ -17,10 +17,17 @@ import type { IdentityChange } from '../../ledger/commands/identities.ts';
 import { bucketEntry } from '../../ledger/journal/entries.ts';
 import type { VersionEntry } from '../../ledger/journal/format.ts';
 import { isWhole } from '../../ledger/rebuild/report.ts';
-import { checkExtents, restoreVersion } from '../../ledger/rebuild/restore.ts';
+import {
+  checkExtents,
+  listSteps,
+  type Redoing,
+  restoreVersion,
+  type Step,
+} from '../../ledger/rebuild/restore.ts';
 import { readMode } from '../../ledger/rebuild/restore-identities.ts';
-import type { StagedBucket } from '../../ledger/rebuild/staging.ts';
+import type { StagedBucket, ToldVersion } from '../../ledger/rebuild/staging.ts';
 import type { Forward } from './forward.ts';
+import { bringSnapshots, isSameVersion, type KnownBucket } from './snapshots.ts';
 
 const bucketsPerPage = 100;
 const versionsPerPage = 500;
@@ -154,32 +161,57 @@ export async function forwardVersions(
   forward: Forward,
   buckets: ReadonlyMap<number, StagedBucket>,
 ): Promise<void> {
-  for (const bucket of buckets.values()) await endEnded(forward, bucket);
-  const { work, report } = forward;
-  await inParallel(work.staging.listVersions(), commitsAtOnce, async ({ version, isTail }) => {
-    const bucket = buckets.get(version.bucketId);
-    if (bucket) await forwardVersion(forward, { bucket, version, isTail });
-    work.onProgress('comparing versions', ++report.compared);
-  });
+  const { work, report, attempt, commit } = forward;
+  const known = new Map<number, KnownBucket>();
+  for (const bucket of buckets.values()) {
+    const one = await bringSnapshots(forward, bucket);
+    await bringKnown(forward, one);
+    known.set(bucket.id, one);
+  }
+  const redoing: Redoing = {
+    buckets,
+    doneSeq: ({ id }) => known.get(id)?.doneSeq ?? -1,
+    make: async (bucket, version, told) => {
+      const step = await makeStep(forward, { bucket, version, ...told });
+      work.onProgress('comparing versions', ++report.compared);
+      return step;
+    },
+  };
+  await inParallel(listSteps(work, redoing), commitsAtOnce, (step) => step(attempt, commit));
   await abortUploads(forward, buckets);
 }
 
-/** Ends the versions that ended after the backup. */
-async function endEnded(forward: Forward, bucket: StagedBucket): Promise<void> {
+/**
+ * Ends the versions of the backup that ended after it, unless a snapshot has them, which says when;
+ * and gives the others the tags and locks that they had last, or that the first snapshot after the
+ * backup has.
+ */
+async function bringKnown(forward: Forward, known: KnownBucket): Promise<void> {
   const { read, work, commit, report } = forward;
+  const { bucket, doneSeq } = known;
   const { id: bucketId } = bucket;
-  const snapshotSeq =
-    forward.stores.find(({ store }) => store.number === bucket.store)?.snapshotSeq ?? 0;
   const of = { bucketId, max: versionsPerPage };
   for await (const page of pages<Version>((last) =>
     listKept(read, { ...of, after: last ?? null }),
   )) {
-    await inParallel(page, commitsAtOnce, async ({ key, versionId }) => {
-      const said = await work.staging.findVersion({ bucketId, key, versionId });
-      // As new as the snapshot is all that is in it.
-      const isUntold = said === undefined || said.toldSeq < snapshotSeq - 1;
-      const hasEnded = isUntold ? snapshotSeq > 0 && isWhole(work.report) : !said.isThere;
-      if (!hasEnded) return;
+    await inParallel(page, commitsAtOnce, async (row) => {
+      const { key, versionId } = row;
+      const said = await work.staging.findVersion(row);
+      const { version = null, isTail = false } = said ?? {};
+      const wanted = await work.staging.kept.listWanted(row, doneSeq);
+      const held = wanted.filter((entry) => isSameVersion(row, entry));
+      const isThere = version !== null && isSameVersion(row, version, { isTail });
+      if (isThere || held.some(({ isImage }) => !isImage)) {
+        const attributes = (held[0] ?? (isTail ? row : version))?.attributes ?? row.attributes;
+        if (attributes === row.attributes) return;
+        await commit(
+          { kind: 'restoreAttributes', bucketId, key, versionId, attributes },
+          { action: 'bursar:RestoreVersion', bucket, key },
+        );
+        report.amended++;
+        return;
+      }
+      if (!hasEnded(forward, known, said)) return;
       const change = { kind: 'restoreEnd', bucketId, key, versionId } as const;
       await commit(change, { action: 'bursar:RestoreEnd', bucket, key });
       report.ended++;
@@ -187,57 +219,56 @@ async function endEnded(forward: Forward, bucket: StagedBucket): Promise<void> {
   }
 }
 
+/** Whether a version of the backup that is not as it was ended before all that is made again. */
+function hasEnded(
+  { stores, work }: Forward,
+  { bucket, hasNewSnapshot }: KnownBucket,
+  said: ToldVersion | undefined,
+): boolean {
+  const snapshotSeq = stores.find(({ store }) => store.number === bucket.store)?.snapshotSeq ?? 0;
+  // As new as the snapshot is all that is in it.
+  const isUntold = said === undefined || said.toldSeq < snapshotSeq - 1;
+  if (isUntold) return snapshotSeq > 0 && isWhole(work.report);
+  if (said.version === null) return true;
+  // Another one has its name. It goes when that comes; before a snapshot, if none has it.
+  return hasNewSnapshot && !said.isTail;
+}
+
 interface Told {
   bucket: StagedBucket;
   version: VersionEntry;
   /** Whether only its extents tell of it. */
-  isTail: boolean;
+  isTail?: boolean;
+  /** Whether a snapshot alone has it. */
+  isHeld?: boolean;
 }
 
-async function forwardVersion(forward: Forward, told: Told): Promise<void> {
-  const { read, work, commit, report } = forward;
-  const { bucket, version, isTail } = told;
+async function makeStep(forward: Forward, told: Told): Promise<Step | undefined> {
+  const { read, work, report } = forward;
+  const { bucket, version, isTail = false, isHeld = false } = told;
   const { bucketId, key, versionId } = version;
   const found = await readNamed(read, bucketId, { key, versionId: versionId ?? 'null' });
-  if (found && isSame(found, version, isTail)) {
-    if (isTail || found.attributes === version.attributes) return;
-    const { attributes } = version;
-    await commit(
-      { kind: 'restoreAttributes', bucketId, key, versionId, attributes },
-      { action: 'bursar:RestoreVersion', bucket, key },
-    );
-    report.amended++;
-    return;
-  }
-  if (found && isTail && placedMs(found) > version.createdMs) return;
+  if (found && isSameVersion(found, version, { isTail })) return undefined;
+  if (found && isTail && placedMs(found) > version.createdMs) return undefined;
+  const name = { tenant: bucket.tenant, bucket: bucket.name, key, versionId };
   const { runs, reason } = await checkExtents(work.staging, bucket.store, version);
   if (!runs) {
-    report.lost.add({ tenant: bucket.tenant, bucket: bucket.name, key, versionId, reason });
-    return;
+    report.lost.add({ ...name, reason });
+    return undefined;
   }
-  // Both are handed to the ledger at once, which applies them in this order.
-  const end = { kind: 'restoreEnd', bucketId, key, versionId } as const;
-  const ending = found && commit(end, { action: 'bursar:RestoreEnd', bucket, key });
-  const adding = commit(...restoreVersion(work, bucket, version));
-  await Promise.all([ending, adding]);
-  report.versions++;
-  report.versionBytes += version.sizeBytes;
-  if (found) report.ended++;
-  if (isTail) {
-    report.fromExtents.add({ tenant: bucket.tenant, bucket: bucket.name, key, versionId });
-  }
-}
-
-/** Extents are of one write; a copy of an object onto itself has the same ones and another time. */
-function isSame(found: StoredVersion, version: VersionEntry, isTail: boolean): boolean {
-  const manifest = Buffer.from(version.manifest, 'base64');
-  return (
-    (found.isMarker === 1) === version.isMarker &&
-    found.sizeBytes === version.sizeBytes &&
-    found.etag === version.etag &&
-    (isTail || found.createdMs === version.createdMs) &&
-    manifest.equals(found.manifest)
-  );
+  return async (attempt, commit) => {
+    // Both are handed to the ledger at once, which applies them in this order. By then the version
+    // that was found may have ended, as a snapshot tells.
+    const end = { kind: 'restoreEnd', bucketId, key, versionId } as const;
+    const ending = found && attempt(end, { action: 'bursar:RestoreEnd', bucket, key });
+    const adding = commit(...restoreVersion(work, bucket, version));
+    const [refused] = await Promise.all([ending, adding]);
+    if (refused === null) report.ended++;
+    report.versions++;
+    report.versionBytes += version.sizeBytes;
+    if (isHeld) report.heldVersions++;
+    if (isTail) report.fromExtents.add(name);
+  };
 }
 
 interface PartRow {

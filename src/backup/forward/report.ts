@@ -12,6 +12,8 @@ export interface ForwardReport extends Omit<RebuildReport, 'ownerlessBuckets' | 
   /** Buckets that were set up otherwise, or deleted, after it. */
   configured: number;
   removed: number;
+  /** Snapshots of the backup that were deleted after it. */
+  deletedSnapshots: number;
   /** Uploads of the backup whose parts are gone: completed or aborted after it. */
   abortedUploads: number;
   /** Stores that have no journal, and nothing of the backup. */

@@ -25,6 +25,8 @@ import { claimStore, findClaim } from '../../tiering/stores/store-owner.ts';
 export interface ForwardStore extends RebuiltStore {
   /** The database has written this very journal, and knows what that has to tell up to then. */
   isOwnJournal: boolean;
+  /** Up to this change the database knows all of the store; -1: its numbers are others. */
+  databaseSeq: number;
   /** Null: the database does not know the store. */
   known: { generation: string | null } | null;
 }
@@ -78,7 +80,7 @@ export async function findForwardStores(
     if (isOwnJournal) journal.report.toldSeq = toldIn(written, known.journaledSeq);
     forwarded.push({
       ...{ store: gate, journal: journal.report, begin: journal.begin, isOwnJournal, written },
-      ...{ snapshotMs: null, snapshotSeq: 0, toldSeq: -1, known },
+      ...{ snapshotMs: null, snapshotSeq: 0, toldSeq: -1, databaseSeq: -1, known },
       newGeneration: nameGeneration(journal.newestGeneration),
     });
   }

@@ -72,11 +72,14 @@ export class KeptRows {
   }
 }
 
-/** All of a bucket. Throws IntegrityError on a row that is not authentic. */
+/**
+ * All of a bucket. Throws IntegrityError on a row that is not authentic, or passes over it where
+ * that is asked for.
+ */
 export async function* listKeptEntries(
   { read, keyring }: Source,
   bucket: Bucket,
-  { toldSeq, max }: { toldSeq: number; max: number },
+  { toldSeq, max, skipsDamaged = false }: { toldSeq: number; max: number; skipsDamaged?: boolean },
 ): AsyncGenerator<KeptEntry[]> {
   const living = await listLiving(read, bucket.id);
   // Also where there are none any more. Without any, something is held by an undelete window.
@@ -85,8 +88,9 @@ export async function* listKeptEntries(
   for await (const rows of pages<HeldVersion>((last) =>
     listHeld(read, { ...of, after: last ?? null }),
   )) {
-    for (const row of rows) verifyVersion(keyring, bucket, row);
-    yield rows.map(heldEntry);
+    const verify = (row: HeldVersion) => verifyVersion(keyring, bucket, row);
+    if (!skipsDamaged) rows.forEach(verify);
+    yield rows.filter((row) => !skipsDamaged || isAuthentic(() => verify(row))).map(heldEntry);
   }
 }
 

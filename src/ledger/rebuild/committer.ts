@@ -53,6 +53,10 @@ export function tryCommitter(
 export function committer(attempt: TryCommit): CommitOne {
   return async (change, about) => {
     const refused = await attempt(change, about);
-    if (refused) throw new Error(`${about.action} was refused: ${refused}`);
+    if (refused) throw refusedError(about, refused);
   };
+}
+
+export function refusedError({ action }: About, refused: ErrorCode): Error {
+  return new Error(`${action} was refused: ${refused}`);
 }

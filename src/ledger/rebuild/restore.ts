@@ -16,6 +16,7 @@ import {
   type About,
   type CommitOne,
   committer,
+  refusedError,
   type TryCommit,
   tryCommitter,
 } from './committer.ts';
@@ -53,7 +54,12 @@ export async function restoreAll(work: Work, target: Target): Promise<void> {
   await restoreRights(restoring);
   const byId = new Map(buckets.map((bucket) => [bucket.id, bucket]));
   // They are handed to the ledger in order, which applies them in order.
-  await inParallel(listSteps(work, byId), commitsAtOnce, (step) => step(attempt, commit));
+  const redoing: Redoing = {
+    buckets: byId,
+    doneSeq: () => -1,
+    make: (bucket, version, told) => makeStep(work, bucket, version, told),
+  };
+  await inParallel(listSteps(work, redoing), commitsAtOnce, (step) => step(attempt, commit));
   await enterOthers(work, target);
 }
 
@@ -93,46 +99,65 @@ async function restoreOwners(
   }
 }
 
-/** One commit, or none. They are called in order. */
-type Step = (attempt: TryCommit, commit: CommitOne) => Promise<void>;
+/** One commit, or none. They are called in order, and each hands its commits over at once. */
+export type Step = (attempt: TryCommit, commit: CommitOne) => Promise<void>;
+
+export interface Redoing {
+  /** Those that are there, by id. */
+  buckets: ReadonlyMap<number, StagedBucket>;
+  /** What was done up to this change of a bucket is done already. */
+  doneSeq(bucket: StagedBucket): number;
+  /** Undefined: it is not to be made, or cannot be, which is reported. */
+  make(
+    bucket: StagedBucket,
+    version: VersionEntry,
+    told: { isTail?: boolean; isHeld?: boolean },
+  ): Promise<Step | undefined>;
+}
 
 /**
  * Versions that are there, and before each what was done until then with those that snapshots hold:
  * by the order in which all of it was first done. What only extents tell comes last.
  */
-async function* listSteps(
-  work: Work,
-  buckets: ReadonlyMap<number, StagedBucket>,
-): AsyncGenerator<Step> {
+export async function* listSteps(work: Work, redoing: Redoing): AsyncGenerator<Step> {
   const { staging } = work;
+  const { buckets, doneSeq } = redoing;
+  const make = async (version: VersionEntry, told: { isTail?: boolean; isHeld?: boolean }) => {
+    const bucket = buckets.get(version.bucketId);
+    if (!bucket) return undefined;
+    const first = await staging.kept.attributesAfter(version, doneSeq(bucket));
+    return redoing.make(bucket, { ...version, attributes: first ?? version.attributes }, told);
+  };
   const kept = staging.kept.list();
   let next = await kept.next();
   async function* keptUntil(seq: number): AsyncGenerator<Step> {
     for (; !next.done && next.value.seq <= seq; next = await kept.next()) {
-      const step = await keptStep(work, buckets, next.value);
+      const one = next.value;
+      const bucket = buckets.get(one.bucketId);
+      if (!bucket || one.seq <= doneSeq(bucket)) continue;
+      const step =
+        one.kind === 'make'
+          ? await make(one.version, { isHeld: true })
+          : await keptStep(work, bucket, one);
       if (step) yield step;
     }
   }
   for await (const { version, isTail } of staging.listVersions()) {
     // What a version ended was ended by its own number.
     yield* keptUntil(isTail ? Number.MAX_SAFE_INTEGER : version.seq);
-    const attributes = (await staging.kept.firstAttributes(version)) ?? version.attributes;
-    const step = await makeStep(work, buckets, { ...version, attributes }, { isTail });
+    const step = await make(version, { isTail });
     if (step) yield step;
   }
   yield* keptUntil(Number.MAX_SAFE_INTEGER);
 }
 
-/** Undefined, and reported, where its bytes are not all there. */
 async function makeStep(
   work: Work,
-  buckets: ReadonlyMap<number, StagedBucket>,
+  bucket: StagedBucket,
   version: VersionEntry,
   { isTail = false, isHeld = false },
 ): Promise<Step | undefined> {
   const { staging, report } = work;
-  const bucket = buckets.get(version.bucketId);
-  if (!bucket) return undefined;
   const { key, versionId } = version;
   const name = { tenant: bucket.tenant, bucket: bucket.name, key, versionId };
   const { runs, reason } = await checkExtents(staging, bucket.store, version);
@@ -150,54 +175,40 @@ async function makeStep(
 }
 
 async function keptStep(
-  work: Work,
-  buckets: ReadonlyMap<number, StagedBucket>,
-  step: KeptStep,
+  { staging, report }: Work,
+  bucket: StagedBucket,
+  step: Exclude<KeptStep, { kind: 'make' }>,
 ): Promise<Step | undefined> {
-  const { staging, report } = work;
-  switch (step.kind) {
-    case 'make': {
-      const { version } = step;
-      const attributes = (await staging.kept.firstAttributes(version)) ?? version.attributes;
-      return makeStep(work, buckets, { ...version, attributes }, { isHeld: true });
-    }
-    case 'snapshot': {
-      const { kind: _, seq: __, ...snapshot } = step.snapshot;
-      const bucket = buckets.get(snapshot.bucketId);
-      if (!bucket) return undefined;
-      const target = snapshotTarget(bucket.tenant, bucket.name, snapshot.name);
-      return async (_attempt, commit) => {
-        const change = { kind: 'restoreSnapshot', ...snapshot } as const;
-        const about = { action: 'bursar:RestoreSnapshot', bucket, target };
-        await commit(change, { ...about, change: accountOf(change) });
-        report.snapshots++;
-      };
-    }
-    default: {
-      const { bucketId, key, versionId } = step.held;
-      const bucket = buckets.get(bucketId);
-      if (!bucket) return undefined;
-      const named = { bucketId, key, versionId };
-      if (step.kind === 'end') {
-        const about = { action: 'bursar:RestoreEnd', bucket, key };
-        return unlessLost({ kind: 'restoreEnd', ...named }, about);
-      }
-      const now = await staging.findByNumber(step.held);
-      const attributes = step.attributes ?? now?.attributes;
-      if (attributes === undefined) return undefined;
-      const about = { action: 'bursar:RestoreAttributes', bucket, key };
-      return unlessLost({ kind: 'restoreAttributes', ...named, attributes }, about);
-    }
+  if (step.kind === 'snapshot') {
+    const { kind: _, seq: __, ...snapshot } = step.snapshot;
+    const target = snapshotTarget(bucket.tenant, bucket.name, snapshot.name);
+    const change = { kind: 'restoreSnapshot', ...snapshot } as const;
+    const about = { action: 'bursar:RestoreSnapshot', bucket, target, change: accountOf(change) };
+    return async (attempt) => {
+      const refused = await attempt(change, about);
+      if (!refused) report.snapshots++;
+      // Where a part of a journal is missing, it may lack that one of this name was deleted.
+      else if (refused !== 'AlreadyExists') throw refusedError(about, refused);
+    };
   }
+  const { bucketId, key, versionId } = step.held;
+  const named = { bucketId, key, versionId };
+  if (step.kind === 'end') {
+    const about = { action: 'bursar:RestoreEnd', bucket, key };
+    return unlessLost({ kind: 'restoreEnd', ...named }, about);
+  }
+  const now = await staging.findByNumber(step.held);
+  const attributes = step.attributes ?? now?.attributes;
+  if (attributes === undefined) return undefined;
+  const about = { action: 'bursar:RestoreAttributes', bucket, key };
+  return unlessLost({ kind: 'restoreAttributes', ...named, attributes }, about);
 }
 
 /** Of a version whose bytes are lost, which is reported, nothing is there to be changed. */
 function unlessLost(change: Change, about: About): Step {
   return async (attempt) => {
     const refused = await attempt(change, about);
-    if (refused && refused !== 'NoSuchVersion') {
-      throw new Error(`${about.action} was refused: ${refused}`);
-    }
+    if (refused && refused !== 'NoSuchVersion') throw refusedError(about, refused);
   };
 }
 

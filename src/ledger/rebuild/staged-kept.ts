@@ -39,14 +39,16 @@ CREATE INDEX held_by_end ON held (ended_seq, bucket_id, key) WHERE is_wanted;
 const endedByTail = Number.MAX_SAFE_INTEGER;
 
 /** What is done again, besides making versions that are there now. */
-export type KeptStep =
-  | { kind: 'make'; seq: number; version: VersionEntry }
-  | { kind: 'amend'; seq: number; held: HeldEntry; attributes: string | null }
-  | { kind: 'end'; seq: number; held: HeldEntry }
-  | { kind: 'snapshot'; seq: number; snapshot: SnapshotEntry };
+export type KeptStep = { seq: number; bucketId: number } & (
+  | { kind: 'make'; version: VersionEntry }
+  | { kind: 'amend'; held: HeldEntry; attributes: string | null }
+  | { kind: 'end'; held: HeldEntry }
+  | { kind: 'snapshot'; snapshot: SnapshotEntry }
+);
 
 interface StepRow {
   seq: number;
+  bucketId: number;
   /** 0: it ends or changes what is held; 1: that is made; 2: a snapshot is. */
   rank: number;
   /** JSON. */
@@ -98,9 +100,52 @@ export class StagedKept {
     });
   }
 
-  /** What a version was when it was made, as far as a living snapshot has that; null: as it is. */
-  async firstAttributes(version: VersionEntry): Promise<string | null> {
-    return this.#attributesAfter(version, -1);
+  /** Snapshots of a bucket that live, in their order. */
+  async listLiving(bucketId: number): Promise<SnapshotEntry[]> {
+    const rows = await this.#tx.all<{ entry: string }>(
+      'SELECT entry FROM snapshots WHERE bucket_id = ? AND is_living ORDER BY seq',
+      bucketId,
+    );
+    return rows.map(({ entry }) => JSON.parse(entry) as SnapshotEntry);
+  }
+
+  /** Whether a journal says which snapshots a bucket has, be it none. */
+  async isTold(bucketId: number): Promise<boolean> {
+    const sql = 'SELECT 1 FROM living WHERE bucket_id = ?';
+    return (await this.#tx.get(sql, bucketId)) !== undefined;
+  }
+
+  /**
+   * What living snapshots have of a key's versions that were made at this time, and that ended, or
+   * were changed, after the change `seq`; in the order in which that came.
+   */
+  async listWanted(
+    { bucketId, key, createdMs }: Pick<VersionEntry, 'bucketId' | 'key' | 'createdMs'>,
+    seq: number,
+  ): Promise<HeldEntry[]> {
+    const rows = await this.#tx.all<{ entry: string }>(
+      `SELECT entry FROM held WHERE bucket_id = ? AND key = ? AND is_wanted AND ended_seq > ?
+         AND json_extract(entry, '$.createdMs') = ? ORDER BY ended_seq`,
+      ...[bucketId, key, seq, createdMs],
+    );
+    return rows.map(({ entry }) => JSON.parse(entry) as HeldEntry);
+  }
+
+  /**
+   * What a version was after the change `endedSeq`, as far as a living snapshot has that; null: as
+   * it is.
+   */
+  async attributesAfter(
+    { bucketId, key, seq }: Pick<VersionEntry, 'bucketId' | 'key' | 'seq'>,
+    endedSeq: number,
+  ): Promise<string | null> {
+    const next = await this.#tx.get<{ attributes: string }>(
+      `SELECT json_extract(entry, '$.attributes') AS attributes FROM held
+         WHERE is_wanted AND bucket_id = ? AND key = ? AND seq = ? AND ended_seq > ?
+         ORDER BY ended_seq LIMIT 1`,
+      ...[bucketId, key, seq, endedSeq],
+    );
+    return next?.attributes ?? null;
   }
 
   /** The versions that are told to be held, whether a snapshot has them or not. */
@@ -145,29 +190,17 @@ export class StagedKept {
     }
   }
 
-  async #stepOf({ seq, rank, entry, isImage }: StepRow): Promise<KeptStep> {
-    if (rank === 2) return { kind: 'snapshot', seq, snapshot: JSON.parse(entry) as SnapshotEntry };
+  async #stepOf({ seq, bucketId, rank, entry, isImage }: StepRow): Promise<KeptStep> {
+    const at = { seq, bucketId };
+    if (rank === 2) return { ...at, kind: 'snapshot', snapshot: JSON.parse(entry) };
     const held = JSON.parse(entry) as HeldEntry;
     if (rank === 1) {
       const { endedSeq: _, isImage: __, ...version } = held;
-      return { kind: 'make', seq, version: { ...version, kind: 'version', toldSeq: seq } };
+      return { ...at, kind: 'make', version: { ...version, kind: 'version', toldSeq: seq } };
     }
-    if (!isImage) return { kind: 'end', seq, held };
-    const attributes = await this.#attributesAfter(held, held.endedSeq);
-    return { kind: 'amend', seq, held, attributes };
-  }
-
-  async #attributesAfter(
-    { bucketId, key, seq }: Pick<VersionEntry, 'bucketId' | 'key' | 'seq'>,
-    endedSeq: number,
-  ): Promise<string | null> {
-    const next = await this.#tx.get<{ attributes: string }>(
-      `SELECT json_extract(entry, '$.attributes') AS attributes FROM held
-         WHERE is_wanted AND bucket_id = ? AND key = ? AND seq = ? AND ended_seq > ?
-         ORDER BY ended_seq LIMIT 1`,
-      ...[bucketId, key, seq, endedSeq],
-    );
-    return next?.attributes ?? null;
+    if (!isImage) return { ...at, kind: 'end', held };
+    const attributes = await this.attributesAfter(held, held.endedSeq);
+    return { ...at, kind: 'amend', held, attributes };
   }
 }
 

@@ -101,6 +101,13 @@ interface VersionName {
   versionId: string | null;
 }
 
+export interface ToldVersion {
+  version: VersionEntry | null;
+  /** Only its extents tell of it. */
+  isTail: boolean;
+  toldSeq: number;
+}
+
 /** An extent that nothing names, and what it says of itself. */
 export interface StagedExtent {
   id: Buffer;
@@ -223,19 +230,18 @@ export class Staging {
   }
 
   /**
-   * What they say of a version, whether it is there, and as of which change; undefined: nothing.
+   * What they say of a version, null where it is not there, and as of which change; undefined:
+   * nothing.
    */
-  async findVersion({
-    bucketId,
-    key,
-    versionId,
-  }: VersionName): Promise<{ isThere: boolean; toldSeq: number } | undefined> {
-    const row = await this.#db.tx.get<{ isThere: number; toldSeq: number }>(
-      `SELECT entry IS NOT NULL AS isThere, told_seq AS toldSeq FROM versions
+  async findVersion({ bucketId, key, versionId }: VersionName): Promise<ToldVersion | undefined> {
+    const row = await this.#db.tx.get<{ entry: string | null; isTail: number; toldSeq: number }>(
+      `SELECT entry, is_tail AS isTail, told_seq AS toldSeq FROM versions
          WHERE bucket_id = ? AND key = ? AND version_id = ?`,
       ...[bucketId, key, versionId ?? ''],
     );
-    return row && { ...row, isThere: row.isThere === 1 };
+    if (!row) return undefined;
+    const version = row.entry === null ? null : (JSON.parse(row.entry) as VersionEntry);
+    return { version, isTail: row.isTail === 1, toldSeq: row.toldSeq };
   }
 
   /** Buckets that are there, in order of id. */
