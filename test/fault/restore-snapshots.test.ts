@@ -66,6 +66,8 @@ describeWithTool(versitygw, 'snapshots of a folder that is restored', (path) => 
     await native('PUT', 'buckets/window/undelete', { seconds: 3600 });
     for (const key of ['lost', 'late', 'new']) await put(`/window/${key}`, 70);
     await ask('DELETE', '/window/lost');
+    await ask('PUT', '/rewritten');
+    await put('/rewritten/x', 60);
     const made = await rig.backUp(place);
     expect(made.code, made.stderr).toBe(0);
     await inEach(async (bucket, of) => {
@@ -105,11 +107,15 @@ describeWithTool(versitygw, 'snapshots of a folder that is restored', (path) => 
     await freeze('later', 'first');
     await put('/later/x', 31);
     await ask('DELETE', '/window/late');
-    await note('later', 'later-first', 'window');
+    await ask('DELETE', '/rewritten/x');
+    await freeze('rewritten', 'empty');
+    await note('later', 'later-first', 'window', 'rewritten-empty');
     const before = await all();
+    // The journal has no time to tell of it: its extents alone do.
+    await put('/rewritten/x', 61);
     const { code, stderr, stores } = await restore();
     expect(code, stderr).toBe(0);
-    expect(stores).toMatchObject({ isWhole: true, snapshots: 5, deletedSnapshots: 3 });
+    expect(stores).toMatchObject({ isWhole: true, snapshots: 6, deletedSnapshots: 3 });
     await content.expectAll();
     expect(await all()).toEqual(before);
     expect((await rig.client.send('GET', '/plain-locked')).status).toBe(404);

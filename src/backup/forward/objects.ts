@@ -211,7 +211,7 @@ async function bringKnown(forward: Forward, known: KnownBucket): Promise<void> {
         report.amended++;
         return;
       }
-      if (!hasEnded(forward, known, said)) return;
+      if (!hasEnded(forward, known, { row, said })) return;
       const change = { kind: 'restoreEnd', bucketId, key, versionId } as const;
       await commit(change, { action: 'bursar:RestoreEnd', bucket, key });
       report.ended++;
@@ -223,15 +223,17 @@ async function bringKnown(forward: Forward, known: KnownBucket): Promise<void> {
 function hasEnded(
   { stores, work }: Forward,
   { bucket, hasNewSnapshot }: KnownBucket,
-  said: ToldVersion | undefined,
+  { row, said }: { row: Version; said: ToldVersion | undefined },
 ): boolean {
   const snapshotSeq = stores.find(({ store }) => store.number === bucket.store)?.snapshotSeq ?? 0;
   // As new as the snapshot is all that is in it.
   const isUntold = said === undefined || said.toldSeq < snapshotSeq - 1;
   if (isUntold) return snapshotSeq > 0 && isWhole(work.report);
   if (said.version === null) return true;
-  // Another one has its name. It goes when that comes; before a snapshot, if none has it.
-  return hasNewSnapshot && !said.isTail;
+  // Another one has its name. It goes when that comes; before a new snapshot, if none has it: then
+  // its end came before, and its bytes may be gone. A write of before it has not replaced it.
+  const isOlder = said.isTail && said.version.createdMs < placedMs(row);
+  return hasNewSnapshot && !isOlder;
 }
 
 interface Told {

@@ -208,5 +208,5 @@ it('what a database knows to be over is, whatever a shortened journal says', asy
   expect(await staged()).toEqual(['kept 2', 'damaged 4', 'newer 9']);
   expect((await staging.listBuckets()).map(({ name }) => name)).toEqual(['data']);
   const ended = await staging.findVersion({ bucketId: 1, key: 'ended', versionId: null });
-  expect(ended).toEqual({ isThere: false, toldSeq: 3 });
+  expect(ended).toEqual({ version: null, isTail: false, toldSeq: 3 });
 });
