@@ -34,6 +34,8 @@ export interface VerifiesRows {
    * that.
    */
   verifyWhere(table: string, where: string, ...values: SqlValue[]): Promise<void>;
+  /** Does this, which throws UnsealedRow, unless it was done since another connection wrote. */
+  verifyOnce(what: string, verify: () => Promise<void>): Promise<void>;
 }
 
 /** Reads and writes inside one transaction. */

@@ -119,17 +119,25 @@ export async function releasePurged(
  * Throws UnsealedRow where one of a bucket's snapshots or settings is not what was sealed, or is
  * missing: what holds versions is among them.
  */
-async function verifyHolders(tx: Tx, { id, tenant, name }: Bucket): Promise<void> {
-  for (const [table, noun, row] of [
-    ['snapshots', 'snapshot', "? || '/' || t.seq"],
-    ['bucket_settings', 'setting', "? || '/' || t.name"],
+async function verifyHolders(tx: Tx, bucket: Bucket): Promise<void> {
+  await tx.rows?.verifyOnce(`holders of bucket ${bucket.id}`, async () => {
+    await tx.rows?.verifyWhere('snapshots', 't.bucket_id = ?', bucket.id);
+    await tx.rows?.verifyWhere('bucket_settings', 't.bucket_id = ?', bucket.id);
+    await requireAll(tx, bucket);
+  });
+}
+
+/** Throws UnsealedRow where the seal of one is there without its row. */
+async function requireAll(tx: Tx, { id, tenant, name }: Bucket): Promise<void> {
+  for (const [table, noun, column] of [
+    ['snapshots', 'snapshot', 'seq'],
+    ['bucket_settings', 'setting', 'name'],
   ] as const) {
-    await tx.rows?.verifyWhere(table, 't.bucket_id = ?', id);
     const missing = await tx.get<{ row: string }>(
       `SELECT row FROM seals WHERE tbl = ? AND tenant = ? AND row > ? AND row < ?
-         AND NOT EXISTS (SELECT 1 FROM ${table} AS t WHERE t.bucket_id = ? AND ${row} = row)
-         LIMIT 1`,
-      ...[table, tenant, `${name}/`, `${name}0`, id, name],
+         AND NOT EXISTS (SELECT 1 FROM ${table} AS t
+           WHERE t.bucket_id = ? AND t.${column} = substr(row, ?)) LIMIT 1`,
+      ...[table, tenant, `${name}/`, `${name}0`, id, name.length + 2],
     );
     if (!missing) continue;
     const what = `the ${noun} ${tenant}/${missing.row} was removed`;

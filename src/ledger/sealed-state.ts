@@ -76,7 +76,7 @@ export class SealedState {
     this.#roots = verified.roots;
     this.transfers = verified.roots;
     this.#triggers = new SealTriggers(db, keyring);
-    this.#rows = new VerifiedRows(db.tx, keyring);
+    this.#rows = new VerifiedRows(db, keyring);
     this.#tx.rows = this.#rows;
   }
 
@@ -114,7 +114,7 @@ export class SealedState {
   /** After each rollback. */
   discard(): void {
     this.#triggers.discard();
-    this.#rows.forget();
+    this.#rows.discard();
     this.#heads.discard();
     this.accounts.discard();
     this.#roots.discard();

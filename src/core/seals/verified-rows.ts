@@ -1,6 +1,6 @@
 // Rows that the one connection that writes goes by, verified where they are not those that it found
 // authentic before: nearly always a comparison in memory.
-import type { Reader, SqlValue, VerifiesRows } from '../database.ts';
+import type { OpenDatabase, Reader, SqlValue, VerifiesRows } from '../database.ts';
 import type { Keyring } from '../keyring.ts';
 import { describeUnsealed, isSealed, type SealedValue, UnsealedRow } from './row-seal.ts';
 import { type SealedTable, sealedTables, sqlOf } from './sealed-tables.ts';
@@ -9,12 +9,17 @@ import { type SealedTable, sealedTables, sqlOf } from './sealed-tables.ts';
 const knownMax = 10_000;
 
 export class VerifiedRows implements VerifiesRows {
+  readonly #db: Pick<OpenDatabase, 'dataVersion'>;
   readonly #read: Reader;
   readonly #keyring: Keyring;
   readonly #known = new Map<string, readonly SealedValue[]>();
+  /** What `verifyOnce` has verified, as long as nobody else has written. */
+  readonly #verified = new Set<string>();
+  #dataVersion: number | null = null;
 
-  constructor(read: Reader, keyring: Keyring) {
-    this.#read = read;
+  constructor(db: Pick<OpenDatabase, 'tx' | 'dataVersion'>, keyring: Keyring) {
+    this.#db = db;
+    this.#read = db.tx;
     this.#keyring = keyring;
   }
 
@@ -24,6 +29,27 @@ export class VerifiedRows implements VerifiesRows {
    */
   forget(): void {
     this.#known.clear();
+  }
+
+  /** After a rollback, also what was verified of rows that are as they were before. */
+  discard(): void {
+    this.forget();
+    this.#verified.clear();
+  }
+
+  /**
+   * What this connection writes is sealed with it: so rows that were authentic, and of which none
+   * was missing, stay so until another one writes.
+   */
+  async verifyOnce(what: string, verify: () => Promise<void>): Promise<void> {
+    const dataVersion = this.#db.dataVersion();
+    if (dataVersion !== this.#dataVersion || this.#verified.size >= knownMax) {
+      this.#verified.clear();
+    }
+    this.#dataVersion = dataVersion;
+    if (this.#verified.has(what)) return;
+    await verify();
+    this.#verified.add(what);
   }
 
   /** The row has the columns of its table, of one whose fields and names are columns. */
