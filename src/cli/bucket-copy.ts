@@ -234,7 +234,7 @@ async function describe(
   for (const [name, value] of Object.entries(first)) {
     if (typeof value !== 'string') continue;
     if (kept.has(name) || name.startsWith('x-amz-meta-')) described[name] = value;
-    const [, algorithm] = /^x-amz-checksum-(crc32c?|crc64nvme|sha1|sha256)$/.exec(name) ?? [];
+    const [, algorithm] = /^x-amz-checksum-(?!type$)(\w+)$/.exec(name) ?? [];
     if (algorithm) described['x-amz-checksum-algorithm'] = algorithm.toUpperCase();
   }
   if (first['x-amz-tagging-count'] === undefined) return described;

@@ -3,15 +3,33 @@
 // Invariant: every digest is big-endian, as the `x-amz-checksum-*` headers have it.
 import { createHash, hash } from 'node:crypto';
 import { crc32, crc32c } from '@node-rs/crc32';
+import type { IHasher } from 'hash-wasm';
 import { updateCrc64 } from './crc64.ts';
 
-export const checksumAlgorithms = ['CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256'] as const;
-export type ChecksumAlgorithm = (typeof checksumAlgorithms)[number];
+/** How many bytes the checksum of each algorithm has. */
+export const checksumBytes = {
+  CRC32: 4,
+  CRC32C: 4,
+  CRC64NVME: 8,
+  SHA1: 20,
+  SHA256: 32,
+  SHA512: 64,
+  MD5: 16,
+  XXHASH64: 8,
+  XXHASH3: 8,
+  XXHASH128: 16,
+} as const;
+export type ChecksumAlgorithm = keyof typeof checksumBytes;
+export const checksumAlgorithms = Object.keys(checksumBytes) as readonly ChecksumAlgorithm[];
 export type CrcAlgorithm = 'CRC32' | 'CRC32C' | 'CRC64NVME';
+type XxHashAlgorithm = 'XXHASH64' | 'XXHASH3' | 'XXHASH128';
+
+/** What objects have whose client gives no checksum. */
+export const defaultChecksum = 'CRC64NVME';
 
 export interface Checksum {
   update(bytes: Uint8Array): void;
-  /** To be called once, at the end. Gives 4, 8, 20 or 32 bytes. */
+  /** To be called once, at the end. Gives as many bytes as `checksumBytes` says. */
   digest(): Buffer;
 }
 
@@ -30,24 +48,60 @@ function createCrc32(next: (bytes: Uint8Array, state: number) => number): Checks
 }
 
 function createCrc64(): Checksum {
-  const state = new Int32Array([-1, -1]);
+  let state = 0xffff_ffff_ffff_ffffn;
   return {
-    update: (bytes) => updateCrc64(state, bytes),
+    update: (bytes) => {
+      state = updateCrc64(state, bytes);
+    },
     digest: () => {
       const out = Buffer.allocUnsafe(8);
-      out.writeInt32BE(~(state[0] as number));
-      out.writeInt32BE(~(state[1] as number), 4);
+      out.writeBigUInt64BE(BigInt.asUintN(64, ~state));
       return out;
     },
   };
 }
 
-function createSha(name: 'sha1' | 'sha256'): Checksum {
-  const sha = createHash(name);
-  return { update: (bytes) => void sha.update(bytes), digest: () => sha.digest() };
+// What computes XXHASH loads asynchronously, and once for a thread: it is asked for seldom.
+const xxHashers = new Map<ChecksumAlgorithm, IHasher>();
+
+function isXxHash(algorithm: ChecksumAlgorithm): algorithm is XxHashAlgorithm {
+  return algorithm.startsWith('XXHASH');
 }
 
-/** A checksum to be fed in pieces. */
+async function loadXxHash(algorithm: XxHashAlgorithm): Promise<void> {
+  const { createXXHash64, createXXHash3, createXXHash128 } = await import('hash-wasm');
+  const create = { XXHASH64: createXXHash64, XXHASH3: createXXHash3, XXHASH128: createXXHash128 };
+  xxHashers.set(algorithm, await create[algorithm]());
+}
+
+/**
+ * To be awaited before a checksum of one of the algorithms is created in this thread; null: nothing
+ * is to be waited for.
+ */
+export function loadChecksums(algorithms: readonly ChecksumAlgorithm[]): Promise<unknown> | null {
+  const missing = algorithms.filter(isXxHash).filter((one) => !xxHashers.has(one));
+  return missing.length === 0 ? null : Promise.all(missing.map(loadXxHash));
+}
+
+/** The one hasher of an algorithm serves all checksums by turns, so each keeps its own state. */
+function createXxHash(algorithm: XxHashAlgorithm): Checksum {
+  const hasher = xxHashers.get(algorithm);
+  if (!hasher) throw new Error(`${algorithm} is not loaded`);
+  let state = hasher.init().save();
+  return {
+    update: (bytes) => {
+      state = hasher.load(state).update(bytes).save();
+    },
+    digest: () => Buffer.from(hasher.load(state).digest('binary')),
+  };
+}
+
+function createNodeHash(name: string): Checksum {
+  const hash = createHash(name);
+  return { update: (bytes) => void hash.update(bytes), digest: () => hash.digest() };
+}
+
+/** A checksum to be fed in pieces; of those that `loadChecksums` loads, once it has. */
 export function createChecksum(algorithm: ChecksumAlgorithm): Checksum {
   switch (algorithm) {
     case 'CRC32':
@@ -56,17 +110,18 @@ export function createChecksum(algorithm: ChecksumAlgorithm): Checksum {
       return createCrc32(crc32c);
     case 'CRC64NVME':
       return createCrc64();
-    case 'SHA1':
-      return createSha('sha1');
-    case 'SHA256':
-      return createSha('sha256');
+    case 'XXHASH64':
+    case 'XXHASH3':
+    case 'XXHASH128':
+      return createXxHash(algorithm);
+    default:
+      return createNodeHash(algorithm);
   }
 }
 
 /** The checksum of bytes that are all at hand. */
 export function computeChecksum(algorithm: ChecksumAlgorithm, bytes: Uint8Array): Buffer {
-  if (algorithm === 'SHA1') return hash('sha1', bytes, 'buffer');
-  if (algorithm === 'SHA256') return hash('sha256', bytes, 'buffer');
+  if (/^(SHA|MD)/.test(algorithm)) return hash(algorithm, bytes, 'buffer');
   const checksum = createChecksum(algorithm);
   checksum.update(bytes);
   return checksum.digest();

@@ -7,12 +7,12 @@ import type { ChunkPlace } from './chunk-format.ts';
 export interface Digests {
   md5: Buffer;
   sha256: Buffer;
-  /** The checksum of the requested algorithm, or null where none was requested. */
-  checksum: Buffer | null;
+  /** The checksums of the requested algorithms, in their order. */
+  checksums: readonly Buffer[];
 }
 
 export type DigestJob =
-  | { kind: 'open'; stream: number; checksum: ChecksumAlgorithm | null }
+  | { kind: 'open'; stream: number; checksums: readonly ChecksumAlgorithm[] }
   /**
    * Hash the `length` bytes of the chunk in a slot of the arena, put its tag behind it, and write
    * both to the file that is open as `descriptor`, if there is one.
@@ -56,7 +56,7 @@ export interface SealTerms extends KeyTerms {
 
 export interface DigestReply {
   job: number;
-  digests?: { md5: Uint8Array; sha256: Uint8Array; checksum: Uint8Array | null };
+  digests?: { md5: Uint8Array; sha256: Uint8Array; checksums: readonly Uint8Array[] };
   error?: unknown;
   /** The system's code of the error (`ENOSPC`), which errors lose between threads. */
   code?: string | undefined;

@@ -173,10 +173,10 @@ export class DigestPool {
   }
 
   /** A stream on the thread that has the fewest. */
-  open(checksum: ChecksumAlgorithm | null): DigestStream {
+  open(checksums: readonly ChecksumAlgorithm[]): DigestStream {
     const thread = this.#enterThread();
     const stream = this.#streams++;
-    thread.send({ kind: 'open', stream, checksum });
+    thread.send({ kind: 'open', stream, checksums });
     return {
       seal: ({ extent: key, buffer: { slot }, length, index, last, descriptor }) => {
         const place = { index, last };
@@ -187,11 +187,11 @@ export class DigestPool {
       finish: async () => {
         const { digests } = await thread.ask({ kind: 'finish', stream, job: 0 });
         if (!digests) throw new Error('a digest thread gave no digests');
-        const { md5, sha256, checksum: asked } = digests;
+        const { md5, sha256, checksums: asked } = digests;
         return {
           md5: toBuffer(md5),
           sha256: toBuffer(sha256),
-          checksum: asked && toBuffer(asked),
+          checksums: asked.map(toBuffer),
         };
       },
       close: () => {

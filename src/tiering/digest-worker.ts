@@ -11,8 +11,8 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { IntegrityError, systemCode } from '../core/errors.ts';
 import { tagBytes } from '../core/limits.ts';
 import { viewSlot } from './buffer-pool.ts';
-import type { Checksum } from './checksums.ts';
-import { createChecksum } from './checksums.ts';
+import type { Checksum, ChecksumAlgorithm } from './checksums.ts';
+import { createChecksum, loadChecksums } from './checksums.ts';
 import type { ExtentKey } from './chunk-format.ts';
 import { chunkLength, chunkPosition, sealChunk, verifyChunk } from './chunk-format.ts';
 import type { DigestJob, DigestReply, KeyTerms } from './digest-jobs.ts';
@@ -20,8 +20,8 @@ import type { DigestJob, DigestReply, KeyTerms } from './digest-jobs.ts';
 interface Stream {
   md5: Hash;
   sha256: Hash;
-  /** `sha256`: it is asked for, and computed for the record anyway. */
-  checksum: Checksum | 'sha256' | null;
+  /** Those that are asked for; MD5 and SHA-256 are computed for the record anyway. */
+  checksums: readonly (Checksum | 'md5' | 'sha256')[];
   error: unknown;
 }
 
@@ -30,13 +30,17 @@ const views: (Buffer | undefined)[] = [];
 const streams = new Map<number, Stream>();
 
 function openStream(job: Extract<DigestJob, { kind: 'open' }>): void {
-  const { checksum } = job;
   streams.set(job.stream, {
     md5: createHash('md5'),
     sha256: createHash('sha256'),
-    checksum: checksum === 'SHA256' ? 'sha256' : checksum && createChecksum(checksum),
+    checksums: job.checksums.map(openChecksum),
     error: undefined,
   });
+}
+
+function openChecksum(algorithm: ChecksumAlgorithm): Checksum | 'md5' | 'sha256' {
+  if (algorithm === 'MD5') return 'md5';
+  return algorithm === 'SHA256' ? 'sha256' : createChecksum(algorithm);
 }
 
 function openKey<T extends KeyTerms>(terms: T): T & ExtentKey {
@@ -51,12 +55,13 @@ function viewOf(slot: number): Buffer {
 
 function digestChunk(stream: Stream, job: Extract<DigestJob, { kind: 'chunk' }>): void {
   const { slot, length, place, descriptor } = job;
-  const { checksum } = stream;
   const view = viewOf(slot);
   const data = view.subarray(0, length);
   stream.md5.update(data);
   stream.sha256.update(data);
-  if (checksum && checksum !== 'sha256') checksum.update(data);
+  for (const checksum of stream.checksums) {
+    if (typeof checksum === 'object') checksum.update(data);
+  }
   const sealed = view.subarray(0, length + tagBytes);
   sealChunk(openKey(job.extent), place, sealed);
   if (descriptor !== null) writeFully(descriptor, sealed, chunkPosition(place.index));
@@ -69,13 +74,11 @@ function writeFully(descriptor: number, bytes: Buffer, position: number): void {
 }
 
 function finishStream(stream: Stream): DigestReply['digests'] {
-  const { checksum } = stream;
-  const sha256 = stream.sha256.digest();
-  return {
-    md5: stream.md5.digest(),
-    sha256,
-    checksum: checksum === 'sha256' ? sha256 : (checksum?.digest() ?? null),
-  };
+  const own = { md5: stream.md5.digest(), sha256: stream.sha256.digest() };
+  const checksums = stream.checksums.map((checksum) =>
+    typeof checksum === 'object' ? checksum.digest() : own[checksum],
+  );
+  return { ...own, checksums };
 }
 
 function verify(request: Extract<DigestJob, { kind: 'verify' }>): DigestReply {
@@ -137,7 +140,24 @@ function perform(job: DigestJob): DigestReply | null {
 
 if (!parentPort) throw new Error('digest-worker runs as a worker thread');
 const port = parentPort;
+/** While the code of a checksum loads, what comes waits behind it, in its order. */
+let loading: Promise<unknown> | null = null;
+
 port.on('message', (jobs: DigestJob[]) => {
+  const wanted = jobs.flatMap((job) => (job.kind === 'open' ? job.checksums : []));
+  const missing = loadChecksums(wanted);
+  if (!missing && !loading) {
+    performAll(jobs);
+    return;
+  }
+  const mine = Promise.all([loading, missing]).then(() => {
+    if (loading === mine) loading = null;
+    performAll(jobs);
+  });
+  loading = mine;
+});
+
+function performAll(jobs: readonly DigestJob[]): void {
   let replies: DigestReply[] = [];
   for (const job of jobs) {
     const reply = perform(job);
@@ -150,4 +170,4 @@ port.on('message', (jobs: DigestJob[]) => {
     replies = [];
   }
   if (replies.length > 0) port.postMessage(replies);
-});
+}

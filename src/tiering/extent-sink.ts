@@ -79,7 +79,7 @@ export abstract class ExtentSink implements ObjectSink {
     this.sizeBytes = options.sizeBytes;
     this.#isOpenEnded = options.isAtMost ?? false;
     this.dataKey = options.keyring.tenantKey(options.place.tenant);
-    this.stream = options.digests.open(options.checksum);
+    this.stream = options.digests.open(options.checksums);
   }
 
   /** Whether the next chunk goes into the extent of the one before it. */

@@ -27,7 +27,8 @@ export interface WriteOptions {
   sizeBytes: number;
   /** `sizeBytes` is only the most that can come: the size is known at the end. */
   isAtMost?: true;
-  checksum: ChecksumAlgorithm | null;
+  /** To be computed of the bytes. */
+  checksums: readonly ChecksumAlgorithm[];
   /** The bytes must not lie in the database itself, however few they are. */
   isApart?: true;
   /** A new extent id whose intent is durable: nothing is written to a store under another. */

@@ -8,7 +8,7 @@ import type { Keyring } from '../core/keyring.ts';
 import { tagBytes } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { inlineStore } from '../core/manifest.ts';
-import { computeChecksum } from './checksums.ts';
+import { computeChecksum, loadChecksums } from './checksums.ts';
 import { defaultAlgorithm, deriveExtentKey, sealChunk } from './chunk-format.ts';
 import { type LastExtent, sealExtentMetadata } from './extent-metadata.ts';
 import type {
@@ -55,24 +55,29 @@ export class SmallSink implements ObjectSink {
     return null;
   }
 
-  digest(): Digests {
+  digest(): Promise<Digests> | Digests {
     this.#settleSize();
+    const loading = loadChecksums(this.#write.checksums);
+    return loading ? loading.then(() => this.#digest()) : this.#digest();
+  }
+
+  #digest(): Digests {
     const data = this.#sealed.subarray(0, this.#filled);
-    const asked = this.#write.checksum;
+    const md5 = hash('md5', data, 'buffer');
     const sha256 = hash('sha256', data, 'buffer');
-    return {
-      md5: hash('md5', data, 'buffer'),
-      sha256,
-      checksum: asked === 'SHA256' ? sha256 : asked && computeChecksum(asked, data),
-    };
+    const checksums = this.#write.checksums.map((asked) => {
+      if (asked === 'MD5') return md5;
+      return asked === 'SHA256' ? sha256 : computeChecksum(asked, data);
+    });
+    return { md5, sha256, checksums };
   }
 
   seal(
-    { md5, sha256, checksum }: Digests,
+    { md5, sha256, checksums }: Digests,
     description: ObjectDescription | null,
   ): Promise<WrittenObject> | WrittenObject {
     const sizeBytes = this.#filled;
-    const written = { md5, sha256, checksum, sizeBytes, runs: [], inline: null };
+    const written = { md5, sha256, checksums, sizeBytes, runs: [], inline: null };
     if (sizeBytes === 0) return written;
     if (this.#remote) return this.#put(this.#remote, written, description);
     const run = this.#seal(newExtentId());

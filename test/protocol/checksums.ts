@@ -1,4 +1,4 @@
-// The five checksums of S3, computed without anything of Bursar's: SHA by Node, CRC-32 by zlib,
+// Five checksums of S3, computed without anything of Bursar's: SHA by Node, CRC-32 by zlib,
 // CRC-32C and CRC-64/NVME from their definitions (reflected polynomials, all ones before and
 // after).
 import { createHash } from 'node:crypto';

@@ -1,23 +1,38 @@
 // Checksums against published check values and against the AWS SDK's own implementation.
 import { Crc64Nvme } from '@aws-sdk/crc64-nvme';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import {
   checksumAlgorithms,
   combineCrc,
   computeChecksum,
   createChecksum,
+  loadChecksums,
 } from '#bursar/tiering/checksums.js';
 import { makeBytes, makeRandom } from './rig.ts';
 
+beforeAll(async () => {
+  await loadChecksums(checksumAlgorithms);
+});
+
 const crcs = ['CRC32', 'CRC32C', 'CRC64NVME'] as const;
 
-// The catalogue of parametrised CRC algorithms gives the CRCs of "123456789"; FIPS 180 the rest's.
+// The catalogue of parametrised CRC algorithms gives the CRCs of "123456789"; FIPS 180 and RFC 1321
+// the digests'; xxHash's reference implementation the others'.
 it.each([
   ['CRC32', 'cbf43926'],
   ['CRC32C', 'e3069283'],
   ['CRC64NVME', 'ae8b14860a799888'],
   ['SHA1', 'f7c3bc1d808e04732adf679965ccc34ca7ae3441'],
   ['SHA256', '15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225'],
+  [
+    'SHA512',
+    'd9e6762dd1c8eaf6d61b3c6192fc408d4d6d5f1176d0c29169bc24e71c3f274a' +
+      'd27fcd5811b313d681f7e55ec02d73d499c95455b6b5bb503acf574fba8ffe85',
+  ],
+  ['MD5', '25f9e794323b453885f5181f1b624d0b'],
+  ['XXHASH64', '8cb841db40e6ae83'],
+  ['XXHASH3', '72dcb18b67a17dff'],
+  ['XXHASH128', '33119477ede5dcd5e9716427681d5860'],
 ] as const)('%s of the digits 1 to 9 is the published value', (algorithm, hex) => {
   expect(computeChecksum(algorithm, Buffer.from('123456789')).toString('hex')).toBe(hex);
 });
@@ -27,6 +42,9 @@ it.each([
   ['CRC32C', '00000000'],
   ['CRC64NVME', '0000000000000000'],
   ['SHA1', 'da39a3ee5e6b4b0d3255bfef95601890afd80709'],
+  ['XXHASH64', 'ef46db3751d8e999'],
+  ['XXHASH3', '2d06800538d394c2'],
+  ['XXHASH128', '99aa06d3014798d86001c324468d497f'],
 ] as const)('%s of nothing', (algorithm, hex) => {
   expect(computeChecksum(algorithm, Buffer.alloc(0)).toString('hex')).toBe(hex);
 });
@@ -51,6 +69,28 @@ it("CRC64NVME agrees with the AWS SDK's at every small length and offset", async
     theirs.update(run);
     const expected = Buffer.from(await theirs.digest());
     expect(computeChecksum('CRC64NVME', run)).toEqual(expected);
+  }
+});
+
+it.each(checksumAlgorithms)('two %s that are computed by turns do not mix', (algorithm) => {
+  const bytes = makeBytes(3000);
+  const halves = [bytes.subarray(0, 1400), bytes.subarray(1400)] as const;
+  const [one, other] = [createChecksum(algorithm), createChecksum(algorithm)];
+  one.update(halves[0]);
+  other.update(halves[1]);
+  one.update(halves[1]);
+  other.update(halves[0]);
+  expect(other.digest()).toEqual(computeChecksum(algorithm, Buffer.concat([halves[1], halves[0]])));
+  expect(one.digest()).toEqual(computeChecksum(algorithm, bytes));
+});
+
+it("CRC64NVME agrees with the AWS SDK's at lengths around its pieces", async () => {
+  const bytes = makeBytes(70_000);
+  for (const length of [1000, 32_767, 32_768, 32_769, 32_790, 65_536, 70_000]) {
+    const theirs = new Crc64Nvme();
+    theirs.update(bytes.subarray(0, length));
+    const expected = Buffer.from(await theirs.digest());
+    expect(computeChecksum('CRC64NVME', bytes.subarray(0, length))).toEqual(expected);
   }
 });
 

@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => rig.close());
 
 async function put(body: Buffer, mostBytes: number, push: number): Promise<WrittenObject> {
-  const options = { ...placeOf(), sizeBytes: mostBytes, isAtMost: true, checksum: null } as const;
+  const options = { ...placeOf(), sizeBytes: mostBytes, isAtMost: true, checksums: [] } as const;
   const sink = rig.writer.begin(options);
   await pushAll(sink, body, push);
   return finish(sink);
@@ -53,7 +53,7 @@ describe('an object whose size only its end tells', () => {
         ...placeOf(),
         sizeBytes: mostBytes,
         isAtMost: true,
-        checksum: null,
+        checksums: [],
       } as const;
       const sink = rig.writer.begin(options);
       const pushed = pushAll(sink, makeBytes(mostBytes + 1), 50_000);

@@ -63,7 +63,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
     (more.rig ?? rig).writer.begin({
       ...placeOf('cms', 2),
       sizeBytes,
-      checksum: null,
+      checksums: [],
       recall: more.recall,
     });
 
@@ -102,8 +102,8 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
 
     it.each(checksumAlgorithms)('with the asked %s, small and large', async (checksum) => {
       for (const body of [makeBytes(5000), makeBytes(2 * C + 5)]) {
-        const object = await put(body, { checksum });
-        expect(object.checksum).toEqual(computeChecksum(checksum, body));
+        const object = await put(body, { checksums: [checksum] });
+        expect(object.checksums).toEqual([computeChecksum(checksum, body)]);
       }
     });
   });
@@ -146,7 +146,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
       ...placeOf('cms', 2),
       place: { ...placeOf().place, upload },
       sizeBytes: C + 1,
-      checksum: null,
+      checksums: [],
     });
     await sink.write(makeBytes(C + 1));
     const part = await sink.seal(await sink.digest(), null);
@@ -254,7 +254,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
           throw new Refusal('ServiceUnavailable');
         },
         sizeBytes,
-        checksum: null,
+        checksums: [],
       });
       const written = (async () => {
         await pushAll(sink, makeBytes(sizeBytes), C);
@@ -308,9 +308,9 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
     });
 
     it('that is not configured is refused by name of its number', async () => {
-      expect(() =>
-        rig.writer.begin({ ...placeOf('cms', 9), sizeBytes: 1, checksum: null }),
-      ).toThrow('Store 9');
+      expect(() => rig.writer.begin({ ...placeOf('cms', 9), sizeBytes: 1, checksums: [] })).toThrow(
+        'Store 9',
+      );
       const object = await put(makeBytes(3 * C));
       const runs = object.runs.map((run) => ({ ...run, store: 9 }));
       await expect(rig.get({ ...object, runs })).rejects.toMatchObject({
@@ -456,7 +456,7 @@ describeWithTool(versitygw, 'objects in a remote store', (path) => {
       ...placeOf('cms', 2),
       takeId: () => new Promise((resolve) => setImmediate(() => resolve(newExtentId()))),
       sizeBytes: body.length,
-      checksum: null,
+      checksums: [],
     });
     await pushAll(sink, body, 70_000);
     const object = await finish(sink);

@@ -100,7 +100,7 @@ interface Parts {
 }
 
 export interface PutOptions {
-  checksum?: ChecksumAlgorithm | null;
+  checksums?: readonly ChecksumAlgorithm[];
   tenant?: string;
   /** Number; default 1, the local one. */
   store?: number;
@@ -112,7 +112,7 @@ async function put(parts: Parts, body: Buffer, options: PutOptions): Promise<Wri
   const sink = parts.writer.begin({
     ...placeOf(options.tenant, options.store),
     sizeBytes: body.length,
-    checksum: options.checksum ?? null,
+    checksums: options.checksums ?? [],
   });
   await pushAll(sink, body, options.push ?? 64 * KiB);
   return finish(sink);

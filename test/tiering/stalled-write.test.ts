@@ -17,7 +17,7 @@ async function stallAndGoOn(rig: Rig, store: number): Promise<void> {
   const sink = rig.writer.begin({
     ...placeOf('cms', store),
     sizeBytes: body.length,
-    checksum: 'SHA256',
+    checksums: ['SHA256'],
     party: { tenant: 'evil', principal: 'evil/mallory' },
     recall: () => cuts++,
   });
@@ -57,7 +57,7 @@ it('is cut where its end is not known', async () => {
         ...placeOf(),
         sizeBytes: 1 * MiB,
         ...(isAtMost && { isAtMost }),
-        checksum: null,
+        checksums: [],
         recall: () => cuts++,
       });
     const open = begin(true);

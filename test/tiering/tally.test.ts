@@ -29,7 +29,7 @@ describeWithTool(versitygw, 'the tally of a write or a read', (path) => {
   });
 
   const begin = (sizeBytes: number, tally: StoreTally) =>
-    rig.writer.begin({ ...placeOf('cms', 2), sizeBytes, checksum: null, tally });
+    rig.writer.begin({ ...placeOf('cms', 2), sizeBytes, checksums: [], tally });
 
   async function write(body: Buffer, tally: StoreTally) {
     const sink = begin(body.length, tally);

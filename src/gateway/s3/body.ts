@@ -8,7 +8,7 @@ import { AwsChunkedDecoder, trailerNames } from '../../authz/aws-chunked.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { xmlBytesMax } from '../../core/limits.ts';
 import { discard } from '../../core/spent-bytes.ts';
-import { type ChecksumAlgorithm, createChecksum } from '../../tiering/checksums.ts';
+import { type ChecksumAlgorithm, computeChecksum, loadChecksums } from '../../tiering/checksums.ts';
 import { ShapedIntake } from '../http/shaped-body.ts';
 import { SmallBody } from '../http/small-body.ts';
 import type { ClaimedChecksum } from './objects/checksum-headers.ts';
@@ -76,13 +76,13 @@ export interface BodyDecoder {
 type Receiving = Asked | Reserved;
 
 /**
- * Sends the body into a sink of the request's own, and compares its digests. `fallback`: computed
- * when the client names no checksum of its own; `decoder`: where the object is only a part of the
- * body.
+ * Sends the body into a sink of the request's own, and compares its digests. `fallback`: the
+ * checksum that is computed when the client sends none, and beside its own where it `isWanted` in
+ * any case; `decoder`: where the object is only a part of the body.
  */
 export async function receiveObject(
   context: Reserved<'object'>,
-  fallback: ChecksumAlgorithm | null,
+  fallback: { algorithm: ChecksumAlgorithm; isWanted?: true },
   { decoder, ...place }: UploadPlace & { decoder?: BodyDecoder } = {},
 ): Promise<Upload> {
   const { request } = context;
@@ -93,16 +93,21 @@ export async function receiveObject(
   }
   const md5 = claimedMd5(request);
   const claimed = claimedChecksum(request);
-  const algorithm = claimed?.algorithm ?? fallback;
-  const sink = openSink(context, { ...place, sizeBytes: context.bodyBytes, checksum: algorithm });
+  const algorithms = new Set(claimed && [claimed.algorithm]);
+  if (!claimed || fallback.isWanted) algorithms.add(fallback.algorithm);
+  const named = [...algorithms];
+  const sink = openSink(context, { ...place, sizeBytes: context.bodyBytes, checksums: named });
   const trailers = await receive(context, sink, decoder);
   const digests = await sink.digest();
   if (md5) compareMd5(md5, digests.md5);
   const { payload } = context.who;
   if (payload.kind === 'sha256') comparePayload(payload.sha256, digests.sha256);
-  if (claimed) compareChecksum(claimed, trailers, digests.checksum);
-  const value = digests.checksum?.toString('base64');
-  return { sink, digests, checksum: algorithm && value ? { algorithm, value } : null };
+  if (claimed) compareChecksum(claimed, trailers, digests.checksums[0]);
+  const checksums = digests.checksums.map((checksum, i) => ({
+    algorithm: named[i] as ChecksumAlgorithm,
+    value: checksum.toString('base64'),
+  }));
+  return { sink, digests, checksums };
 }
 
 /**
@@ -124,9 +129,8 @@ export async function receiveSmall(
     comparePayload(payload.sha256, createHash('sha256').update(body).digest());
   }
   if (claimed) {
-    const checksum = createChecksum(claimed.algorithm);
-    checksum.update(body);
-    compareChecksum(claimed, trailers, checksum.digest());
+    await loadChecksums([claimed.algorithm]);
+    compareChecksum(claimed, trailers, computeChecksum(claimed.algorithm, body));
   }
   return body;
 }
@@ -342,13 +346,13 @@ function comparePayload(signed: Buffer, actual: Buffer): void {
 function compareChecksum(
   claimed: ClaimedChecksum,
   trailers: ReadonlyMap<string, string>,
-  actual: Buffer | null,
+  actual: Buffer | undefined,
 ): void {
   const text = claimed.value ?? trailers.get(claimed.headerName);
   if (text === undefined)
     throw new Refusal('InvalidRequest', { message: 'The checksum trailer is missing.' });
   const expected = decodeChecksum(claimed.algorithm, text);
-  if (actual && expected.equals(actual)) return;
+  if (actual?.equals(expected)) return;
   const message = `The ${claimed.algorithm} you specified did not match the calculated checksum.`;
   throw new Refusal('BadDigest', { message });
 }

@@ -9,7 +9,7 @@ import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
 import type { ExtentRun } from '../../core/manifest.ts';
 import type { Change } from '../../ledger/commands/index.ts';
-import { type ChecksumAlgorithm, createChecksum } from '../../tiering/checksums.ts';
+import { type ChecksumAlgorithm, createChecksum, loadChecksums } from '../../tiering/checksums.ts';
 import type { RequestServices } from '../services.ts';
 import { checkVersionId, missingVersion, shownId } from './asked-version.ts';
 import { ClientGone } from './body.ts';
@@ -294,6 +294,7 @@ export async function digestRuns(
   algorithm: ChecksumAlgorithm | null,
 ): Promise<{ md5: string; checksum: string | null }> {
   const md5 = createHash('md5');
+  if (algorithm) await loadChecksums([algorithm]);
   const checksum = algorithm ? createChecksum(algorithm) : null;
   const { socket } = context.request.raw;
   let chunks = 0;

@@ -12,11 +12,7 @@ import { contentSha256 } from '../../authz/signed-parts.ts';
 import { headerNameOf, headerTextOf } from '../../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { unsignedPayload } from '../../core/sigv4.ts';
-import {
-  type ChecksumAlgorithm,
-  checksumAlgorithms,
-  computeChecksum,
-} from '../../tiering/checksums.ts';
+import { checksumAlgorithms, computeChecksum } from '../../tiering/checksums.ts';
 import { checksumHeader } from './objects/checksum-headers.ts';
 import type { S3Request } from './request.ts';
 import { isRouteParameter, isUnimplementedHeader } from './routes.ts';
@@ -193,14 +189,14 @@ function forgetEmptyChecksum(
   const isEmpty =
     length === '0' || (length === undefined && headers['transfer-encoding'] === undefined);
   if (isEmpty) return;
-  for (const algorithm of checksumAlgorithms) {
-    const name = checksumHeader(algorithm);
-    if (!inQuery.has(name) || headers[name] !== emptyChecksum(algorithm)) continue;
+  for (const [name, empty] of emptyChecksums) {
+    if (!inQuery.has(name) || headers[name] !== empty) continue;
     delete headers[name];
     if (inQuery.has(sdkAlgorithm)) delete headers[sdkAlgorithm];
   }
 }
 
-function emptyChecksum(algorithm: ChecksumAlgorithm): string {
-  return computeChecksum(algorithm, Buffer.alloc(0)).toString('base64');
-}
+/** The checksums of no bytes, by the names of their headers, of those that the SDK computes. */
+const emptyChecksums = (['CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256'] as const).map(
+  (one) => [checksumHeader(one), computeChecksum(one, Buffer.alloc(0)).toString('base64')] as const,
+);

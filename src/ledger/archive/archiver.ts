@@ -161,7 +161,7 @@ export class Archiver {
       place: { tenant: archiveTenant, bucket: '', bucketId: 0, key: String(first) },
       sizeBytes: bytes.length,
       isApart: true,
-      checksum: null,
+      checksums: [],
       takeId: () => intents.take(store),
     });
     try {

@@ -1,11 +1,14 @@
-// Digests that clients send with bodies: Content-MD5, x-amz-content-sha256, and the five checksums
-// in headers and trailers. What does not match stores nothing.
+// Digests that clients send with bodies: Content-MD5, x-amz-content-sha256, and checksums in
+// headers and trailers. What does not match stores nothing. What comes without one gets one.
 
 import { createHash, createHmac } from 'node:crypto';
 import {
   type ChecksumAlgorithm,
+  CopyObjectCommand,
+  GetObjectAttributesCommand,
   GetObjectCommand,
   HeadObjectCommand,
+  ListObjectsV2Command,
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3';
@@ -16,6 +19,7 @@ import { algorithms, base64Checksum } from '../checksums.ts';
 import {
   type Answer,
   clientOf,
+  elementOf,
   exchange,
   type Message,
   newBucket,
@@ -158,6 +162,126 @@ export function describeDigests(targetOf: () => Target): void {
       expect([bad.status, bad.code, bad.stored]).toEqual([400, 'BadDigest', false]);
       const other = await streamed(right, 'x-amz-checksum-other');
       expect([other.status, other.stored]).toEqual([400, false]);
+    });
+  });
+
+  // Of "hello": FIPS 180, RFC 1321 and xxHash's reference implementation.
+  const newer = [
+    ['MD5', '5d41402abc4b2a76b9719d911017c592'],
+    [
+      'SHA512',
+      '9b71d224bd62f3785d96d46ad3ea3d73319bfbc2890caadae2dff72519673ca7' +
+        '2323c3d99ba5c11d7c7acc6e14b8c5da0c4663475c2e5c3adef46f73bcdec043',
+    ],
+    ['XXHASH64', '26c7827d889f6da3'],
+    ['XXHASH3', '9555e8555c62dcfd'],
+    ['XXHASH128', 'b5e9c1ad071b3e7fc779cfaa5e523818'],
+  ] as const;
+  describe.each(newer)('the checksum %s, which not all SDKs know,', (algorithm, hex) => {
+    const name = `x-amz-checksum-${algorithm.toLowerCase()}`;
+    const bytes = Buffer.from(hex, 'hex');
+    const right = bytes.toString('base64');
+    const wrong = Buffer.from(bytes.map((byte) => byte ^ 1)).toString('base64');
+
+    it('in a header is compared with the body, kept, and shown', async () => {
+      const path = `/${Bucket}/${algorithm}`;
+      const good = await send(target, {
+        method: 'PUT',
+        path,
+        headers: { [name]: right },
+        body: small,
+      });
+      expect([good.status, good.headers[name], good.headers['x-amz-checksum-type']]).toEqual([
+        200,
+        right,
+        'FULL_OBJECT',
+      ]);
+      const headers = { 'x-amz-checksum-mode': 'ENABLED' };
+      const head = await send(target, { method: 'HEAD', path, headers });
+      expect([head.headers[name], head.headers['x-amz-checksum-crc64nvme']]).toEqual([
+        right,
+        undefined,
+      ]);
+      const bad = await put({ headers: { [name]: wrong }, body: small });
+      expect([bad.status, bad.code, bad.stored]).toEqual([400, 'BadDigest', false]);
+      const short = await put({ headers: { [name]: 'AAAA' }, body: small });
+      expect([short.status, short.code, short.stored]).toEqual([400, 'InvalidRequest', false]);
+    });
+
+    it('in a trailer is compared with the body', async () => {
+      const streamed = (value: string) =>
+        put({
+          headers: {
+            'x-amz-trailer': name,
+            'x-amz-decoded-content-length': String(small.length),
+            'content-encoding': 'aws-chunked',
+          },
+          payload: 'STREAMING-UNSIGNED-PAYLOAD-TRAILER',
+          body: framed(small, `${name}:${value}`),
+        });
+      const good = await streamed(right);
+      expect([good.status, good.headers[name], good.stored]).toEqual([200, right, true]);
+      const bad = await streamed(wrong);
+      expect([bad.status, bad.code, bad.stored]).toEqual([400, 'BadDigest', false]);
+    });
+
+    it('of a large body is the one that a copy of it computes anew', async () => {
+      const [Key, copied] = [`large-${algorithm}`, `copied-${algorithm}`];
+      const large = patternOf(700_001, 5);
+      await send(target, { method: 'PUT', path: `/${Bucket}/${Key}`, body: large });
+      const copy = await send(target, {
+        method: 'PUT',
+        path: `/${Bucket}/${copied}`,
+        headers: {
+          'x-amz-copy-source': `/${Bucket}/${Key}`,
+          'x-amz-checksum-algorithm': algorithm,
+        },
+      });
+      const value = elementOf(copy.body.toString(), `Checksum${algorithm}`) ?? '';
+      const again = await put({ headers: { [name]: value }, body: large });
+      expect([again.status, again.headers[name]]).toEqual([200, value]);
+    });
+  });
+
+  describe('without a checksum of the client', () => {
+    it.each([
+      ['empty', Buffer.alloc(0)],
+      ['small', small],
+      ['large', patternOf(700_001, 6)],
+    ])('%s objects get a CRC-64/NVME, which is shown where checksums are', async (title, bytes) => {
+      const path = `/${Bucket}/without-${title}`;
+      const expected = base64Checksum('CRC64NVME', bytes);
+      const shown = ({ headers }: Answer) => [
+        headers['x-amz-checksum-crc64nvme'],
+        headers['x-amz-checksum-type'],
+      ];
+      const md5 = createHash('md5').update(bytes).digest('base64');
+      const stored = await send(target, {
+        method: 'PUT',
+        path,
+        headers: { 'content-md5': md5 },
+        body: bytes,
+      });
+      expect(shown(stored)).toEqual([expected, 'FULL_OBJECT']);
+      const headers = { 'x-amz-checksum-mode': 'ENABLED' };
+      for (const method of ['HEAD', 'GET']) {
+        expect(shown(await send(target, { method, path, headers }))).toEqual(shown(stored));
+        expect(shown(await send(target, { method, path }))).toEqual([undefined, undefined]);
+      }
+      const Key = `without-${title}`;
+      const asked = { Bucket, Key, ObjectAttributes: ['Checksum' as const] };
+      const { Checksum } = await client.send(new GetObjectAttributesCommand(asked));
+      expect(Checksum).toEqual({ ChecksumCRC64NVME: expected, ChecksumType: 'FULL_OBJECT' });
+      const listed = await client.send(new ListObjectsV2Command({ Bucket, Prefix: Key }));
+      expect(listed.Contents?.[0]).toMatchObject({
+        ChecksumAlgorithm: ['CRC64NVME'],
+        ChecksumType: 'FULL_OBJECT',
+      });
+      const CopySource = `${Bucket}/${Key}`;
+      const copy = await client.send(
+        new CopyObjectCommand({ Bucket, Key: `copy-of-${title}`, CopySource }),
+      );
+      expect(copy.CopyObjectResult?.ChecksumCRC64NVME).toBe(expected);
     });
   });
 

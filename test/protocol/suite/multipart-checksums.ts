@@ -5,13 +5,23 @@ import {
   CreateMultipartUploadCommand,
   HeadObjectCommand,
   ListPartsCommand,
+  PutObjectCommand,
   type S3Client,
   UploadPartCommand,
   UploadPartCopyCommand,
 } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type Algorithm, base64Checksum, compositeChecksum } from '../checksums.ts';
-import { clientOf, newBucket, patternOf, refusalOf, type Target } from '../target.ts';
+import {
+  clientOf,
+  elementOf,
+  newBucket,
+  newName,
+  patternOf,
+  refusalOf,
+  send,
+  type Target,
+} from '../target.ts';
 import { begin, partBytesMin, type Upload } from './multipart.ts';
 
 type Kind = 'COMPOSITE' | 'FULL_OBJECT';
@@ -108,7 +118,7 @@ export function describeMultipartChecksums(targetOf: () => Target): void {
     const asked = { ...plain, PartNumber: 1, Body: 'five5' };
     const { ETag } = await client.send(new UploadPartCommand(asked));
     const parts = [{ PartNumber: 1, ETag }];
-    const claimed = { ChecksumCRC64NVME: base64Checksum('CRC64NVME', Buffer.from('five5')) };
+    const claimed = { ChecksumSHA1: base64Checksum('SHA1', Buffer.from('five5')) };
     const unknown = await refusalOf(finish(plain, parts, claimed));
     expect(unknown).toEqual({ code: 'InvalidRequest', status: 400 });
 
@@ -125,6 +135,68 @@ export function describeMultipartChecksums(targetOf: () => Target): void {
     expect(await refusalOf(otherType)).toEqual({ code: 'BadDigest', status: 400 });
     const done = await finish(whole.begun, whole.parts, { ChecksumType: 'FULL_OBJECT' });
     expect(done.ChecksumType).toBe('FULL_OBJECT');
+  });
+
+  it('an upload without an algorithm becomes an object with a CRC-64/NVME', async () => {
+    const begun = await begin(client, Bucket);
+    const source = newName('source');
+    const [large, small] = bodies as [Buffer, Buffer];
+    await client.send(new PutObjectCommand({ Bucket, Key: source, Body: large }));
+    // One part without a checksum, one with another, one that is copied: none tells of its own.
+    const path = `/${Bucket}/${begun.Key}`;
+    const query = { partNumber: '1', uploadId: begun.UploadId };
+    const bare = await send(targetOf(), {
+      ...{ method: 'PUT', path, body: large },
+      query: Object.entries(query),
+    });
+    expect(Object.keys(bare.headers).filter((name) => name.includes('checksum'))).toEqual([]);
+    const copy = await client.send(
+      new UploadPartCopyCommand({ ...begun, PartNumber: 2, CopySource: `${Bucket}/${source}` }),
+    );
+    expect(copy.CopyPartResult).not.toHaveProperty('ChecksumCRC64NVME');
+    const last = await client.send(
+      new UploadPartCommand({
+        ...begun,
+        ...{ PartNumber: 3, Body: small, ChecksumAlgorithm: 'CRC32C' },
+      }),
+    );
+    expect(last.ChecksumCRC32C).toBe(base64Checksum('CRC32C', small));
+    const listed = await client.send(new ListPartsCommand(begun));
+    expect(listed.ChecksumAlgorithm).toBeUndefined();
+    const parts = (listed.Parts ?? []).map(({ PartNumber, ETag }) => ({ PartNumber, ETag }));
+    const whole = Buffer.concat([large, large, small]);
+    const wrong = finish(begun, parts, { ChecksumCRC64NVME: base64Checksum('CRC64NVME', small) });
+    expect(await refusalOf(wrong)).toEqual({ code: 'BadDigest', status: 400 });
+    const done = await finish(begun, parts);
+    const expected = base64Checksum('CRC64NVME', whole);
+    expect([done.ChecksumCRC64NVME, done.ChecksumType]).toEqual([expected, 'FULL_OBJECT']);
+    const head = await client.send(new HeadObjectCommand({ ...begun, ChecksumMode: 'ENABLED' }));
+    expect([head.ChecksumCRC64NVME, head.ChecksumType]).toEqual([expected, 'FULL_OBJECT']);
+  });
+
+  it('of algorithms that not all SDKs know, an upload has a composite checksum', async () => {
+    const key = newName('xxhash');
+    const path = `/${Bucket}/${key}`;
+    const headers = { 'x-amz-checksum-algorithm': 'XXHASH3' };
+    const begun = await send(targetOf(), {
+      method: 'POST',
+      path,
+      query: [['uploads', '']],
+      headers,
+    });
+    expect(begun.headers['x-amz-checksum-type']).toBe('COMPOSITE');
+    const UploadId = elementOf(begun.body.toString(), 'UploadId') ?? '';
+    const part = { Bucket, Key: key, UploadId, PartNumber: 1, Body: 'hello' };
+    const bare = clientOf(targetOf(), { requestChecksumCalculation: 'WHEN_REQUIRED' });
+    const { ETag } = await bare.send(new UploadPartCommand(part));
+    const MultipartUpload = { Parts: [{ PartNumber: 1, ETag }] };
+    await bare.send(new CompleteMultipartUploadCommand({ ...part, MultipartUpload }));
+    const head = await send(targetOf(), {
+      ...{ method: 'HEAD', path },
+      headers: { 'x-amz-checksum-mode': 'ENABLED' },
+    });
+    // XXH3-64 of the eight bytes that are XXH3-64 of "hello", by xxHash's reference implementation.
+    expect(head.headers['x-amz-checksum-xxhash3']).toBe('TgHCJrIzOAk=-1');
   });
 
   it('a part with another checksum than the upload’s is refused', async () => {

@@ -125,11 +125,6 @@ const writeHeaders: Record<string, string> = {
   'x-amz-server-side-encryption-customer-key': 'a2V5',
   'x-amz-server-side-encryption-customer-key-md5': 'bWQ1',
   'x-amz-storage-class': 'GLACIER',
-  'x-amz-checksum-md5': 'bWQ1',
-  'x-amz-checksum-sha512': 'c2hhNTEy',
-  'x-amz-checksum-xxhash3': 'eHhoYXNoMw==',
-  'x-amz-checksum-xxhash64': 'eHhoYXNoNjQ=',
-  'x-amz-checksum-xxhash128': 'eHhoYXNoMTI4',
   'x-amz-write-offset-bytes': '8',
 };
 

@@ -2,18 +2,14 @@
 // trailer ("Checking object integrity" of the Amazon S3 user guide).
 import { trailerNames } from '../../../authz/aws-chunked.ts';
 import { Refusal } from '../../../core/errors.ts';
-import type { ChecksumAlgorithm } from '../../../tiering/checksums.ts';
+import {
+  type ChecksumAlgorithm,
+  checksumAlgorithms,
+  checksumBytes,
+} from '../../../tiering/checksums.ts';
 import type { S3Request } from '../request.ts';
 
-const lengths: Record<ChecksumAlgorithm, number> = {
-  CRC32: 4,
-  CRC32C: 4,
-  CRC64NVME: 8,
-  SHA1: 20,
-  SHA256: 32,
-};
-const algorithms = Object.keys(lengths) as ChecksumAlgorithm[];
-const claimable = algorithms.map((algorithm) => ({
+const claimable = checksumAlgorithms.map((algorithm) => ({
   algorithm,
   headerName: checksumHeader(algorithm),
 }));
@@ -73,7 +69,8 @@ export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
 /** Throws `Refusal` NotImplemented: who sends a checksum takes it for compared. */
 function refuseUnknown(names: readonly string[]): void {
   const isUnknown = (name: string): boolean =>
-    name.startsWith('x-amz-checksum-') && !algorithms.some((one) => checksumHeader(one) === name);
+    name.startsWith('x-amz-checksum-') &&
+    !checksumAlgorithms.some((one) => checksumHeader(one) === name);
   const unknown = names.find(isUnknown);
   if (unknown !== undefined) throw new Refusal('NotImplemented', { fields: { Header: unknown } });
 }
@@ -86,11 +83,11 @@ export function severalChecksums(): Refusal {
 
 /** The algorithm that the header `name` names. Throws `Refusal` InvalidRequest. */
 export function parseAlgorithm(text: string, name: string): ChecksumAlgorithm {
-  const algorithm = algorithms.find((one) => one === text.toUpperCase());
+  const algorithm = checksumAlgorithms.find((one) => one === text.toUpperCase());
   if (algorithm) return algorithm;
   const message =
     'Checksum algorithm provided is unsupported. Please try again with any of the valid types: ' +
-    `[${algorithms.join(', ')}]`;
+    `[${checksumAlgorithms.join(', ')}]`;
   throw new Refusal('InvalidRequest', { message, fields: { Header: name } });
 }
 
@@ -106,5 +103,5 @@ export function decodeChecksum(algorithm: ChecksumAlgorithm, text: string): Buff
 /** Whether `text` is base64 of the algorithm's length. */
 export function isChecksum(algorithm: ChecksumAlgorithm, text: string): boolean {
   const bytes = Buffer.from(text, 'base64');
-  return bytes.length === lengths[algorithm] && bytes.toString('base64') === text;
+  return bytes.length === checksumBytes[algorithm] && bytes.toString('base64') === text;
 }

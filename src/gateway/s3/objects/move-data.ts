@@ -18,7 +18,7 @@ export interface Move extends UploadPlace {
   runs: readonly ExtentRun[];
   /** What `runs` hold. */
   sizeBytes: number;
-  checksum: ChecksumAlgorithm | null;
+  checksums: readonly ChecksumAlgorithm[];
 }
 
 /**

@@ -6,12 +6,18 @@ import type { ChecksumAlgorithm } from '../../../tiering/checksums.ts';
 import type { Digests, ObjectSink, WriteOptions } from '../../../tiering/object-writer.ts';
 import type { Reserved } from '../stages.ts';
 
+/** `value`: in base64. */
+export interface NamedChecksum {
+  algorithm: ChecksumAlgorithm;
+  value: string;
+}
+
 /** Bytes that have come, with the digests that they have. To be sealed, and then committed. */
 export interface Upload {
   sink: ObjectSink;
   digests: Digests;
-  /** The client's, or the one that was asked for, base64. */
-  checksum: { algorithm: ChecksumAlgorithm; value: string } | null;
+  /** Those that were computed, the client's own first. */
+  checksums: readonly NamedChecksum[];
 }
 
 /** What is said of bytes besides that they are the key's. */
@@ -25,10 +31,10 @@ export interface UploadPlace {
 /** Opens the request's sink in its bucket's store. */
 export function openSink(
   context: Reserved<'object'>,
-  given: UploadPlace & Pick<WriteOptions, 'sizeBytes' | 'checksum'>,
+  given: UploadPlace & Pick<WriteOptions, 'sizeBytes' | 'checksums'>,
 ): ObjectSink {
   const { services, bucket, key } = context;
-  const { sizeBytes, isAtMost, checksum, upload } = given;
+  const { sizeBytes, isAtMost, checksums, upload } = given;
   const { tenant, name, id: bucketId, store } = bucket;
   const place: WriteOptions['place'] = { tenant, bucket: name, bucketId, key };
   if (upload) place.upload = upload;
@@ -36,7 +42,7 @@ export function openSink(
     store,
     place,
     sizeBytes,
-    checksum,
+    checksums,
     takeId: () => services.intents.take(store),
     party: { tenant: context.tenant, principal: context.requester },
     recall: () => context.cut(),

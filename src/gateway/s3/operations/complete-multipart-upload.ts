@@ -15,6 +15,8 @@ import {
   checksumAlgorithms,
   combineCrc,
   createChecksum,
+  defaultChecksum,
+  loadChecksums,
 } from '../../../tiering/checksums.ts';
 import { quoted, type Reply, xmlReply } from '../../http/reply.ts';
 import { parseLargeXml, textOf, type XmlNode } from '../../http/xml.ts';
@@ -99,7 +101,7 @@ async function commit(
   const { upload } = open;
   const { bucket, key, services } = context;
   const attributes = await composeAttributes(open.attributes, parts);
-  compareWithHeaders(context, attributes, parts);
+  compareWithHeaders(context, open.attributes, attributes, parts);
   const etag = compositeTag(parts);
   const sizeBytes = sumBytes(parts);
   const manifest = Buffer.concat(parts.map((part) => part.manifest));
@@ -295,9 +297,15 @@ async function composeAttributes(
     ...upload.object,
     partBytes: parts.map((part) => part.sizeBytes),
   };
-  if (!upload.checksum) return attributes;
-  const { algorithm, type } = upload.checksum;
+  // Parts that release 0.1.0 took have no checksum of their own accord.
+  if (parts.some((part) => part.checksum === null)) return attributes;
   const checksums = parts.map((part) => Buffer.from(part.checksum ?? '', 'base64'));
+  if (!upload.checksum) {
+    const value = await joinCrcs(defaultChecksum, checksums, parts);
+    return { ...attributes, checksum: { algorithm: defaultChecksum, type: 'FULL_OBJECT', value } };
+  }
+  const { algorithm, type } = upload.checksum;
+  await loadChecksums([algorithm]);
   const value =
     type === 'COMPOSITE'
       ? compositeChecksum(algorithm, checksums)
@@ -332,6 +340,7 @@ async function joinCrcs(
 
 function compareWithHeaders(
   context: Reserved<'object'>,
+  upload: UploadAttributes,
   attributes: Attributes,
   parts: readonly Part[],
 ): void {
@@ -345,12 +354,12 @@ function compareWithHeaders(
   }
   const { checksum } = attributes;
   const type = readChecksumType(request);
-  if (type !== null && !checksum) {
+  if (type !== null && !upload.checksum) {
     const message = 'The upload was begun without checksums, and has none of any type.';
     throw new Refusal('InvalidRequest', { message });
   }
-  if (type !== null && checksum && type !== checksum.type) {
-    const message = `The upload was begun with the checksum type ${checksum.type}.`;
+  if (type !== null && type !== checksum?.type) {
+    const message = `The upload was begun with the checksum type ${checksum?.type}.`;
     throw new Refusal('BadDigest', { message });
   }
   const claimed = claimedFinal(request);

@@ -8,7 +8,7 @@ import type { Attributes } from '../../../catalog/versions.ts';
 import { s3Time } from '../../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
 import { decodeManifest } from '../../../core/manifest.ts';
-import type { ChecksumAlgorithm } from '../../../tiering/checksums.ts';
+import { type ChecksumAlgorithm, defaultChecksum } from '../../../tiering/checksums.ts';
 import { quoted, type Reply, xmlReply } from '../../http/reply.ts';
 import { madeHeaders } from '../asked-version.ts';
 import { checkWrittenAcl } from '../buckets/acl.ts';
@@ -102,7 +102,7 @@ async function copy(
 interface Wanted {
   /** With the source's checksum. */
   attributes: Attributes;
-  /** Of the copy's checksum. */
+  /** Of the copy's checksum; null: neither the source has one, nor is one asked for. */
   algorithm: ChecksumAlgorithm | null;
   storageClass: string;
   conditions: WriteConditions;
@@ -168,7 +168,8 @@ async function move(
   wanted: Wanted,
 ): Promise<Copied> {
   const { version, bucket } = source;
-  const { attributes, algorithm, storageClass, conditions } = wanted;
+  const { attributes, storageClass, conditions } = wanted;
+  const algorithm = wanted.algorithm ?? defaultChecksum;
   const { sizeBytes } = version;
   checkCopyBytes(sizeBytes);
   await checkEarly(context, conditions);
@@ -177,14 +178,14 @@ async function move(
     tenant: bucket.tenant,
     runs: decodeManifest(version.manifest),
     sizeBytes,
-    checksum: algorithm,
+    checksums: [algorithm],
   });
   delete attributes.partBytes;
   delete attributes.partChecksums;
   delete attributes.checksum;
-  if (algorithm && digests.checksum) {
-    const value = digests.checksum.toString('base64');
-    attributes.checksum = { algorithm, value, type: 'FULL_OBJECT' };
+  const [checksum] = digests.checksums;
+  if (checksum) {
+    attributes.checksum = { algorithm, value: checksum.toString('base64'), type: 'FULL_OBJECT' };
   }
   const description = describeObject(context, digests, { storageClass, attributes, conditions });
   const written = await sink.seal(digests, description);

@@ -5,7 +5,7 @@ import { s3Time } from '../../../core/clock.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { singlePutBytesMax } from '../../../core/limits.ts';
 import { type ExtentRun, encodeManifest, joinRuns, readManifest } from '../../../core/manifest.ts';
-import type { ChecksumAlgorithm } from '../../../tiering/checksums.ts';
+import { type ChecksumAlgorithm, defaultChecksum } from '../../../tiering/checksums.ts';
 import type { WrittenObject } from '../../../tiering/object-writer.ts';
 import { emptyReply, quoted, type Reply, xmlReply } from '../../http/reply.ts';
 import { receiveObject } from '../body.ts';
@@ -51,16 +51,28 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   checkAlgorithm(context, attributes);
   const sizeBytes = context.bodyBytes;
   await checkPart(context, upload, { number, sizeBytes });
-  const part = { id: upload.id, part: number };
-  const fallback = attributes.checksum?.algorithm ?? null;
-  const { sink, digests, checksum } = await receiveObject(context, fallback, { upload: part });
+  const algorithm = partAlgorithm(attributes);
+  const received = await receiveObject(
+    context,
+    { algorithm, isWanted: true },
+    { upload: { id: upload.id, part: number } },
+  );
+  const { sink, digests, checksums } = received;
   const written = await sink.seal(digests, null);
   // A checksum of another algorithm was compared and served its purpose.
-  const kept = attributes.checksum ? (checksum?.value ?? null) : null;
+  const kept = checksums.find((one) => one.algorithm === algorithm)?.value ?? null;
   await commitPart(context, written, { number, uploadId: upload.id, checksum: kept });
   const headers: Record<string, string> = { etag: quoted(digests.md5.toString('hex')) };
-  if (checksum) headers[checksumHeader(checksum.algorithm)] = checksum.value;
+  // Of what nobody asked for, only the whole object's is shown, as on AWS.
+  const isAsked = attributes.checksum || claimedChecksum(context.request);
+  const [shown] = checksums;
+  if (isAsked && shown) headers[checksumHeader(shown.algorithm)] = shown.value;
   return emptyReply(200, headers);
+}
+
+/** The algorithm of the checksum that is kept of each part. */
+function partAlgorithm({ checksum }: UploadAttributes): ChecksumAlgorithm {
+  return checksum?.algorithm ?? defaultChecksum;
 }
 
 /** Makes what was written a part of an open upload. Throws `Refusal`. */
@@ -121,7 +133,7 @@ interface Wanted {
   uploadId: string;
   runs: ExtentRun[];
   sizeBytes: number;
-  algorithm: ChecksumAlgorithm | null;
+  algorithm: ChecksumAlgorithm;
 }
 
 interface Copied {
@@ -133,7 +145,7 @@ interface Copied {
 async function copyPart(context: Reserved<'copy'>): Promise<Reply> {
   const number = partNumberOf(context.request);
   const { upload, attributes } = await findOpenUpload(context);
-  const algorithm = attributes.checksum?.algorithm ?? null;
+  const algorithm = partAlgorithm(attributes);
   const { source, copied } = await copyFrom(context, { keepsTags: false }, (source) =>
     copy(context, source, { number, upload, algorithm }),
   );
@@ -141,7 +153,7 @@ async function copyPart(context: Reserved<'copy'>): Promise<Reply> {
   const reply = xmlReply('CopyPartResult', {
     LastModified: s3Time(timeMs),
     ETag: quoted(etag),
-    ...(algorithm && checksum ? { [checksumElement(algorithm)]: checksum } : {}),
+    ...(attributes.checksum && checksum ? { [checksumElement(algorithm)]: checksum } : {}),
   });
   Object.assign(reply.headers, sourceHeaders(source));
   return reply;
@@ -212,11 +224,11 @@ async function move(
     tenant: source.bucket.tenant,
     runs,
     sizeBytes,
-    checksum: algorithm,
+    checksums: [algorithm],
     upload,
   });
   const written = await sink.seal(digests, null);
-  const checksum = digests.checksum?.toString('base64') ?? null;
+  const checksum = digests.checksums[0]?.toString('base64') ?? null;
   const { timeMs } = await commitPart(context, written, { number, uploadId, checksum });
   return { etag: digests.md5.toString('hex'), checksum, timeMs };
 }
