@@ -38,6 +38,9 @@ export async function startFilled(dir, { parts, uploads, entries }) {
   for (const name of [bucket, listed, ruled]) {
     await asker.demand({ method: 'PUT', path: `/${name}` });
   }
+  // Its policy lets everybody in.
+  const query = [['publicAccessBlock', '']];
+  await asker.demand({ method: 'DELETE', path: `/${ruled}`, query });
   await asker.demand({
     method: 'PUT',
     path: `/${bucket}/${source}`,

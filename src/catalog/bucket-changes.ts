@@ -10,6 +10,7 @@ import {
   findBucket,
   getBucket,
   hashSettings,
+  type PublicAccessBlock,
   type StoredSetting,
   storeSetting,
   type Versioning,
@@ -29,6 +30,8 @@ export interface CreateBucket {
   /** It has object lock, and so is versioned from the start. */
   objectLock?: true;
   ownership?: string;
+  /** Absent: none, as of buckets that were made before release 0.2.0. */
+  publicAccess?: PublicAccessBlock;
   /** JSON, as the setting `tagging` is stored. */
   tagging?: string;
 }
@@ -61,8 +64,8 @@ export async function createBucket(
   const { store, objectLock } = change;
   const { insertedId } = await tx.run(
     `INSERT INTO buckets
-       (tenant, name, owner, created_ms, store, versioning, object_lock, ownership)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+       (tenant, name, owner, created_ms, store, versioning, object_lock, public_access, ownership)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     change.tenant,
     change.name,
     change.owner,
@@ -70,6 +73,7 @@ export async function createBucket(
     store,
     objectLock ? 'Enabled' : 'Unversioned',
     objectLock ? '{}' : null,
+    change.publicAccess ? JSON.stringify(change.publicAccess) : null,
     change.ownership ?? null,
   );
   if (change.tagging) await storeSetting(tx, insertedId, 'tagging', change.tagging);

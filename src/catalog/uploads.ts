@@ -113,6 +113,16 @@ export async function isInitiator(
   return upload !== undefined;
 }
 
+/** The key of an upload, unfinished or completed; undefined: the bucket has none of this id. */
+export async function findUploadKey(
+  read: Reader,
+  bucketId: number,
+  id: string,
+): Promise<string | undefined> {
+  const sql = 'SELECT key FROM uploads WHERE id = ? AND bucket_id = ?';
+  return (await read.get<{ key: string }>(sql, id, bucketId))?.key;
+}
+
 /** Unfinished uploads in a tenant's buckets that one principal began, by id, after `after`. */
 export function listInitiated(
   read: Reader,

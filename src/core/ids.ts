@@ -36,9 +36,22 @@ export function newRequestId(): string {
   return pool.toString('hex', start, start + 8).toUpperCase();
 }
 
-/** An opaque multipart upload id of 128 random bits, safe in URLs and XML. */
+let uploadsMs = 0;
+let uploadsInMs = 0;
+
+/**
+ * A multipart upload id, safe in URLs and XML. It begins with the time, and of the same millisecond
+ * with the order in which they were made, since S3 lists the uploads of a key as they began; its
+ * other 80 bits are random.
+ */
 export function newUploadId(): string {
-  return randomBytes(16).toString('base64url');
+  const nowMs = Date.now();
+  uploadsInMs = nowMs === uploadsMs ? uploadsInMs + 1 : 0;
+  uploadsMs = nowMs;
+  const order = Buffer.allocUnsafe(8);
+  order.writeUIntBE(nowMs, 0, 6);
+  order.writeUInt16BE(Math.min(uploadsInMs, 0xffff), 6);
+  return order.toString('hex') + randomBytes(10).toString('hex');
 }
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';

@@ -93,6 +93,7 @@ async function prepare(): Promise<void> {
   guard('keys, by another tenant', { ...ofKeys, ask: get('default:private'), who: stranger });
 
   await put('/tagged');
+  await send(owner, { method: 'DELETE', path: '/tagged', query: [['publicAccessBlock', '']] });
   const condition = { StringEquals: { 's3:ExistingObjectTag/open': 'yes' } };
   const byTags = policyOf('tagged', [{ Effect: 'Allow', Principal: '*', Condition: condition }]);
   await put('/tagged', { query: [['policy', '']], body: byTags });

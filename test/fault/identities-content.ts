@@ -147,6 +147,7 @@ export async function populate(admin: Admin): Promise<Made> {
 
   const owner = new S3Client({ endpoint: rig.gateway.endpoint, ...alice });
   await ask(owner, 'PUT', '/data');
+  await ask(owner, 'DELETE', '/data', { query: [['publicAccessBlock', '']] });
   await ask(owner, 'PUT', '/data/object', { body: Buffer.from('kept') });
   await ask(owner, 'PUT', '/quiet');
   owner.close();

@@ -26,6 +26,7 @@ describeWithTool(versitygw, 'a gateway whose store', (path) => {
     rig = await RebuildRig.start(path);
     await rig.serve(['--sweep-grace', '0s', '--sweep-interval', '1s']);
     await send('PUT', '/data');
+    await send('DELETE', '/data', { query: [['publicAccessBlock', '']] });
   });
   afterEach(() => rig?.stop());
 

@@ -129,6 +129,7 @@ export async function changeAfter(client: S3Client): Promise<void> {
     Resource: 'arn:aws:s3:::plain/public/*',
   };
   const policy = JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
+  await ask(client, 'DELETE', '/plain', { query: [['publicAccessBlock', '']] });
   await set(client, '/plain', 'policy', policy);
   await native(client, 'PUT', 'buckets/plain/owner', { owner: 'heir' });
   await ask(client, 'DELETE', '/gone/one');

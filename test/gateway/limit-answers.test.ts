@@ -42,6 +42,7 @@ beforeAll(async () => {
     ],
   };
   const body = JSON.stringify(everybody);
+  await send(alice, { method: 'DELETE', path: '/raw', query: [['publicAccessBlock', '']] });
   const put = await send(alice, { method: 'PUT', path: '/raw', query: [['policy', '']], body });
   expect(put.status, put.text).toBe(204);
 });

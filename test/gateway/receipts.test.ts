@@ -235,6 +235,7 @@ describe('a receipt is for', () => {
       ],
     };
     await send(target, { method: 'PUT', path: '/open' });
+    await send(target, { method: 'DELETE', path: '/open', query: [['publicAccessBlock', '']] });
     await send(target, { method: 'PUT', path: '/open/k', body: 'for all' });
     const query = [['policy', '']] as const;
     await send(target, { method: 'PUT', path: '/open', query, body: JSON.stringify(policy) });

@@ -42,6 +42,7 @@ beforeAll(async () => {
     await put(`/${name}/small`, 'small');
     await put(`/${name}/large`, large);
   }
+  await send(target, { method: 'DELETE', path: '/open', query: [['publicAccessBlock', '']] });
   await put('/open', publicPolicy, [['policy', '']]);
   await setReads('strict', 'strict');
   await setReads('open', 'aggregate');

@@ -125,6 +125,7 @@ it('of changes that take rights to one bucket at once all are made, beside write
   const path = '/contended';
   const owner = as(target, await newPrincipal(target, { name: 'contender' }));
   expect((await send(owner, { method: 'PUT', path })).status).toBe(200);
+  await send(owner, { method: 'DELETE', path, query: [['publicAccessBlock', '']] });
   const tags = '<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>';
   const rule = '<AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>';
   const cors = `<CORSConfiguration><CORSRule>${rule}</CORSRule></CORSConfiguration>`;

@@ -33,6 +33,7 @@ beforeAll(async () => {
   await callNative(target, 'POST', '/_/v1/tenants', { name: 'atlas' });
   stranger = as(target, await newPrincipal(target, { tenant: 'atlas' }));
   await ask(owner, 'PUT', '/data');
+  await ask(owner, 'DELETE', '/data', { query: { publicAccessBlock: '' } });
   const body = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
   const enabled = await ask(owner, 'PUT', '/data', { query: { versioning: '' }, body });
   expect(enabled.status).toBe(200);

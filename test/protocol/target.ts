@@ -3,7 +3,12 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { request } from 'node:http';
 import { join, relative } from 'node:path';
-import { CreateBucketCommand, S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
+import {
+  CreateBucketCommand,
+  DeletePublicAccessBlockCommand,
+  S3Client,
+  type S3ClientConfig,
+} from '@aws-sdk/client-s3';
 import { percentEncode } from '#bursar/core/canonical-request.js';
 import { signRequest } from '#bursar/core/sigv4.js';
 import { listFiles } from '../tooling/files.ts';
@@ -116,6 +121,13 @@ export function newName(prefix = 'bucket'): string {
 export async function newBucket(client: S3Client): Promise<string> {
   const Bucket = newName();
   await client.send(new CreateBucketCommand({ Bucket }));
+  return Bucket;
+}
+
+/** One that may be opened to everybody. */
+export async function newOpenBucket(client: S3Client): Promise<string> {
+  const Bucket = await newBucket(client);
+  await client.send(new DeletePublicAccessBlockCommand({ Bucket }));
   return Bucket;
 }
 

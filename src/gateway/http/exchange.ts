@@ -129,6 +129,8 @@ export class Exchange implements ObservedRequest {
   /** Begins the answer. Of each it says which request it is of, and which record that has. */
   writeHead(status: number, headers: Record<string, string>): void {
     headers['x-amz-request-id'] = this.id;
+    // S3's second name of a request: SDKs show both.
+    headers['x-amz-id-2'] = this.id;
     // What is stored is what its type says, and never what a browser makes of its bytes.
     headers['x-content-type-options'] = 'nosniff';
     if (this.index !== null) headers['x-bursar-receipt'] = String(this.index);

@@ -181,14 +181,14 @@ export type DescribeRefusal = (
 ) => { headers: Record<string, string>; text: string };
 
 /** S3's error document. */
-export const describeInXml: DescribeRefusal = (refusal, { raw, id }) => ({
+export const describeInXml: DescribeRefusal = (refusal, { id }) => ({
   headers: { ...refusal.headers, 'content-type': 'application/xml' },
   text: renderErrorXml({
     Code: refusal.code,
     Message: refusal.message,
     ...refusal.fields,
-    Resource: (raw.url ?? '').split('?', 1)[0],
     RequestId: id,
+    HostId: id,
   }),
 });
 

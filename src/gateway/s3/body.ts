@@ -320,9 +320,13 @@ function claimedMd5(request: S3Request): Buffer | null {
   const text = request.headers['content-md5'];
   if (text === undefined) return null;
   const md5 = Buffer.from(text, 'base64');
-  if (md5.length !== 16 || md5.toString('base64') !== text.trim())
-    throw new Refusal('InvalidDigest');
+  if (md5.length !== 16 || md5.toString('base64') !== text.trim()) throw invalidMd5(text);
   return md5;
+}
+
+function invalidMd5(text: string): Refusal {
+  const message = 'The Content-MD5 you specified was invalid.';
+  return new Refusal('InvalidDigest', { message, fields: { 'Content-MD5': text } });
 }
 
 function compareMd5(claimed: Buffer, actual: Buffer): void {
@@ -331,7 +335,8 @@ function compareMd5(claimed: Buffer, actual: Buffer): void {
     ExpectedDigest: claimed.toString('base64'),
     CalculatedDigest: actual.toString('base64'),
   };
-  throw new Refusal('BadDigest', { fields });
+  const message = 'The Content-MD5 you specified did not match what we received.';
+  throw new Refusal('BadDigest', { message, fields });
 }
 
 function comparePayload(signed: Buffer, actual: Buffer): void {

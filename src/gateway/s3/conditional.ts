@@ -138,7 +138,8 @@ export function checkSourceConditions(
 ): void {
   const { failed, notModified } = evaluate(request, `${header}-`, source);
   const condition = failed ?? notModified;
-  if (condition) throw new Refusal('PreconditionFailed', { fields: { Condition: condition } });
+  if (!condition) return;
+  throw new Refusal('PreconditionFailed', { fields: { Condition: `${header}-${condition}` } });
 }
 
 /** Does a request demand something of when the object was made that it replaces? */

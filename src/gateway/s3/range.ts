@@ -1,5 +1,5 @@
 // `Range: bytes=…` (RFC 9110 section 14.1.2), one range, as S3 has it.
-import { Refusal } from '../../core/errors.ts';
+import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { rangeHeaderLengthMax } from '../../core/limits.ts';
 
 /** Bytes `[start, end)` of an object. */
@@ -42,18 +42,18 @@ export function parseCopyRange(text: string | undefined, sizeBytes: number): Byt
   const start = Number(match?.[1]);
   const end = Number(match?.[2]) + 1;
   if (!match || start >= end) {
-    const message = 'The x-amz-copy-source-range value must be of the form bytes=first-last';
-    throw new Refusal('InvalidArgument', {
-      message,
-      fields: { ArgumentName: 'x-amz-copy-source-range', ArgumentValue: text },
-    });
+    const message =
+      'The x-amz-copy-source-range value must be of the form bytes=first-last where first and ' +
+      'last are the zero-based offsets of the first and last bytes to copy';
+    throw invalidArgument('x-amz-copy-source-range', text, message);
+  }
+  if (start >= sizeBytes) {
+    const message = 'The specified copy range is invalid for the source object size';
+    throw new Refusal('InvalidRequest', { message });
   }
   if (end > sizeBytes) {
     const message = `Range specified is not valid for source object of size: ${sizeBytes}`;
-    throw new Refusal('InvalidArgument', {
-      message,
-      fields: { ArgumentName: 'x-amz-copy-source-range', ArgumentValue: text },
-    });
+    throw invalidArgument('x-amz-copy-source-range', text, message);
   }
   return { start, end };
 }

@@ -122,6 +122,7 @@ export class ReservedRequest implements Recorded {
   /** What a refused commit is thrown as: a damaged row counts as one. */
   failureOf({ code, fields = {}, shortage }: Extract<CommitResult, { ok: false }>): Error {
     if (shortage) return this.budget.refusalOf(shortage);
+    if (code === 'NoSuchKey') return new Refusal(code, { fields: { Key: this.request.key ?? '' } });
     if (code !== 'BursarIntegrityError') return new Refusal(code, { fields });
     return new IntegrityError('the stored row is not authentic');
   }

@@ -38,6 +38,7 @@ beforeAll(async () => {
   eve = await person('dune', 'eve');
   duke = await person('dune', 'duke', 'admin');
   expect((await ask(alice, 'PUT', '/raw')).status).toBe(200);
+  await open(alice, '/raw');
   for (const key of ['2025/a', '2026/a', '2026/b', '20260', 'top']) {
     expect((await ask(alice, 'PUT', `/raw/${key}`, { body: key })).status).toBe(200);
   }
@@ -50,6 +51,12 @@ type More = Omit<Partial<Message>, 'query'> & { query?: Record<string, string> }
 function ask(who: Target, method: string, path: string, more: More = {}): Promise<Answer> {
   const query = Object.entries(more.query ?? {});
   return send(who, { ...more, method, path, query });
+}
+
+/** Takes from a bucket what keeps it from being opened to everybody. */
+async function open(who: Target, path: string): Promise<void> {
+  const query = { publicAccessBlock: '' };
+  expect((await ask(who, 'DELETE', path, { query })).status).toBe(204);
 }
 
 /** The same without credentials. */
@@ -181,6 +188,7 @@ describe('a request for several things', () => {
 
   it('copies only what it may read, to where it may write; a source by its one name', async () => {
     await ask(bob, 'PUT', '/bobs');
+    await open(bob, '/bobs');
     const copy = (source: string) =>
       ask(bob, 'PUT', '/bobs/copy', { headers: { 'x-amz-copy-source': source } });
     expect(outcome(await copy('raw/top'))).toEqual(denied);
@@ -457,6 +465,7 @@ describe('ListBuckets', () => {
 it('who copied an object reads it while they could write there and read its source', async () => {
   const takeBack = await grant({ subjects: ['principal:dune/eve'], actions: ['s3:PutObject'] });
   expect((await ask(eve, 'PUT', '/eves')).status).toBe(200);
+  await open(eve, '/eves');
   expect((await ask(eve, 'PUT', '/eves/k', { body: 'mine' })).status).toBe(200);
   const copy = { headers: { 'x-amz-copy-source': 'eves/k' } };
   expect((await ask(eve, 'PUT', '/cms:raw/copy', copy)).status).toBe(200);

@@ -170,12 +170,8 @@ function describePaging(room: Room): void {
       expect(await keysAfter('a/b/11')).toEqual(keys.slice(2));
       expect(await keysAfter('\u{10ffff}')).toEqual([]);
       expect(await keysAfter('a/', '/')).toEqual(['dir/', ...keys.slice(4, 7), ...keys.slice(9)]);
-      expect(await keysAfter('a/b/1', '/')).toEqual([
-        'a/',
-        'dir/',
-        ...keys.slice(4, 7),
-        ...keys.slice(9),
-      ]);
+      // A key under a folded prefix passes all of it.
+      expect(await keysAfter('a/b/1', '/')).toEqual(await keysAfter('a/', '/'));
     });
 
     it('begin after start-after, and a continuation token is stronger', async () => {
@@ -294,7 +290,7 @@ function describeEntries(room: Room): void {
     it('has its object’s size, ETag, time and class; v2 names the owner if asked', async () => {
       const { client, Bucket } = room();
       const v1 = await client.send(new ListObjectsCommand({ Bucket, MaxKeys: 1 }));
-      const Owner = { ID: 'default/admin', DisplayName: 'default/admin' };
+      const Owner = { ID: 'default/admin' };
       expect(v1.Contents).toEqual([
         {
           Key: 'a',

@@ -15,7 +15,15 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { as, clientOf, newBucket, newPrincipal, refusalOf, send, type Target } from '../target.ts';
+import {
+  as,
+  clientOf,
+  newOpenBucket,
+  newPrincipal,
+  refusalOf,
+  send,
+  type Target,
+} from '../target.ts';
 import { begin, complete, putPart } from './multipart.ts';
 import { readObject } from './objects.ts';
 
@@ -28,7 +36,7 @@ export function describePolicies(targetOf: () => Target): void {
   beforeAll(async () => {
     target = targetOf();
     client = clientOf(target);
-    Bucket = await newBucket(client);
+    Bucket = await newOpenBucket(client);
   });
   const policyOf = (...statements: object[]): string =>
     JSON.stringify({ Version: '2012-10-17', Statement: statements }, null, 3);
@@ -97,7 +105,7 @@ export function describePolicies(targetOf: () => Target): void {
       const [person, other] = await Promise.all(
         [1, 2].map(async () => clientOf(as(target, await newPrincipal(target)))),
       );
-      const From = await newBucket(client);
+      const From = await newOpenBucket(client);
       const open = policyOf(anybody('s3:GetObject', From, 'open/*'));
       await client.send(new PutBucketPolicyCommand({ Bucket: From, Policy: open }));
       const source = { Bucket: From, Key: 'open/a' };

@@ -29,8 +29,8 @@ import {
   domain,
   exchange,
   findRecords,
-  newBucket,
   newName,
+  newOpenBucket,
   newPrincipal,
   patternOf,
   type Target,
@@ -223,7 +223,7 @@ export function describePostForms(targetOf: () => Target): void {
         postForm(target, Bucket, formBody([['key', 'forms/refused'], ...signed], { content: 'x' }));
       await expectNothing(await post(signPolicy(stranger.keys, conditions)), 403, 'AccessDenied');
       await expectNothing(await post([]), 403, 'AccessDenied');
-      const open = await newBucket(client);
+      const open = await newOpenBucket(client);
       const Statement = [
         {
           Effect: 'Allow',

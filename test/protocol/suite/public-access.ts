@@ -29,6 +29,7 @@ import {
   exchange,
   newBucket,
   newName,
+  newOpenBucket,
   newPrincipal,
   refusalOf,
   send,
@@ -44,7 +45,7 @@ export function describePublicAccess(targetOf: () => Target): void {
   let target: Target;
   let client: S3Client;
   let Bucket: string;
-  let owner: { ID: string; DisplayName: string };
+  let owner: { ID: string };
   beforeAll(async () => {
     target = targetOf();
     client = clientOf(target);
@@ -52,7 +53,7 @@ export function describePublicAccess(targetOf: () => Target): void {
     await client.send(new PutObjectCommand({ Bucket, Key: 'k', Body: 'x' }));
     const { tenant, principal } = await callNative(target, 'GET', '/_/v1/whoami');
     const ID = `${tenant}/${principal}`;
-    owner = { ID, DisplayName: ID };
+    owner = { ID };
   });
 
   const put = (bucket: string, more: object = {}, by = client) =>
@@ -64,6 +65,7 @@ export function describePublicAccess(targetOf: () => Target): void {
   const owned = async (ObjectOwnership: ObjectOwnership) => {
     const name = newName('owned');
     await client.send(new CreateBucketCommand({ Bucket: name, ObjectOwnership }));
+    await client.send(new DeletePublicAccessBlockCommand({ Bucket: name }));
     return name;
   };
   const ownershipOf = async (bucket: string) =>
@@ -228,15 +230,18 @@ export function describePublicAccess(targetOf: () => Target): void {
     /** What a read without credentials is answered with. */
     const knock = async (bucket: string) => (await exchange(target, 'GET', `/${bucket}/k`)).status;
     const newOpen = async () => {
-      const bucket = await newBucket(client);
+      const bucket = await newOpenBucket(client);
       await put(bucket);
       return bucket;
     };
 
-    it('comes back as it was put, with what was not said, and is gone once deleted', async () => {
+    it('blocks all in a new bucket, comes back as it was put, is gone once deleted', async () => {
       const none = { code: 'NoSuchPublicAccessBlockConfiguration', status: 404 };
       const bucket = await newBucket(client);
-      expect(await refusalOf(blockOf(bucket))).toEqual(none);
+      expect(await blockOf(bucket)).toEqual({
+        ...{ BlockPublicAcls: true, IgnorePublicAcls: true },
+        ...{ BlockPublicPolicy: true, RestrictPublicBuckets: true },
+      });
       await block(bucket, { BlockPublicAcls: true, RestrictPublicBuckets: true });
       expect(await blockOf(bucket)).toEqual({
         ...{ BlockPublicAcls: true, IgnorePublicAcls: false },
@@ -258,6 +263,15 @@ export function describePublicAccess(targetOf: () => Target): void {
         });
         expect([answer.status, answer.code]).toEqual([400, 'MalformedXML']);
       }
+    });
+
+    it('of a new bucket lets nobody open it until it is taken away', async () => {
+      const bucket = await newBucket(client);
+      await put(bucket);
+      expect(await refusalOf(allow(bucket, '*'))).toEqual(denied);
+      await client.send(new DeletePublicAccessBlockCommand({ Bucket: bucket }));
+      await allow(bucket, '*');
+      expect(await knock(bucket)).toBe(200);
     });
 
     it('can refuse policies that let everybody in, and no others', async () => {
@@ -299,10 +313,10 @@ export function describePublicAccess(targetOf: () => Target): void {
       expect(explained).toMatchObject({ allowed: false });
     });
 
-    it.each(['ObjectWriter', null] as const)(
+    it.each(['ObjectWriter', 'BucketOwnerPreferred'] as const)(
       'refuses lists that let everybody in, of ownership %s',
       async (ownership) => {
-        const bucket = ownership ? await owned(ownership) : await newBucket(client);
+        const bucket = await owned(ownership);
         await block(bucket, { BlockPublicAcls: true });
         expect(await refusalOf(put(bucket, { ACL: 'public-read' }))).toEqual(denied);
         await put(bucket, { ACL: 'private' });

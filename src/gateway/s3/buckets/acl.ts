@@ -101,9 +101,9 @@ export function checkWrittenAcl({ request, bucket, who, tenant }: Reserved<'buck
 export function checkReach({ ownership, publicAccess }: Bucket, reach: Reach): void {
   // Of a bucket that was told nothing `private` says what is the case.
   if (reach === 'owner' || (reach === 'private' && ownership !== enforced)) return;
-  if (ownership === enforced) throw new Refusal('AccessControlListNotSupported');
+  if (!allowsAcls(ownership)) throw new Refusal('AccessControlListNotSupported');
   if (reach === 'public' && publicAccess?.blockPublicAcls) throw new Refusal('AccessDenied');
-  throw allowsAcls(ownership) ? notKept() : new Refusal('AccessControlListNotSupported');
+  throw notKept();
 }
 
 function notKept(): Refusal {

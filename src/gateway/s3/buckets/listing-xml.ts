@@ -73,8 +73,8 @@ export function decodeToken(token: string): Position {
 }
 
 /**
- * Where a client's own marker stands: a marker that is a folded prefix passes all keys under it,
- * since that is what the listing before ended with.
+ * Where a client's own marker stands. As on S3, one that is a folded prefix, or a key under it,
+ * passes all keys under it.
  */
 export function markerPosition(
   marker: string,
@@ -83,15 +83,33 @@ export function markerPosition(
   if (marker === '') return null;
   if (delimiter !== '' && marker.startsWith(prefix)) {
     const cut = marker.indexOf(delimiter, prefix.length);
-    if (cut >= 0 && cut + delimiter.length === marker.length)
-      return { kind: 'prefix', text: marker };
+    if (cut >= 0) return { kind: 'prefix', text: marker.slice(0, cut + delimiter.length) };
   }
   return { kind: 'key', text: marker };
 }
 
-/** `tenant/name` as S3's owner element. */
+/** The same of `start-after`, which passes a folded prefix only where it is one. */
+export function startPosition(
+  startAfter: string,
+  within: { prefix: string; delimiter: string },
+): Position | null {
+  const position = markerPosition(startAfter, within);
+  return position && position.text !== startAfter ? { kind: 'key', text: startAfter } : position;
+}
+
+/** `tenant/name` as S3's owner element, which has no name for people since 2025. */
 export function ownerElement(id: string): XmlElements {
+  return { ID: id };
+}
+
+/** The same of who began an upload, which still has one. */
+export function initiatorElement(id: string): XmlElements {
   return { ID: id, DisplayName: id };
+}
+
+/** What S3 names a bucket by in policies and in what lists buckets. */
+export function bucketArn(name: string): string {
+  return `arn:aws:s3:::${name}`;
 }
 
 /** An `uploadId` that a route demands. */

@@ -15,6 +15,14 @@ const members = [
   ['RestrictPublicBuckets', 'restrictPublicBuckets'],
 ] as const;
 
+/** What a new bucket has, as on AWS since 2023. */
+export const everythingBlocked: PublicAccessBlock = {
+  blockPublicAcls: true,
+  ignorePublicAcls: true,
+  blockPublicPolicy: true,
+  restrictPublicBuckets: true,
+};
+
 /** What is not said is false. Throws `Refusal` MalformedXML. */
 export function parsePublicAccess(body: Buffer): PublicAccessBlock {
   const root = parseXml(body, 'PublicAccessBlockConfiguration');

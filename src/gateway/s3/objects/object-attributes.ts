@@ -105,7 +105,9 @@ const awsClasses = new Set([
 export function readClass(request: S3Request): string {
   const asked = request.headers['x-amz-storage-class'] ?? standardClass;
   if (asked === standardClass) return asked;
-  if (!awsClasses.has(asked)) throw new Refusal('InvalidStorageClass');
+  if (!awsClasses.has(asked)) {
+    throw new Refusal('InvalidStorageClass', { fields: { StorageClassRequested: asked } });
+  }
   throw new Refusal('NotImplemented', { fields: { Header: 'x-amz-storage-class' } });
 }
 
@@ -171,7 +173,8 @@ export function parseTagging(body: Buffer, max = tagsMax): Tags {
 export function parseTagSet(set: XmlNode, max: number): Tags {
   const tags = set.children.map(parseTag);
   checkCount(tags, max);
-  if (repeats(tags)) throw invalidTag('Cannot provide multiple Tags with the same key');
+  const repeated = tags.find(([name], i) => tags.findIndex((other) => other[0] === name) < i);
+  if (repeated) throw invalidTag('Cannot provide multiple Tags with the same key', repeated[0]);
   return tags;
 }
 
@@ -220,12 +223,14 @@ function readTag(text: string, headerText: string): readonly [string, string] {
 /** Throws `Refusal` InvalidTag. */
 function checkTag(name: string, value: string): readonly [string, string] {
   if (name === '' || name.length > tagKeyLengthMax || !tagForm.test(name)) {
-    throw invalidTag('The TagKey you have provided is invalid');
+    throw invalidTag('The TagKey you have provided is invalid', name);
   }
   if (value.length > tagValueLengthMax || !tagForm.test(value)) {
-    throw invalidTag('The TagValue you have provided is invalid');
+    throw invalidTag('The TagValue you have provided is invalid', name, value);
   }
-  if (/^aws:/i.test(name)) throw invalidTag('System tags cannot be added/updated by requester');
+  if (/^aws:/i.test(name)) {
+    throw invalidTag('System tags cannot be added/updated by requester', name);
+  }
   return [name, value];
 }
 
@@ -233,6 +238,9 @@ function decode(text: string): string {
   return decodeURIComponent(text.replaceAll('+', ' '));
 }
 
-function invalidTag(message: string): Refusal {
-  return new Refusal('InvalidTag', { message });
+function invalidTag(message: string, TagKey: string, TagValue?: string): Refusal {
+  return new Refusal('InvalidTag', {
+    message,
+    fields: { TagKey, ...(TagValue !== undefined && { TagValue }) },
+  });
 }

@@ -31,7 +31,9 @@ export const putBucketVersioning: Operation<'bucket'> = {
     const versioning = parseVersioning(await receiveDocument(context));
     const { id: bucketId, objectLock } = context.bucket;
     if (objectLock && versioning !== 'Enabled') {
-      const message = 'The bucket has object lock, so its versioning cannot be suspended.';
+      const message =
+        'An Object Lock configuration is present on this bucket, so the versioning state cannot ' +
+        'be changed.';
       throw new Refusal('InvalidBucketState', { message });
     }
     await context.commit(

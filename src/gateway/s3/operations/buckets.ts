@@ -10,6 +10,8 @@ import { childOf, parseXml, renderXml, textOf } from '../../http/xml.ts';
 import { chooseStore, storeHeader } from '../../store-list.ts';
 import { receiveSmall } from '../body.ts';
 import { checkNewBucketAcl, checkOwnership } from '../buckets/acl.ts';
+import { bucketArn } from '../buckets/listing-xml.ts';
+import { everythingBlocked } from '../buckets/public-access.ts';
 import { noTags, parseTagSet } from '../objects/object-attributes.ts';
 import type { Operation } from '../operation.ts';
 import type { Reserved } from '../stages.ts';
@@ -45,6 +47,7 @@ async function create(context: Reserved<'bucketName'>): Promise<Reply> {
   const result = await context.tryCommit(
     {
       ...{ kind: 'createBucket', tenant, name, owner, store, ...kept },
+      publicAccess: everythingBlocked,
       ...(tags.length > 0 && { tagging: JSON.stringify(tags) }),
     },
     { change: { owner, store: stores.nameOf(store), ...kept, ...(tags.length > 0 && { tags }) } },
@@ -59,9 +62,14 @@ async function create(context: Reserved<'bucketName'>): Promise<Reply> {
       throw new Refusal(result.code, { fields: { BucketName: name } });
     }
   }
-  return emptyReply(200, { location: `/${name}`, [storeHeader]: stores.nameOf(made) });
+  return emptyReply(200, {
+    location: `/${name}`,
+    [arnHeader]: bucketArn(name),
+    [storeHeader]: stores.nameOf(made),
+  });
 }
 
+const arnHeader = 'x-amz-bucket-arn';
 const lockHeader = 'x-amz-bucket-object-lock-enabled';
 const ownershipHeader = 'x-amz-object-ownership';
 
@@ -99,7 +107,7 @@ function parseConfiguration(body: Buffer, region: string): Tags {
   }
   const location = textOf(configuration, 'LocationConstraint');
   if (location !== undefined && location !== '' && location !== region) {
-    throw new Refusal('InvalidLocationConstraint', { fields: { LocationConstraint: location } });
+    throw wrongLocation(location);
   }
   const tags = childOf(configuration, 'Tags');
   return tags ? parseTagSet(tags, bucketTagsMax) : noTags;
@@ -113,6 +121,7 @@ export const headBucket: Operation<'bucket'> = {
   async run(context) {
     const { region, stores } = context.services;
     return emptyReply(200, {
+      [arnHeader]: bucketArn(context.askedName),
       [storeHeader]: stores.nameOf(context.bucket.store),
       'x-amz-bucket-region': region,
       'x-amz-access-point-alias': 'false',
@@ -146,6 +155,7 @@ export const deleteBucket: Operation<'bucket'> = {
     const result = await context.tryCommit(change, { status: 204 });
     if (result.ok) return emptyReply(204);
     const { code, fields } = result;
+    if (code === 'BucketNotEmpty' && !fields) throw notEmpty(context);
     if (!fields?.Snapshots && !fields?.HeldVersions) throw context.failureOf(result);
     const message = fields.Snapshots
       ? `The bucket has snapshots (${fields.Snapshots}), which must be deleted first.`
@@ -154,3 +164,24 @@ export const deleteBucket: Operation<'bucket'> = {
     throw new Refusal(code, { message, fields });
   },
 };
+
+function notEmpty({ askedName, bucket }: Reserved<'bucket'>): Refusal {
+  const fields = { BucketName: askedName };
+  if (bucket.versioning === 'Unversioned') return new Refusal('BucketNotEmpty', { fields });
+  const message =
+    'The bucket you tried to delete is not empty. You must delete all versions in the bucket.';
+  return new Refusal('BucketNotEmpty', { message, fields });
+}
+
+const regionForm = /^[a-z]{2}(?:-[a-z]+)+-\d$/;
+
+/** Of a name that is no region's S3 says that it is none. */
+function wrongLocation(location: string): Refusal {
+  if (!regionForm.test(location)) {
+    return new Refusal('InvalidLocationConstraint', { fields: { LocationConstraint: location } });
+  }
+  const message =
+    `The ${location} location constraint is incompatible for the region specific endpoint this ` +
+    'request was sent to.';
+  return new Refusal('IllegalLocationConstraintException', { message });
+}

@@ -70,12 +70,12 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
     // Parts first: if the upload is still open after that, they are not those of a completed one.
     const stored = await listParts(context.services, place, 0, partCountMax);
     const open = await findNamedUpload(context);
-    const asked = await parseParts(nodes, open.attributes);
+    const asked = await parseParts(nodes, open);
     // What follows takes some milliseconds of many parts.
     await new Pace().wait();
     const fingerprint = createHash('sha256').update(JSON.stringify(asked)).digest('hex');
     if (open.upload.completed !== null) return repeat(context, open, fingerprint);
-    const parts = matchParts(asked, stored, open.attributes);
+    const parts = matchParts(asked, stored, open);
     const result = await commit(context, open, parts, fingerprint);
     if (result.ok) {
       const reply = describe(context, result, result.version?.versionId);
@@ -188,7 +188,7 @@ const valueLengthMax = 256;
 
 async function parseParts(
   nodes: readonly XmlNode[],
-  attributes: UploadAttributes,
+  { upload: { id: uploadId }, attributes }: OpenUpload,
 ): Promise<AskedPart[]> {
   const algorithm = attributes.checksum?.algorithm;
   const asked: AskedPart[] = [];
@@ -204,9 +204,11 @@ async function parseParts(
     if (!/^-?\d{1,9}$/.test(text) || etag === undefined) throw new Refusal('MalformedXML');
     const number = Number(text);
     if (number < 1) throw invalidArgument('PartNumber', text, 'PartNumber must be >= 1');
-    if (number <= before) throw new Refusal('InvalidPartOrder');
+    if (number <= before) {
+      throw new Refusal('InvalidPartOrder', { fields: { UploadId: uploadId } });
+    }
     before = number;
-    const checksum = readPartChecksum(node, algorithm, { number, etag });
+    const checksum = readPartChecksum(node, algorithm, { number, etag, uploadId });
     asked.push({ number, etag, checksum });
   }
   return asked;
@@ -220,7 +222,7 @@ async function parseParts(
 function readPartChecksum(
   node: XmlNode,
   algorithm: ChecksumAlgorithm | undefined,
-  part: { number: number; etag: string },
+  part: NamedPart,
 ): string | undefined {
   const given = node.children.filter(({ name }) => /^Checksum(?!Type$)/.test(name));
   const [one, another] = given;
@@ -246,18 +248,29 @@ function invalidPartChecksum(value: string): Refusal {
   );
 }
 
-function invalidPart({ number, etag }: { number: number; etag: string }): Refusal {
-  return new Refusal('InvalidPart', { fields: { PartNumber: String(number), ETag: etag } });
+interface NamedPart {
+  number: number;
+  etag: string;
+  uploadId: string;
 }
 
-function matchParts(asked: AskedPart[], stored: Part[], attributes: UploadAttributes): Part[] {
+function invalidPart({ number, etag, uploadId }: NamedPart): Refusal {
+  const fields = { UploadId: uploadId, PartNumber: String(number), ETag: etag };
+  return new Refusal('InvalidPart', { fields });
+}
+
+function matchParts(
+  asked: AskedPart[],
+  stored: Part[],
+  { upload: { id: uploadId }, attributes }: OpenUpload,
+): Part[] {
   const byNumber = new Map(stored.map((part) => [part.number, part]));
   const parts = asked.map(({ number, etag, checksum }) => {
     const part = byNumber.get(number);
     const fits =
       part?.etag === etag &&
       (checksum === undefined || part.checksum === null || checksum === part.checksum);
-    if (!part || !fits) throw invalidPart({ number, etag });
+    if (!part || !fits) throw invalidPart({ number, etag, uploadId });
     return part;
   });
   for (const part of parts.slice(0, -1)) {

@@ -104,7 +104,8 @@ function describe(version: Version, wanted: Set<AttributeName>, page: Page): Xml
     // Without quotes, here alone.
     ETag: version.etag,
     Checksum: checksum && {
-      [checksumElement(checksum.algorithm)]: checksum.value,
+      // Here alone, too, without the number of parts.
+      [checksumElement(checksum.algorithm)]: checksum.value.replace(/-\d+$/, ''),
       ChecksumType: checksum.type,
     },
     ObjectParts: describeParts(attributes, page),
@@ -119,15 +120,17 @@ function describe(version: Version, wanted: Set<AttributeName>, page: Page): Xml
 function describeParts(attributes: Attributes, { after, max }: Page): XmlElements | undefined {
   const { partBytes, checksum } = attributes;
   if (!partBytes) return undefined;
+  // As on S3, only the parts of a composite checksum are told one by one.
+  if (checksum?.type !== 'COMPOSITE') return { PartsCount: partBytes.length };
   const shown = partBytes.slice(after, after + max);
-  const last = after + shown.length;
+  const last = shown.length > 0 ? after + shown.length : 0;
   const checksumOf = partChecksumsOf(attributes);
   return {
     PartsCount: partBytes.length,
     PartNumberMarker: after,
     NextPartNumberMarker: last,
     MaxParts: max,
-    IsTruncated: max > 0 && last < partBytes.length,
+    IsTruncated: shown.length > 0 && last < partBytes.length,
     Part: shown.map((Size, i) => {
       const PartNumber = after + i + 1;
       const value = checksumOf(PartNumber);

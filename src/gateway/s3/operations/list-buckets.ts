@@ -11,7 +11,13 @@ import { compareText } from '../../../core/text-order.ts';
 import type { Mount } from '../../../state/mount-book.ts';
 import { largeXmlReply, type Reply } from '../../http/reply.ts';
 import { findMounted, type NamedBucket, namesOfBucket } from '../bucket-lookup.ts';
-import { decodeToken, encodeToken, ownerElement, parseCount } from '../buckets/listing-xml.ts';
+import {
+  bucketArn,
+  decodeToken,
+  encodeToken,
+  ownerElement,
+  parseCount,
+} from '../buckets/listing-xml.ts';
 import { touches } from '../delegated-rights.ts';
 import type { Operation } from '../operation.ts';
 import { parameter } from '../request.ts';
@@ -38,7 +44,7 @@ async function run(context: Reserved<'service'>): Promise<Reply> {
   }
   const token = parameter(request, 'continuation-token');
   const prefix = parameter(request, 'prefix') ?? '';
-  const after = token === undefined ? '' : decodeToken(token).text;
+  const after = token ? decodeToken(token).text : '';
   // All buckets are in the gateway's region: who asks for another's gets none.
   const isHere = (parameter(request, 'bucket-region') ?? services.region) === services.region;
   const found = isHere ? await collect(context, { prefix, after, max: max + 1 }) : [];
@@ -51,6 +57,7 @@ async function run(context: Reserved<'service'>): Promise<Reply> {
         Name: bucket.name,
         CreationDate: s3Time(bucket.createdMs),
         BucketRegion: services.region,
+        BucketArn: bucketArn(bucket.name),
         Owner: bucket.owner === id ? undefined : ownerElement(bucket.owner),
       })),
     },

@@ -25,6 +25,7 @@ import {
   listingParameters,
   markerPosition,
   ownerElement,
+  startPosition,
 } from '../buckets/listing-xml.ts';
 import type { Operation } from '../operation.ts';
 import { parameter, type S3Request } from '../request.ts';
@@ -65,14 +66,15 @@ async function runV2(context: Reserved<'listing'>): Promise<Reply> {
   const token = parameter(request, 'continuation-token');
   const startAfter = parameter(request, 'start-after');
   const position =
-    token === undefined ? markerPosition(startAfter ?? '', asked) : decodeToken(token);
+    token === undefined ? startPosition(startAfter ?? '', asked) : decodeToken(token);
   const withOwner = parameter(request, 'fetch-owner') === 'true';
   const listing = await list(context, asked, position, withOwner);
   const { encode } = asked;
   return largeXmlReply('ListBucketResult', {
     Name: context.askedName,
     Prefix: encode(asked.prefix),
-    StartAfter: startAfter === undefined ? undefined : encode(startAfter),
+    // As on S3, where a token counts the start does not.
+    StartAfter: token === undefined && startAfter ? encode(startAfter) : undefined,
     ContinuationToken: token,
     NextContinuationToken: listing.next ? encodeToken(listing.next) : undefined,
     KeyCount: listing.entries.length + listing.prefixes.length,
@@ -139,7 +141,7 @@ export const listObjectVersions: Operation<'listing'> = {
     const { request, bucket, services } = context;
     const asked = listingParameters(request, 'max-keys');
     const { prefix, delimiter, max, encode, encodingType } = asked;
-    const after = readPosition(request);
+    const after = readPosition(request, asked);
     const query = { bucketId: bucket.id, prefix, delimiter, max, after, ...spanOf(context) };
     const { entries, prefixes, next } = await listVersions(services.read, query, (entry) => {
       verifyListed(services.keyring, bucket, entry);
@@ -165,7 +167,7 @@ export const listObjectVersions: Operation<'listing'> = {
 };
 
 /** Throws `Refusal` InvalidArgument. */
-function readPosition(request: S3Request): VersionPosition | null {
+function readPosition(request: S3Request, asked: ListingParameters): VersionPosition | null {
   const key = parameter(request, 'key-marker') ?? '';
   // Behind a folded prefix there is no version, and clients send an empty one back.
   const versionId = parameter(request, 'version-id-marker') || null;
@@ -176,7 +178,8 @@ function readPosition(request: S3Request): VersionPosition | null {
       throw invalidArgument('version-id-marker', versionId, message);
     }
   }
-  return key === '' ? null : { key, versionId };
+  const position = versionId === null ? markerPosition(key, asked) : null;
+  return key === '' ? null : { key: position?.text ?? key, versionId };
 }
 
 function describe(

@@ -2,8 +2,9 @@
 // (complete-multipart-upload.ts).
 
 import { listUploads } from '../../../catalog/listing.ts';
-import { listParts as readParts } from '../../../catalog/uploads.ts';
+import { findUploadKey, listParts as readParts } from '../../../catalog/uploads.ts';
 import { s3Time } from '../../../core/clock.ts';
+import { invalidArgument } from '../../../core/errors.ts';
 import { newUploadId } from '../../../core/ids.ts';
 import { listKeysMax } from '../../../core/limits.ts';
 import { Pace } from '../../../core/pace.ts';
@@ -12,6 +13,7 @@ import { emptyReply, largeXmlReply, quoted, xmlReply } from '../../http/reply.ts
 import { checkWrittenAcl } from '../buckets/acl.ts';
 import {
   commonPrefixes,
+  initiatorElement,
   listingParameters,
   markerPosition,
   ownerElement,
@@ -30,6 +32,7 @@ import {
 } from '../objects/upload-attributes.ts';
 import type { Operation } from '../operation.ts';
 import { parameter } from '../request.ts';
+import type { Reserved } from '../stages.ts';
 
 export const createMultipartUpload: Operation<'object'> = {
   name: 'CreateMultipartUpload',
@@ -118,7 +121,7 @@ export const listParts: Operation<'object'> = {
       Key: encode(key),
       UploadId: upload.id,
       PartNumberMarker: marker,
-      NextPartNumberMarker: last?.number ?? marker,
+      NextPartNumberMarker: last?.number ?? 0,
       MaxParts: max,
       // A page of nothing has none after it, or pages would never end.
       IsTruncated: max > 0 && found.length > max,
@@ -129,7 +132,7 @@ export const listParts: Operation<'object'> = {
         Size: part.sizeBytes,
         ...(algorithm && part.checksum ? { [checksumElement(algorithm)]: part.checksum } : {}),
       })),
-      Initiator: ownerElement(upload.initiator),
+      Initiator: initiatorElement(upload.initiator),
       Owner: ownerElement(principalId(bucket.tenant, bucket.owner)),
       StorageClass: upload.class,
       ChecksumAlgorithm: algorithm,
@@ -140,7 +143,7 @@ export const listParts: Operation<'object'> = {
   },
 };
 
-/** The unfinished ones, by key and then by id. */
+/** The unfinished ones, by key and then as they began, which their ids say. */
 export const listMultipartUploads: Operation<'listing'> = {
   name: 'ListMultipartUploads',
   action: 's3:ListBucketMultipartUploads',
@@ -156,6 +159,7 @@ export const listMultipartUploads: Operation<'listing'> = {
     // Without a key marker the id marker means nothing.
     const idMarker = keyMarker === '' ? '' : (parameter(request, 'upload-id-marker') ?? '');
     const owner = ownerElement(principalId(bucket.tenant, bucket.owner));
+    let lastKey: string | undefined;
     const query = {
       bucketId: bucket.id,
       prefix,
@@ -164,12 +168,14 @@ export const listMultipartUploads: Operation<'listing'> = {
       after: markerPosition(keyMarker, { prefix, delimiter }),
       afterId: idMarker === '' ? null : idMarker,
     };
+    if (idMarker !== '') await checkMarker(context, keyMarker, idMarker);
     const listing = await listUploads(services.read, query, (upload) => {
       const { checksum } = JSON.parse(upload.attributes) as UploadAttributes;
+      lastKey = upload.key;
       return {
         Key: encode(upload.key),
         UploadId: upload.id,
-        Initiator: ownerElement(upload.initiator),
+        Initiator: initiatorElement(upload.initiator),
         Owner: owner,
         StorageClass: upload.class,
         Initiated: s3Time(upload.createdMs),
@@ -177,20 +183,35 @@ export const listMultipartUploads: Operation<'listing'> = {
         ChecksumType: checksum?.type,
       };
     });
-    const { next } = listing;
+    const { next, entries } = listing;
+    const last = entries.at(-1);
+    // As on S3 there are markers whether there is more or not; and behind a folded prefix, where S3
+    // has none and nobody could go on, the prefix.
+    const nextMarker = next ? next.text : (lastKey ?? '');
     return largeXmlReply('ListMultipartUploadsResult', {
       Bucket: context.askedName,
       KeyMarker: encode(keyMarker),
       UploadIdMarker: idMarker,
-      NextKeyMarker: next ? encode(next.text) : undefined,
-      NextUploadIdMarker: next?.kind === 'key' ? listing.entries.at(-1)?.UploadId : undefined,
-      Prefix: encode(prefix),
+      NextKeyMarker: encode(nextMarker),
+      NextUploadIdMarker: next?.kind === 'prefix' ? '' : (last?.UploadId ?? ''),
+      Prefix: prefix === '' ? undefined : encode(prefix),
       Delimiter: delimiter === '' ? undefined : encode(delimiter),
       EncodingType: encodingType,
       MaxUploads: max,
       IsTruncated: next !== null,
-      Upload: listing.entries,
+      Upload: entries,
       CommonPrefixes: commonPrefixes(listing.prefixes, encode),
     });
   },
 };
+
+/** Throws `Refusal` InvalidArgument for the id of another key's upload. */
+async function checkMarker(
+  { services, bucket }: Reserved<'listing'>,
+  key: string,
+  id: string,
+): Promise<void> {
+  const marked = await findUploadKey(services.read, bucket.id, id);
+  if (marked === undefined || marked === key) return;
+  throw invalidArgument('upload-id-marker', id, 'Invalid uploadId marker');
+}

@@ -42,6 +42,11 @@ const putLockConfiguration: Operation<'bucket'> = {
   bodyBytesMax,
   async run(context) {
     const config = parseLockConfiguration(await receiveDocument(context));
+    if (context.bucket.versioning !== 'Enabled') {
+      const message =
+        "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration";
+      throw new Refusal('InvalidBucketState', { message });
+    }
     const document = JSON.stringify(config);
     await context.commit(
       { kind: 'putBucketSetting', bucketId: context.bucket.id, name: 'objectLock', document },

@@ -22,6 +22,8 @@ function missingSetting(name: string, action: S3Action, code: ErrorCode): Operat
   return {
     ...{ name, action, resource: 'bucket', price: 'get' },
     run: async ({ askedName }) => {
+      // As on S3, of one that has an id the bucket is not named.
+      if (code === 'NoSuchConfiguration') throw new Refusal(code);
       throw new Refusal(code, { fields: { BucketName: askedName } });
     },
   };
