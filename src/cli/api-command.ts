@@ -1,7 +1,7 @@
 // What most administration commands do: make one call of the native API, or read a listing of it,
 // and show what it answered. With --json that is shown as it is.
 import type { Command } from 'commander';
-import { type ApiRequest, callApi, listAll } from './api-client.ts';
+import { type ApiRequest, type Connection, callApi, listAll } from './api-client.ts';
 import { connect, splitId } from './command-arguments.ts';
 import { printJson, printTable } from './output.ts';
 
@@ -13,17 +13,24 @@ export interface Columns<Entry> {
 
 type Action = (...given: unknown[]) => Promise<void>;
 
+/** A request that takes asking the gateway something first. */
+type LaterRequest = (connection: Connection) => Promise<ApiRequest>;
+
 /**
  * The action of a command that makes one call. `request` is given the arguments and the flags of
  * the command. `show`: what people are shown of the answer; absent: nothing.
  */
 export function calling<Answer, Given extends unknown[]>(
-  request: (...given: Given) => ApiRequest,
+  request: (...given: Given) => ApiRequest | LaterRequest,
   show?: Columns<Answer> | ((answer: Answer) => void),
 ): Action {
   return async (...given) => {
     const { connection, flags } = connect(given.at(-1) as Command);
-    const { json } = await callApi(connection, request(...(given as Given)));
+    const asked = request(...(given as Given));
+    const { json } = await callApi(
+      connection,
+      typeof asked === 'function' ? await asked(connection) : asked,
+    );
     if (typeof show === 'object') printEntries(flags.json, show, json, [json as Answer]);
     else if (show && flags.json) printJson(json);
     else show?.(json as Answer);

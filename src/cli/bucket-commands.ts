@@ -98,7 +98,7 @@ const windows: Columns<Undelete> = {
 
 // `bursar mount`: names in a tenant's own namespace for other tenants' buckets.
 
-const mounts: Columns<Answers['GetMount']> = {
+export const mounts: Columns<Answers['GetMount']> = {
   heading: ['MOUNT', 'BUCKET', 'SNAPSHOT', 'CREATED'],
   row: ({ tenant, name, bucketTenant, bucket, at, createdAt }) => [
     ...[`${tenant}/${name}`, `${bucketTenant}:${bucket}`, at ?? '', createdAt],

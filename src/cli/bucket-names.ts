@@ -31,6 +31,32 @@ export async function findPlace(connection: Connection, text: string): Promise<N
   return { tenant: tenant ?? (await findTenant(connection)), bucket, key };
 }
 
+/** A bucket's snapshots. */
+export interface SnapshotsPlace {
+  tenant: string;
+  bucket: string;
+  /** Of the keys that are meant; undefined: all. */
+  prefix: string | undefined;
+  path: readonly string[];
+}
+
+/**
+ * Where the snapshots are of a bucket that is named as above; a prefix may be said in the URL or by
+ * a flag. Throws `CommandFailure`.
+ */
+export async function findSnapshots(
+  connection: Connection,
+  text: string,
+  prefix?: string,
+): Promise<SnapshotsPlace> {
+  const { tenant, bucket, key } = await findPlace(connection, text);
+  if (key !== '' && prefix !== undefined) {
+    throw new CommandFailure('usage', `give the prefix either in ${text} or by --prefix`);
+  }
+  const path = ['tenants', tenant, 'buckets', bucket, 'snapshots'];
+  return { tenant, bucket, prefix: key === '' ? prefix : key, path };
+}
+
 async function findTenant(connection: Connection): Promise<string> {
   const { json } = await callApi(connection, { method: 'GET', path: ['whoami'] });
   return (json as Answers['WhoAmI']).tenant;

@@ -75,17 +75,20 @@ function parseCount(text: string): number {
   throw new InvalidArgumentError('Must be a number.');
 }
 
-const units: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+const units: Readonly<Record<string, number>> = {
+  ...{ s: 1000, m: 60_000 },
+  ...{ h: 3_600_000, d: 86_400_000 },
+};
 
 /** Milliseconds. Throws `CommandFailure`. */
 export function duration(written: string): number {
-  const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(written) ?? [];
+  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(written) ?? [];
   if (count && unit) return Number(count) * (units[unit] ?? 0);
   throw new CommandFailure('usage', `${written} must be a time such as 30m, 12h or 90d`);
 }
 
 /** As it is written: the shortest way. */
 export function durationText(ms: number): string {
-  const unit = (['d', 'h'] as const).find((one) => ms % (units[one] ?? 0) === 0) ?? 'm';
+  const unit = (['d', 'h', 'm'] as const).find((one) => ms % (units[one] ?? 0) === 0) ?? 's';
   return `${Math.round(ms / (units[unit] ?? 1))}${unit}`;
 }

@@ -1,16 +1,16 @@
-// `bursar snapshot`: snapshots of a bucket, what is different since, and bringing it back. Buckets
-// are written TENANT/NAME.
+// `bursar snapshot`: snapshots of a bucket, what is different since, and bringing it back.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { callApi, listAll } from './api-client.ts';
-import { type Columns, calling, pathIn, printEntries } from './api-command.ts';
-import { findPlace } from './bucket-names.ts';
+import { type ApiRequest, type Connection, callApi, listAll } from './api-client.ts';
+import { type Columns, calling, printEntries } from './api-command.ts';
+import { mounts } from './bucket-commands.ts';
+import { findPlace, findSnapshots } from './bucket-names.ts';
 import { choice, connect, duration } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { formatBytes } from './progress.ts';
-import { differences, diffPath, restore } from './snapshot-restore.ts';
-import { timeOrSnapshot } from './times.ts';
+import { differences, restore } from './snapshot-restore.ts';
+import { isSnapshotName, timeOrSnapshot } from './times.ts';
 
 type Shown = Answers['GetSnapshot'];
 type Difference = Answers['DiffSnapshot']['differences'][number];
@@ -22,53 +22,57 @@ const snapshots: Columns<Shown> = {
   ],
 };
 
+const bucketHelp = "s3://raw of one's own tenant, s3://cms:raw, or cms/raw";
+const prefixHelp = 'of the keys that begin with it alone; also s3://raw/PREFIX';
+
 export function addSnapshotCommands(program: Command): void {
   const snapshot = program
     .command('snapshot')
     .description('snapshots: a bucket as it was, without copying it');
-  snapshot
-    .command('create <tenant/bucket> [name]')
+  const ofBucket = (name: string) => snapshot.command(name).argument('<bucket>', bucketHelp);
+  ofBucket('create')
+    .argument('[name]')
     .description('make a snapshot of a bucket as it is now; without a name, by the time')
-    .option('--prefix <prefix>', 'of the keys that begin with it alone')
+    .option('--name <name>', 'the same as [name]')
+    .option('--prefix <prefix>', prefixHelp)
     .option('--expires <duration>', 'delete it by itself after this time, such as 90d', duration)
     .option('--lock <mode>', 'until it expires: governance or compliance', lock)
-    .action(
-      calling((id: string, name: string | undefined, given: CreateFlags) => {
-        const { prefix, expires, lock } = given;
-        const expiresAt =
-          expires === undefined ? undefined : new Date(Date.now() + expires).toISOString();
-        const path = [...pathIn('buckets', id), 'snapshots', name ?? nameOfNow()];
-        return { method: 'PUT', path, body: { prefix, expiresAt, lock } };
-      }, snapshots),
-    );
-  snapshot
-    .command('list <tenant/bucket>')
+    .action(calling(create, snapshots));
+  ofBucket('list')
     .description("list a bucket's snapshots, and what they hold")
-    .option('--prefix <prefix>', 'only those of keys that begin with it')
+    .option('--prefix <prefix>', 'only those of keys that begin with it; also s3://raw/PREFIX')
     .action(list);
-  snapshot
-    .command('show <tenant/bucket> <name>')
+  ofBucket('show')
+    .argument('<name>')
     .description('show a snapshot')
     .action(
-      calling((id: string, name: string) => ({ method: 'GET', path: at(id, name) }), snapshots),
+      calling(
+        (text: string, name: string) => async (connection: Connection) => ({
+          method: 'GET',
+          path: await pathOf(connection, text, name),
+        }),
+        snapshots,
+      ),
     );
-  snapshot
-    .command('diff')
+  ofBucket('diff')
     .description('list what is different since a snapshot, or a time: in another one, or now')
-    .argument('<tenant/bucket>')
     .argument('<name>', 'the snapshot, or a time: 2026-11-23T16:30:00Z or 2h ago', timeOrSnapshot)
     .argument('[other]', 'another one, or a later time', timeOrSnapshot)
-    .option('--prefix <prefix>', 'of the keys that begin with it alone')
+    .option('--prefix <prefix>', prefixHelp)
     .action(diff);
-  snapshot
-    .command('restore <tenant/bucket>')
+  ofBucket('mount')
+    .argument('<name>', 'the snapshot, or a time: 2026-11-23T16:30:00Z or 2h ago', timeOrSnapshot)
+    .argument('[as]', "the mount's name in the bucket's tenant; absent: BUCKET-NAME")
+    .description("give a snapshot a bucket's name, by which all S3 clients can read it")
+    .action(calling(mount, mounts));
+  ofBucket('restore')
     .description('bring back what was overwritten or deleted since a snapshot, without moving data')
     .requiredOption(
       '--from <name>',
       'the snapshot, or a time: 2026-11-23T16:30:00Z or 2h ago',
       timeOrSnapshot,
     )
-    .option('--prefix <prefix>', 'of the keys that begin with it alone')
+    .option('--prefix <prefix>', prefixHelp)
     .option('--dry-run', 'only list what would be done')
     .option('--delete-new', 'delete what came since under other keys, too')
     .action(restore);
@@ -80,19 +84,23 @@ export function addSnapshotCommands(program: Command): void {
     .requiredOption('--reason <text>', 'why; it stays in the records for good, and so does the key')
     .option('--prefix <prefix>', 'of all keys that begin with it')
     .action(purge);
-  snapshot
-    .command('delete <tenant/bucket> <name>')
+  ofBucket('delete')
+    .argument('<name>')
     .description('delete a snapshot, and let go of what it alone holds')
     .option('--bypass-governance', 'although it is locked by governance; only administrators may')
     .action(
-      calling((id: string, name: string, { bypassGovernance }: { bypassGovernance?: true }) => ({
-        ...{ method: 'DELETE', path: at(id, name) },
-        query: bypassGovernance ? { bypassGovernance: 'true' } : {},
-      })),
+      calling(
+        (text: string, name: string, { bypassGovernance }: { bypassGovernance?: true }) =>
+          async (connection: Connection) => ({
+            ...{ method: 'DELETE', path: await pathOf(connection, text, name) },
+            query: bypassGovernance ? { bypassGovernance: 'true' } : {},
+          }),
+      ),
     );
 }
 
 interface CreateFlags {
+  name?: string;
   prefix?: string;
   expires?: number;
   lock?: string;
@@ -100,8 +108,45 @@ interface CreateFlags {
 
 const lock = choice(['governance', 'compliance']);
 
-function at(id: string, name: string): string[] {
-  return [...pathIn('buckets', id), 'snapshots', name];
+function create(text: string, given: string | undefined, flags: CreateFlags) {
+  const { expires, lock } = flags;
+  if (given !== undefined && flags.name !== undefined) {
+    throw new CommandFailure('usage', 'give the name once');
+  }
+  const name = given ?? flags.name ?? nameOfNow();
+  const expiresAt =
+    expires === undefined ? undefined : new Date(Date.now() + expires).toISOString();
+  return async (connection: Connection): Promise<ApiRequest> => {
+    const { path, prefix } = await findSnapshots(connection, text, flags.prefix);
+    return { method: 'PUT', path: [...path, name], body: { prefix, expiresAt, lock } };
+  };
+}
+
+/** Refused where there is no such snapshot: a mount of it would show nothing to anybody. */
+function mount(text: string, at: string, as: string | undefined) {
+  return async (connection: Connection): Promise<ApiRequest> => {
+    const { tenant, bucket, path, prefix } = await findSnapshots(connection, text);
+    requireBucket(text, prefix);
+    if (isSnapshotName(at)) await callApi(connection, { method: 'GET', path: [...path, at] });
+    else if (as === undefined) {
+      throw new CommandFailure('usage', 'of a time say what the mount is to be called');
+    }
+    const name = as ?? `${bucket}-${at}`;
+    const body = { bucketTenant: tenant, bucket, at };
+    return { method: 'PUT', path: ['tenants', tenant, 'mounts', name], body };
+  };
+}
+
+/** Of a snapshot. */
+async function pathOf(connection: Connection, text: string, name: string): Promise<string[]> {
+  const { path, prefix } = await findSnapshots(connection, text);
+  requireBucket(text, prefix);
+  return [...path, name];
+}
+
+/** A snapshot has its prefix: a key beside its name would be a mistake. */
+function requireBucket(text: string, prefix: string | undefined): void {
+  if (prefix !== undefined) throw new CommandFailure('usage', `${text} must name a bucket alone`);
 }
 
 /** `20261123t163000z` */
@@ -133,9 +178,9 @@ async function purge(
   else print('nothing of it is held any more; its bytes go with the next sweep');
 }
 
-async function list(id: string, { prefix }: { prefix?: string }, command: Command): Promise<void> {
+async function list(text: string, given: { prefix?: string }, command: Command): Promise<void> {
   const { connection, flags } = connect(command);
-  const path = [...pathIn('buckets', id), 'snapshots'];
+  const { path, prefix } = await findSnapshots(connection, text, given.prefix);
   let held: Pick<Answers['ListSnapshots'], 'heldVersions' | 'heldBytes'> | undefined;
   const all = await listAll<Shown>(connection, path, 'snapshots', { prefix }, (page) => {
     held = page as Answers['ListSnapshots'];
@@ -147,16 +192,17 @@ async function list(id: string, { prefix }: { prefix?: string }, command: Comman
 }
 
 async function diff(
-  id: string,
+  text: string,
   name: string,
   other: string | undefined,
-  { prefix }: { prefix?: string },
+  given: { prefix?: string },
   command: Command,
 ): Promise<void> {
   const { connection, flags } = connect(command);
+  const { path, prefix } = await findSnapshots(connection, text, given.prefix);
   const filters = { prefix, to: other };
   const all = await listAll<Difference>(
-    ...[connection, diffPath(id, name), 'differences', filters],
+    ...[connection, [...path, name, 'diff'], 'differences', filters],
   );
   printEntries(flags.json, differences, all, all);
 }

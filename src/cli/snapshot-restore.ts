@@ -4,9 +4,10 @@
 import type { Command } from 'commander';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi, findConnection } from './api-client.ts';
-import { type Columns, pathIn, printEntries } from './api-command.ts';
+import { type Columns, printEntries } from './api-command.ts';
 import { checkAll, copyBack, deleteObject, type Failed, forEachObject } from './bring-back.ts';
-import { type CommandFlags, splitId } from './command-arguments.ts';
+import { findSnapshots, type SnapshotsPlace } from './bucket-names.ts';
+import type { CommandFlags } from './command-arguments.ts';
 import { printJson } from './output.ts';
 import { formatBytes } from './progress.ts';
 
@@ -32,14 +33,11 @@ export const differences: Columns<Difference> = {
   row: ({ change, key, size }) => [change, key, size === null ? '' : formatBytes(size)],
 };
 
-export function diffPath(id: string, name: string): string[] {
-  return [...pathIn('buckets', id), 'snapshots', name, 'diff'];
-}
-
-export async function restore(id: string, given: RestoreFlags, command: Command): Promise<void> {
+export async function restore(text: string, given: RestoreFlags, command: Command): Promise<void> {
   const flags = command.optsWithGlobals<CommandFlags>();
   const connection = findConnection(flags);
-  const all = readDifferences(connection, id, given);
+  const place = await findSnapshots(connection, text, given.prefix);
+  const all = readDifferences(connection, place, given);
   if (given.dryRun) {
     const planned: Difference[] = [];
     for await (const one of all) planned.push(undoing(one));
@@ -47,8 +45,6 @@ export async function restore(id: string, given: RestoreFlags, command: Command)
     printEntries(flags.json, differences, shown, shown);
     return;
   }
-  const [tenant, bucket] = splitId(id);
-  const place = { tenant, bucket };
   const done: Done = { restored: 0, deleted: 0, left: 0, failed: [] };
   done.failed = await forEachObject(all, 'objects dealt with', async ({ change, key, ...one }) => {
     if (change === 'added' && !given.deleteNew) done.left++;
@@ -74,13 +70,13 @@ function tell({ restored, deleted, left }: Done): void {
 /** What is different, page by page: objects that are restored meanwhile do not come again. */
 async function* readDifferences(
   connection: Connection,
-  id: string,
-  { from, prefix }: RestoreFlags,
+  { path, prefix }: SnapshotsPlace,
+  { from }: RestoreFlags,
 ): AsyncGenerator<Difference & { index: number }> {
   let after: string | undefined;
   do {
     const query = { prefix, after };
-    const asked = { method: 'GET', path: diffPath(id, from), query } as const;
+    const asked = { method: 'GET', path: [...path, from, 'diff'], query } as const;
     const page = (await callApi(connection, asked)).json as Answers['DiffSnapshot'];
     for (const one of page.differences) yield { ...one, index: page.index };
     after = page.next ?? undefined;

@@ -9,11 +9,11 @@ export const timeForms = '2026-11-23, 2026-11, 2026-11-23T16:30:00Z or 2h ago';
 
 const allForms =
   'a day (2026-11-23), a month (2026-11), a time with its zone (2026-11-23T16:30:00Z) ' +
-  'or how long ago (30m, 2h, 7d)';
+  'or how long ago (30s, 10m, 2h, 7d)';
 
 const dayForm = /^\d{4}-\d\d(-\d\d)?$/;
 const timeForm = /^(\d{4}-\d\d-\d\d)T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?$/;
-const agoForm = /^(\d{1,6}[mhd])( ago)?$/;
+const agoForm = /^(\d{1,6}[smhd])( ago)?$/;
 const nameForm = /^[a-z0-9][a-z0-9._-]*$/;
 const indexForm = /^\d{1,15}$/;
 
@@ -40,6 +40,11 @@ export function timeOrIndex(written: string): string {
   return indexForm.test(written) ? written : time(written);
 }
 
+/** Whether what `timeOrSnapshot` gave is a snapshot's name. */
+export function isSnapshotName(given: string): boolean {
+  return nameForm.test(given);
+}
+
 /** The name of a snapshot, or a time. Snapshots may be called after days and months. */
 export function timeOrSnapshot(written: string): string {
   if (!agoForm.test(written) && nameForm.test(written)) return written;
@@ -47,7 +52,7 @@ export function timeOrSnapshot(written: string): string {
   if (foundMs !== null) return new Date(foundMs).toISOString();
   throw new InvalidArgumentError(
     "Must be a snapshot's name (before-cleanup), a time with its zone (2026-11-23T16:30:00Z) or " +
-      'how long ago (30m, 2h, 7d).',
+      'how long ago (30s, 10m, 2h, 7d).',
   );
 }
 

@@ -87,6 +87,31 @@ test('a mount shows a snapshot, until that is deleted', async () => {
   expect(missing.stderr).toMatch('NoSuchSnapshot');
 });
 
+test('a bucket is named by URL, and a snapshot is mounted', async () => {
+  const made = await json('snapshot', 'create', 's3://raw/2026/', '--name', 'by-url');
+  expect(made).toMatchObject({ name: 'by-url', prefix: '2026/' });
+  expect(await json('snapshot', 'show', 's3://default:raw', 'by-url')).toEqual(made);
+  expect((await json('snapshot', 'list', 's3://raw/2026/')).snapshots).toEqual([made]);
+  expect((await json('snapshot', 'list', 's3://raw/2027/')).snapshots).toEqual([]);
+  expect(await json('snapshot', 'mount', 's3://raw', 'by-url')).toMatchObject({
+    ...{ tenant: 'default', name: 'raw-by-url', bucketTenant: 'default', bucket: 'raw' },
+    at: 'by-url',
+  });
+  expect(await bodyOf(`/raw-by-url/${keys[1]}`)).toBe(`first ${keys[1]}`);
+  const missing = await run('mount', 's3://raw', 'nonesuch');
+  expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('NoSuchSnapshot')]);
+  for (const wrong of [
+    ['show', 's3://raw/2026/', 'by-url'],
+    ['create', 's3://raw', 'one', '--name', 'two'],
+    ['diff', 's3://raw/2026/', 'by-url', '--prefix', '2026/'],
+    ['mount', 's3://raw', '2h ago'],
+  ]) {
+    const { code, stderr } = await run(...wrong);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/^bursar: .*\n$/)]);
+  }
+  expect((await run('delete', 's3://raw', 'by-url')).code).toBe(0);
+});
+
 test('a snapshot is of a prefix, expires, and is locked until then', async () => {
   const flags = ['--prefix', '2026/', '--expires', '1d', '--lock', 'governance'];
   const made = await json('snapshot', 'create', 'default/raw', ...flags);
