@@ -7,10 +7,10 @@ import { bucketsPerTenantMax } from '../core/limits.ts';
 import type { RecordReads } from '../core/record-reads.ts';
 import {
   type Bucket,
+  type Exposure,
   findBucket,
   getBucket,
   hashSettings,
-  type PublicAccessBlock,
   type StoredSetting,
   storeSetting,
   type Versioning,
@@ -31,7 +31,7 @@ export interface CreateBucket {
   objectLock?: true;
   ownership?: string;
   /** Absent: none, as of buckets that were made before release 0.2.0. */
-  publicAccess?: PublicAccessBlock;
+  publicAccess?: Exposure;
   /** JSON, as the setting `tagging` is stored. */
   tagging?: string;
 }
@@ -173,7 +173,7 @@ const columns = {
 } as const;
 
 /** The undelete window is set by a command of its own (undelete-window.ts). */
-export type BucketSetting = Exclude<StoredSetting, 'undelete'> | keyof typeof columns;
+export type BucketSetting = Exclude<StoredSetting, 'undelete'> | keyof typeof columns | 'acl';
 
 export interface PutBucketSetting {
   kind: 'putBucketSetting';
@@ -194,12 +194,27 @@ export async function putBucketSetting(
   if (name === 'objectLock' && (document === null || bucket.versioning !== 'Enabled')) {
     return refused('InvalidBucketState');
   }
-  if (isColumn(name)) {
+  if (name === 'acl' || name === 'publicAccess') {
+    const exposure = expose(bucket.publicAccess ?? {}, name, document);
+    await tx.run('UPDATE buckets SET public_access = ? WHERE id = ?', exposure, bucketId);
+  } else if (isColumn(name)) {
     await tx.run(`UPDATE buckets SET ${columns[name]} = ? WHERE id = ?`, document, bucketId);
   } else {
     await storeSetting(tx, bucketId, name, document);
   }
   return noteBucket(tx, bucket, moment);
+}
+
+/** What a row has of a bucket's exposure after one part of it was set; null: nothing. */
+function expose(
+  { acl, ...block }: Exposure,
+  name: 'acl' | 'publicAccess',
+  document: string | null,
+): string | null {
+  const set = document === null ? undefined : JSON.parse(document);
+  const exposure: Exposure = name === 'acl' ? { ...block, acl: set } : { ...set, acl };
+  const text = JSON.stringify(exposure);
+  return text === '{}' ? null : text;
 }
 
 function isColumn(name: BucketSetting): name is keyof typeof columns {

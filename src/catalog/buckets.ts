@@ -2,6 +2,7 @@
 // left behind can never show in a new one of the same name.
 
 import { hash } from 'node:crypto';
+import type { Acl } from '../core/acl.ts';
 import type { Reader, Tx } from '../core/database.ts';
 import { pages } from '../core/pages.ts';
 import type { RecordReads } from '../core/record-reads.ts';
@@ -22,8 +23,8 @@ export interface Bucket {
   versioning: Versioning;
   /** null: it has no object lock. */
   objectLock: ObjectLockConfig | null;
-  /** null: it has no such block. */
-  publicAccess: PublicAccessBlock | null;
+  /** What keeps it from the public, and what lets others in; null: nothing was said of that. */
+  publicAccess: Exposure | null;
   /** null: BucketOwnerEnforced. */
   ownership: string | null;
 }
@@ -37,6 +38,12 @@ export interface PublicAccessBlock {
   ignorePublicAcls: boolean;
   blockPublicPolicy: boolean;
   restrictPublicBuckets: boolean;
+}
+
+/** Its block, all of it or nothing, and its access control list: one JSON of the bucket's row. */
+export interface Exposure extends Partial<PublicAccessBlock> {
+  /** Absent: only its owner has rights by it. It counts where the bucket allows lists. */
+  acl?: Acl;
 }
 
 /** The bucket as its row has it: structured values are JSON. */
@@ -83,7 +90,7 @@ function readRow<R extends Pick<BucketRow, 'objectLock' | 'publicAccess'>>(row: 
   return {
     ...row,
     objectLock: objectLock === null ? null : (JSON.parse(objectLock) as ObjectLockConfig),
-    publicAccess: publicAccess === null ? null : (JSON.parse(publicAccess) as PublicAccessBlock),
+    publicAccess: publicAccess === null ? null : (JSON.parse(publicAccess) as Exposure),
   };
 }
 

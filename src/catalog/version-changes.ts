@@ -4,6 +4,7 @@
 // without naming a version is under a marker, and comes back when that is deleted.
 // Specification: "How S3 Versioning works" of the Amazon S3 user guide.
 import { hash, randomBytes } from 'node:crypto';
+import type { Acl } from '../core/acl.ts';
 import type { Tx } from '../core/database.ts';
 import { sealObject } from './authentic.ts';
 import type { WriteConditions } from './conditions.ts';
@@ -217,9 +218,9 @@ export function newVersionId(): string {
   return randomBytes(16).toString('hex');
 }
 
-// What can be changed of a version that is there: its tags and its lock. Invariants: nothing else
-// of it changes, and its MAC is made again only after it was found right; a lock becomes less only
-// as object lock allows.
+// What can be changed of a version that is there: its tags, its list and its lock. Invariants:
+// nothing else of it changes, and its MAC is made again only after it was found right; a lock
+// becomes less only as object lock allows.
 
 export interface AmendVersion {
   kind: 'amendVersion';
@@ -236,7 +237,8 @@ export interface AmendVersion {
 export type Amendment =
   | { tags: Tags | null }
   | { retention: Retention | null }
-  | { legalHold: boolean };
+  | { legalHold: boolean }
+  | { acl: Acl | null };
 
 /** Changes what can change of a version; its MAC is made again. */
 export async function amendVersion(
@@ -251,7 +253,8 @@ export async function amendVersion(
   if (found.isDamaged) return refused('BursarIntegrityError');
   if (found.isMarker) return refused('MethodNotAllowed');
   const { amendment } = change;
-  if (!('tags' in amendment) && bucket.objectLock === null) return refused('InvalidRequest');
+  const isOfLock = 'retention' in amendment || 'legalHold' in amendment;
+  if (isOfLock && bucket.objectLock === null) return refused('InvalidRequest');
   const attributes = JSON.parse(found.attributes) as Attributes;
   if ('retention' in amendment) {
     const lockMoment = lockMomentOf(change, moment);
@@ -275,6 +278,10 @@ function amend(attributes: Attributes, amendment: Amendment): Attributes {
   if ('retention' in amendment) {
     const { retention: _, ...others } = attributes;
     return amendment.retention ? { ...others, retention: amendment.retention } : others;
+  }
+  if ('acl' in amendment) {
+    const { acl: _, ...others } = attributes;
+    return amendment.acl ? { ...others, acl: amendment.acl } : others;
   }
   const { tags: _, ...others } = attributes;
   return amendment.tags?.length ? { ...others, tags: amendment.tags } : others;

@@ -2,6 +2,7 @@
 // `versions`; those before it, where the bucket keeps them, in `noncurrent_versions`; those that
 // are gone, until their bytes are let go of, in `ended_versions`. What is read here was found
 // authentic before it is given. Writing is version-changes.ts's.
+import type { Acl } from '../core/acl.ts';
 import type { Reader } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { objectBytesMax } from '../core/limits.ts';
@@ -26,6 +27,8 @@ export interface Attributes {
   /** Of object lock (object-lock.ts). These and the tags are all that can change. */
   retention?: Retention;
   legalHold?: boolean;
+  /** What others may; absent: nothing. It counts where the bucket allows lists. */
+  acl?: Acl;
   /** When it came to its key by a rename; absent: when it was made. */
   renamedMs?: number;
   /** For a copy, who made it (`tenant/name`), and of what. */

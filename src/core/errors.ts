@@ -51,6 +51,10 @@ const table = {
     400,
     "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
   ],
+  InvalidBucketAclWithBlockPublicAccessError: [
+    400,
+    'Bucket cannot have public ACLs set with BlockPublicAccess enabled',
+  ],
   InvalidBucketName: [400, 'The specified bucket is not valid.'],
   InvalidBucketState: [409, 'The request is not valid for the current state of the bucket.'],
   InvalidDigest: [400, 'The Content-MD5 or checksum value that you specified is not valid.'],

@@ -217,7 +217,7 @@ CREATE TABLE buckets (
   record_reads TEXT,               -- prompt | strict | aggregate; null: as its tenant
   versioning TEXT NOT NULL DEFAULT 'Unversioned', -- Unversioned | Enabled | Suspended
   object_lock TEXT,                -- JSON: the default retention; null: no object lock
-  public_access TEXT,              -- JSON: the PublicAccessBlock; null: none
+  public_access TEXT,              -- JSON: the PublicAccessBlock and the ACL; null: neither
   ownership TEXT,                  -- null: BucketOwnerEnforced
   UNIQUE (tenant, name)
 );

@@ -323,7 +323,7 @@ export class LedgerModel {
       version.tags = amendment.tags?.length ? amendment.tags : undefined;
     } else if ('legalHold' in amendment) {
       version.legalHold = amendment.legalHold;
-    } else {
+    } else if ('retention' in amendment) {
       const { mode, untilMs } = version.retention ?? { mode: 'GOVERNANCE', untilMs: 0 };
       const { retention } = amendment;
       const isLonger = retention?.mode === mode && retention.untilMs >= untilMs;

@@ -193,14 +193,17 @@ const grantActions: ReadonlySet<Action> = new Set<Action>([
 
 /** What rules can let everybody do. All else needs to know who asks. */
 const publicActions: ReadonlySet<Action> = new Set<Action>([
+  's3:GetBucketAcl',
   's3:GetBucketLocation',
   's3:ListBucket',
   's3:ListBucketMultipartUploads',
   's3:ListBucketVersions',
   's3:GetObject',
+  's3:GetObjectAcl',
   's3:GetObjectAttributes',
   's3:GetObjectTagging',
   's3:GetObjectVersion',
+  's3:GetObjectVersionAcl',
   's3:GetObjectVersionAttributes',
   's3:GetObjectVersionTagging',
   's3:PutObject',

@@ -16,10 +16,12 @@ import type { Delegation, Identity } from '../../authz/identity.ts';
 import { type Wanted, writeRight } from '../../authz/tokens/scope.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
 import type { Tags } from '../../catalog/versions.ts';
+import { type Acl, aclGives, type Permission } from '../../core/acl.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { RequestServices } from '../services.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
 import { namesOfBucket } from './bucket-lookup.ts';
+import { allowsAcls } from './buckets/acl.ts';
 import { isShutOut } from './buckets/public-access.ts';
 import { isDelegated } from './delegated-rights.ts';
 import { requestedLock } from './objects/object-lock.ts';
@@ -46,6 +48,8 @@ export interface Target {
   wanted?: Wanted;
   /** Of an upload: who began it may list and abort it, unless a rule denies that. */
   isInitiator?: boolean;
+  /** The access control list of the object that is there; of an action that it can give. */
+  loadAcl?: () => Promise<Acl | undefined>;
   /** Of a read: whether it is of a copy that who asks has made, and may read the source of. */
   isOwnCopy?: () => Promise<boolean>;
 }
@@ -156,7 +160,7 @@ export class Access {
     if (loadTags && (decision.needsTags || policies.some((one) => needsTags(one, request)))) {
       return this.#demandByTags(target, facts, loadTags);
     }
-    if (!decision.allowed) return this.#admit(target, request, decision);
+    if (!decision.allowed) return this.#admit(target, facts, decision);
     for (const policy of policies) checkPolicy(policy, request);
     return null;
   }
@@ -166,26 +170,62 @@ export class Access {
     facts: RequestFacts,
     loadTags: () => Promise<Tags>,
   ): Promise<void> {
-    const request = this.#requestFor(target, facts, new Map(await loadTags()));
+    const tags = new Map(await loadTags());
+    const request = this.#requestFor(target, facts, tags);
     const { index } = this.#services.grants;
     const decision = decideBriefly(index, request, policyOf(target.found?.bucket));
-    await this.#admit(target, request, decision);
+    await this.#admit(target, facts, decision, tags);
   }
 
-  /** Throws `Refusal` AccessDenied unless it is allowed, or who asks made what it is about. */
-  async #admit(target: Target, request: AccessRequest, decision: Decision): Promise<void> {
-    if (!decision.allowed && !(await this.#isMakers(request, target, decision))) {
-      throw new Refusal('AccessDenied', { cause: decision.reason });
+  /**
+   * Throws `Refusal` AccessDenied unless it is allowed; or else no rule denies it, and who asks has
+   * made what it is about, or a list lets them in.
+   */
+  async #admit(
+    target: Target,
+    facts: RequestFacts,
+    { allowed, by, reason }: Decision,
+    tags?: RequestFacts['objectTags'],
+  ): Promise<void> {
+    const denied = new Refusal('AccessDenied', { cause: reason });
+    if (!allowed) {
+      if (by !== 'default') throw denied;
+      if (!(await this.#isMakers(target)) && !(await this.#isListed(target))) throw denied;
     }
+    // What denies may depend on tags that were not needed until now.
+    const loaded = tags ?? new Map((await target.loadTags?.()) ?? []);
+    const request = this.#requestFor(target, facts, loaded);
+    if (!allowed && !this.#isUndecided(request, target)) throw denied;
     for (const policy of this.#who.delegation?.policies ?? []) checkPolicy(policy, request);
   }
 
-  /** Has who asks made what this is about? Then they may, where no rule speaks. */
-  async #isMakers(request: AccessRequest, target: Target, { by }: Decision): Promise<boolean> {
-    const { isInitiator, isOwnCopy } = target;
-    if (by !== 'default' || !(isInitiator ?? (await isOwnCopy?.()))) return false;
+  /** Has who asks made what this is about? */
+  async #isMakers({ isInitiator, isOwnCopy }: Target): Promise<boolean> {
+    return isInitiator ?? (await isOwnCopy?.()) ?? false;
+  }
+
+  /** Does no rule speak of this, once all of them were asked? */
+  #isUndecided(request: AccessRequest, { found }: Target): boolean {
     const { index } = this.#services.grants;
-    return decideAccess(index, request, policyOf(target.found?.bucket)).by === 'default';
+    return decideAccess(index, request, policyOf(found?.bucket)).by === 'default';
+  }
+
+  /**
+   * Does a list of the bucket, or of the object that is there, let who asks in? Not through a
+   * snapshot, which has the lists of its time.
+   */
+  async #isListed({ action, found, loadAcl }: Target): Promise<boolean> {
+    const bucket = found?.bucket;
+    if (!bucket || found.at || !allowsAcls(bucket.ownership)) return false;
+    const given = bucketPermissions.get(action);
+    const permission = given ?? objectPermissions.get(action);
+    if (!permission) return false;
+    const acl = given ? bucket.publicAccess?.acl : await loadAcl?.();
+    const { principal, isAnonymous } = this.#who;
+    return aclGives(acl ?? [], permission, {
+      id: isAnonymous ? null : principal.id,
+      ignoresPublic: bucket.publicAccess?.ignorePublicAcls ?? false,
+    });
   }
 
   #requestFor(
@@ -218,6 +258,25 @@ export class Access {
     };
   }
 }
+
+// What permissions of lists stand for ("Access control list (ACL) overview" of the user guide).
+const bucketPermissions: ReadonlyMap<S3Action, Permission> = new Map<S3Action, Permission>([
+  ['s3:ListBucket', 'READ'],
+  ['s3:ListBucketVersions', 'READ'],
+  ['s3:ListBucketMultipartUploads', 'READ'],
+  ['s3:PutObject', 'WRITE'],
+  ['s3:DeleteObject', 'WRITE'],
+  ['s3:GetBucketAcl', 'READ_ACP'],
+  ['s3:PutBucketAcl', 'WRITE_ACP'],
+]);
+const objectPermissions: ReadonlyMap<S3Action, Permission> = new Map<S3Action, Permission>([
+  ['s3:GetObject', 'READ'],
+  ['s3:GetObjectVersion', 'READ'],
+  ['s3:GetObjectAcl', 'READ_ACP'],
+  ['s3:GetObjectVersionAcl', 'READ_ACP'],
+  ['s3:PutObjectAcl', 'WRITE_ACP'],
+  ['s3:PutObjectVersionAcl', 'WRITE_ACP'],
+]);
 
 function factsOf(request: S3Request, who: Identity): RequestFacts {
   return {

@@ -56,7 +56,7 @@ export function versionHeaders(
 
 /**
  * What a write answers of the version that it made. As on S3, nothing where versioning is
- * suspended: it is always `null`.
+ * suspended: it is always `null`. Only a copy says so then.
  */
 export function madeHeaders(versionId: string | null | undefined): Record<string, string> {
   return versionId ? { 'x-amz-version-id': versionId } : {};

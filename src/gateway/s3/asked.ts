@@ -19,7 +19,7 @@ import { Access, type Target } from './access.ts';
 import { findBucket, type NamedBucket } from './bucket-lookup.ts';
 import { findSource, type SourceName } from './copy-source.ts';
 import { checkWritten } from './delegated-rights.ts';
-import { noTags, tagsOf } from './objects/object-attributes.ts';
+import { aclOf, noTags, tagsOf } from './objects/object-attributes.ts';
 import type { AnyOperation } from './operation.ts';
 import { isOwnCopy } from './own-copy.ts';
 import { ProvenCommits, provenBy } from './proven-record.ts';
@@ -288,8 +288,9 @@ export class AskedRequest implements Recorded {
   /** What a decision may depend on of the version that is there. */
   #learnOf(action: S3Action, key: string, load: () => Promise<EvenlyFound>): About {
     const loadTags = async () => (await load()).tags;
-    if (action !== 's3:GetObject') return { loadTags };
-    return { loadTags, isOwnCopy: () => isOwnCopy(this, key, load) };
+    const loadAcl = async () => aclOf((await load()).version);
+    if (action !== 's3:GetObject') return { loadTags, loadAcl };
+    return { loadTags, loadAcl, isOwnCopy: () => isOwnCopy(this, key, load) };
   }
 
   /**

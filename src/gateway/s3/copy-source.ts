@@ -15,7 +15,7 @@ import { checkVersionId, missingVersion, shownId } from './asked-version.ts';
 import { ClientGone } from './body.ts';
 import { checkExpectedOwner, lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
 import { checkSourceConditions } from './conditional.ts';
-import { tagsOf } from './objects/object-attributes.ts';
+import { aclOf, tagsOf } from './objects/object-attributes.ts';
 import { streamRuns } from './operations/get-object.ts';
 import { checkKeyLength, decode, type S3Request } from './request.ts';
 import type { RecordDetail } from './request-record.ts';
@@ -160,7 +160,8 @@ async function findCopySource(
     return loading;
   };
   const loadTags = async () => (await load()).tags;
-  const about = { askedName, found, key, versionId, listPrefix: null, loadTags };
+  const loadAcl = async () => aclOf((await load()).version);
+  const about = { askedName, found, key, versionId, listPrefix: null, loadTags, loadAcl };
   // As of a snapshot it is a version that is read.
   const isNewest = versionId === undefined && !found.at;
   await context.asked.authorizeOther({
@@ -192,9 +193,10 @@ function markerSource(): Refusal {
 }
 
 /** The header that says which version was copied. */
-export function sourceHeaders({ bucket, version }: CopySource): Record<string, string> {
-  const id = shownId(bucket, version);
-  return id === undefined ? {} : { 'x-amz-copy-source-version-id': id };
+export function sourceHeaders({ version }: CopySource): Record<string, string> {
+  // As on S3, none of one that was never versioned.
+  const { versionId } = version;
+  return versionId === null ? {} : { 'x-amz-copy-source-version-id': versionId };
 }
 
 /** What is copied is in the record of the copy. */
@@ -272,7 +274,8 @@ const versionMark = '?versionId=';
 
 function decodeSource(part: string, text: string): string {
   try {
-    return decode(part);
+    // As on S3, a plus is a space here, too.
+    return decode(part.replaceAll('+', ' '));
   } catch {
     throw invalidArgument('x-amz-copy-source', text, 'Invalid copy source encoding.');
   }

@@ -17,6 +17,7 @@ import { defaultTenant } from '../../core/principal.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { boundaryOf, FormFileDecoder, FormReader, formEndBytes } from '../http/multipart-form.ts';
 import { type BodyDecoder, ClientGone } from './body.ts';
+import { sendableText } from './objects/encoded-words.ts';
 import { parseTagging } from './objects/object-attributes.ts';
 import { checkKeyLength, type S3Request } from './request.ts';
 
@@ -188,7 +189,8 @@ function fillIn(fields: FormFields, filename: string): FormFields {
   const filled = new Map<string, string>();
   let length = 0;
   for (const [name, value] of fields) {
-    const count = value.includes('${') ? (value.match(variable)?.length ?? 0) : 0;
+    // As on S3, it stays where the file has no name.
+    const count = filename && value.includes('${') ? (value.match(variable)?.length ?? 0) : 0;
     length += value.length + count * filename.length;
     if (length > 2 * formBytesMax) throw new Refusal('MaxPostPreDataLengthExceededError');
     filled.set(name, count > 0 ? value.replace(variable, () => filename) : value);
@@ -287,6 +289,9 @@ const unsendable = /[\u0000-\u0008\u000a-\u001f\u007f]/;
 
 /** Headers are Latin-1 that stands for bytes; those of a form are UTF-8. */
 function headerValueOf(field: string, value: string): string {
+  if (headerNameForm.test(field) && field.startsWith('x-amz-meta-')) {
+    return sendableText(value.trim());
+  }
   if (!headerNameForm.test(field) || unsendable.test(value)) {
     throw invalidArgument(field, value, 'The field can be no header of an object.');
   }

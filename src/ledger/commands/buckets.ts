@@ -46,12 +46,13 @@ export const setVersioning: Command<rows.SetVersioning> = {
 export const putBucketSetting: Command<rows.PutBucketSetting> = {
   apply: rows.putBucketSetting,
   takesFrom: ({ name }, record) =>
-    name === 'publicAccess' || name === 'ownership' ? bucketOf(record) : null,
+    name === 'publicAccess' || name === 'acl' || name === 'ownership' ? bucketOf(record) : null,
   told: null,
   account: null,
   causes: ({ bucketId, name }, tx) => {
     switch (name) {
       case 'publicAccess':
+      case 'acl':
       case 'ownership':
       case 'objectLock':
         return namedBucket(tx, bucketId);

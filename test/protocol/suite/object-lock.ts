@@ -216,6 +216,15 @@ export function describeObjectLock(targetOf: () => Target): void {
       },
     );
 
+    it('that no lock protects is not deleted by a request that says it bypasses one', async () => {
+      const plain = { Bucket: await newBucket(client), Key: 'k', VersionId: undefined };
+      await client.send(new PutObjectCommand({ ...plain, Body: 'x' }));
+      const wrong = { code: 'InvalidArgument', status: 400 };
+      for (const bypass of [true, false])
+        expect(await refusalOf(remove(plain, bypass))).toEqual(wrong);
+      await client.send(new DeleteObjectCommand(plain));
+    });
+
     it('under a legal hold is not deleted until that ends, whatever is bypassed', async () => {
       const place = await made({ ObjectLockLegalHoldStatus: 'ON' });
       expect(await holdOf(place)).toBe('ON');

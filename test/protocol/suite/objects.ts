@@ -125,7 +125,12 @@ function describeAttributes(room: Room): void {
     });
 
     it('bytes of metadata that are not ASCII come back as the same bytes', async () => {
-      const { target, Bucket } = room();
+      const { target, client, Bucket } = room();
+      const word = '=?UTF-8?Q?Z=C3=BCrich?=';
+      const Metadata = { plain: '=?UTF-8?B?YWJj?=', word };
+      await client.send(new PutObjectCommand({ Bucket, Key: 'words', Body: 'x', Metadata }));
+      const words = await client.send(new HeadObjectCommand({ Bucket, Key: 'words' }));
+      expect(words.Metadata).toEqual({ plain: 'abc', word });
       const value = Buffer.from('Zürich ☃').toString('latin1');
       const path = `/${Bucket}/bytes`;
       await send(target, {

@@ -1,5 +1,5 @@
-// ACLs where there are none, ownership controls, and what keeps a bucket from being opened to
-// everybody.
+// ACLs where there are none and where there are, ownership controls, and what keeps a bucket from
+// being opened to everybody.
 import {
   CopyObjectCommand,
   CreateBucketCommand,
@@ -177,19 +177,124 @@ export function describePublicAccess(targetOf: () => Target): void {
     });
 
     it.each(['BucketOwnerPreferred', 'ObjectWriter'] as const)(
-      'of %s allow lists that let nobody in, and say that all others are not there',
+      'of %s allow lists, which count until these are enforced again',
       async (ownership) => {
         const bucket = await owned(ownership);
-        await put(bucket, { ACL: 'private' });
+        const knock = async (path: string) => (await exchange(target, 'GET', path)).status;
+        const statuses = async () => [await knock(`/${bucket}/k`), await knock(`/${bucket}`)];
+        await put(bucket);
+        expect(await statuses()).toEqual([403, 403]);
+        await putAcl(bucket, { ACL: 'public-read' });
+        expect(await statuses()).toEqual([200, 403]);
+        const { Grants } = await client.send(new GetObjectAclCommand({ Bucket: bucket, Key: 'k' }));
+        expect(Grants?.map(({ Grantee, Permission }) => [Grantee?.URI, Permission])).toEqual([
+          [undefined, 'FULL_CONTROL'],
+          [everybody, 'READ'],
+        ]);
+        await putBucketAcl(bucket, { ACL: 'public-read' });
+        expect(await statuses()).toEqual([200, 200]);
+        // A new object has a list of its own.
+        await put(bucket);
+        expect(await statuses()).toEqual([403, 200]);
+        await put(bucket, { ACL: 'public-read' });
+        expect(await statuses()).toEqual([200, 200]);
+        expect(await refusalOf(own(bucket, 'BucketOwnerEnforced'))).toEqual({
+          ...{ code: 'InvalidBucketAclWithObjectOwnership', status: 400 },
+        });
         await putBucketAcl(bucket, { ACL: 'private' });
-        await putAcl(bucket, { ACL: 'bucket-owner-full-control' });
-        for (const acl of [{ ACL: 'public-read' }, { GrantRead: 'id=cms/bob' }]) {
-          expect(await refusalOf(put(bucket, acl))).toEqual(notImplemented);
-          expect(await refusalOf(putAcl(bucket, acl))).toEqual(notImplemented);
-          expect(await refusalOf(putBucketAcl(bucket, acl))).toEqual(notImplemented);
-        }
+        await own(bucket, 'BucketOwnerEnforced');
+        expect(await statuses()).toEqual([403, 403]);
       },
     );
+
+    it('allow lists that let in others by their ids and groups, and nobody else', async () => {
+      const bucket = await owned('ObjectWriter');
+      const tenant = newName('tenant');
+      await callNative(target, 'POST', '/_/v1/tenants', { name: tenant });
+      const person = async (name: string) =>
+        as(target, await newPrincipal(target, { tenant, name }));
+      const [bob, eve] = [await person('bob'), await person('eve')];
+      const there = `/default:${bucket}`;
+      const statusOf = async (who: Target, method: string, path: string, body?: string) =>
+        (await send(who, { method, path, ...(body && { body }) })).status;
+      await put(bucket, { GrantRead: `id="${tenant}/bob"` });
+      expect(await statusOf(bob, 'GET', `${there}/k`)).toBe(200);
+      expect(await statusOf(bob, 'GET', `${there}/no`)).toBe(403);
+      expect(await statusOf(bob, 'GET', `${there}/k?acl`)).toBe(403);
+      expect(await statusOf(eve, 'GET', `${there}/k`)).toBe(403);
+      const known = 'uri="http://acs.amazonaws.com/groups/global/AuthenticatedUsers"';
+      await putAcl(bucket, { GrantRead: known });
+      expect(await statusOf(eve, 'GET', `${there}/k`)).toBe(200);
+      expect((await exchange(target, 'GET', `/${bucket}/k`)).status).toBe(403);
+      // Who may write a bucket writes into it what its owner owns, and reads nothing of it.
+      await putBucketAcl(bucket, { ACL: 'public-read-write' });
+      const anonymous = await exchange(target, 'PUT', `/${bucket}/drop`, {}, 'dropped');
+      expect(anonymous.status).toBe(200);
+      expect((await exchange(target, 'GET', `/${bucket}/drop`)).status).toBe(403);
+      expect(await statusOf(eve, 'PUT', `${there}/hers`, 'x')).toBe(501);
+      expect((await exchange(target, 'DELETE', `/${bucket}/drop`)).status).toBe(204);
+      expect(
+        (await exchange(target, 'PUT', `/${bucket}?acl`, { 'x-amz-acl': 'private' })).status,
+      ).toBe(403);
+    });
+
+    it('allow lists that no rule is weaker than', async () => {
+      const bucket = await owned('ObjectWriter');
+      await put(bucket, { ACL: 'public-read', Tagging: 'kind=secret' });
+      const knock = async () => (await exchange(target, 'GET', `/${bucket}/k`)).status;
+      expect(await knock()).toBe(200);
+      const deny = (Condition: object) =>
+        client.send(
+          new PutBucketPolicyCommand({
+            Bucket: bucket,
+            Policy: JSON.stringify({
+              Version: '2012-10-17',
+              Statement: {
+                ...{ Effect: 'Deny', Principal: '*', Action: 's3:GetObject', Condition },
+                Resource: `arn:aws:s3:::${bucket}/*`,
+              },
+            }),
+          }),
+        );
+      await deny({ StringEquals: { 's3:ExistingObjectTag/kind': 'secret' } });
+      expect(await knock()).toBe(403);
+      await deny({ StringEquals: { 's3:ExistingObjectTag/kind': 'open' } });
+      expect(await knock()).toBe(200);
+      await client.send(
+        new PutPublicAccessBlockCommand({
+          Bucket: bucket,
+          PublicAccessBlockConfiguration: { IgnorePublicAcls: true },
+        }),
+      );
+      expect(await knock()).toBe(403);
+      // The list is still there, beside the block.
+      const read = new GetObjectAclCommand({ Bucket: bucket, Key: 'k' });
+      expect((await client.send(read)).Grants).toHaveLength(2);
+    });
+
+    it('let a list in only from who may write lists', async () => {
+      const bucket = await owned('ObjectWriter');
+      const name = newName('writer');
+      const writer = clientOf(as(target, await newPrincipal(target, { name })));
+      const grant = (actions: string[]) =>
+        callNative(target, 'PUT', `/_/v1/tenants/default/grants/${name}`, {
+          ...{ effect: 'allow', subjects: [`principal:default/${name}`], bucket, actions },
+        });
+      await grant(['s3:PutObject']);
+      await put(bucket, {}, writer);
+      expect(await refusalOf(put(bucket, { ACL: 'public-read' }, writer))).toEqual(denied);
+      await grant(['s3:PutObject', 's3:PutObjectAcl']);
+      await put(bucket, { ACL: 'public-read' }, writer);
+    });
+
+    it('of a new bucket allow no public list until its block is taken away', async () => {
+      const create = new CreateBucketCommand({
+        ...{ Bucket: newName(), ObjectOwnership: 'ObjectWriter', ACL: 'public-read' },
+      });
+      expect(await refusalOf(client.send(create))).toEqual({
+        ...{ code: 'InvalidBucketAclWithBlockPublicAccessError', status: 400 },
+      });
+    });
 
     it('that would give objects to another tenant let it write none', async () => {
       const bucket = await owned('BucketOwnerPreferred');

@@ -41,6 +41,12 @@ function parseTruth(node: XmlNode | undefined): boolean {
   throw new Refusal('MalformedXML');
 }
 
+/** null: the bucket has none. */
+export function blockOf({ publicAccess }: Pick<Bucket, 'publicAccess'>): PublicAccessBlock | null {
+  const { acl: _, ...block } = publicAccess ?? {};
+  return block.blockPublicAcls === undefined ? null : (block as PublicAccessBlock);
+}
+
 export function publicAccessElements(block: PublicAccessBlock): XmlElements {
   return Object.fromEntries(members.map(([element, member]) => [element, block[member]]));
 }

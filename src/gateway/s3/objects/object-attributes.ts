@@ -13,6 +13,7 @@ import {
 import { childOf, parseXml, textOf, type XmlNode } from '../../http/xml.ts';
 import type { S3Request } from '../request.ts';
 import { checksumHeader } from './checksum-headers.ts';
+import { keptText } from './encoded-words.ts';
 
 const systemHeaders = [
   'content-type',
@@ -50,7 +51,9 @@ export function readAttributes(request: S3Request): Attributes {
   let metadataBytes = 0;
   for (const name in request.headers) {
     if (!name.startsWith(metadataPrefix)) continue;
-    const value = joinRepeated(request, name, request.headers[name] ?? '');
+    const sent = joinRepeated(request, name, request.headers[name] ?? '');
+    // As on S3, a form's field is a text as it is.
+    const value = request.form ? sent : keptText(sent);
     // Node reads header bytes as Latin-1: one character is one byte.
     metadataBytes += name.length - metadataPrefix.length + value.length;
     metadata[name.slice(metadataPrefix.length)] = value;
@@ -131,6 +134,11 @@ export function checksumHeaders(attributes: Attributes): Record<string, string> 
 }
 
 export const noTags: Tags = [];
+
+/** The access control list of a version; undefined: it has none of its own, or is not there. */
+export function aclOf(version: Pick<Version, 'attributes'> | undefined): Attributes['acl'] {
+  return version && (JSON.parse(version.attributes) as Attributes).acl;
+}
 
 /** The tags of a version; none of one that is not there. */
 export function tagsOf(version: Pick<Version, 'attributes'> | undefined): Tags {

@@ -29,7 +29,8 @@ export async function readLock(context: Reserved<'object'>): Promise<Lock> {
   if (!bucket.objectLock) throw lockless();
   if (lock.retention) await context.asked.authorizeKey('s3:PutObjectRetention');
   if (lock.legalHold !== undefined) await context.asked.authorizeKey('s3:PutObjectLegalHold');
-  context.detail = { ...context.detail, change: recordedChange(shownLock(lock)) };
+  const change = { ...context.detail.change, ...recordedChange(shownLock(lock)) };
+  context.detail = { ...context.detail, change };
   return lock;
 }
 
@@ -151,7 +152,12 @@ export async function bypassesGovernance(
   context: Reserved<'bucket'>,
   of: { key: string; versionId: string | undefined; isOneOfMany?: true },
 ): Promise<boolean> {
-  if (context.request.headers[bypassHeader]?.toLowerCase() !== 'true') return false;
+  const asked = context.request.headers[bypassHeader];
+  if (asked !== undefined && !context.bucket.objectLock) {
+    const message = `${bypassHeader} is only applicable to Object Lock enabled buckets.`;
+    throw new Refusal('InvalidArgument', { message, fields: { ArgumentName: bypassHeader } });
+  }
+  if (asked?.toLowerCase() !== 'true') return false;
   const { key, versionId, isOneOfMany } = of;
   const about = { key, versionId, ...(isOneOfMany && { isOneOfMany }) };
   return context.asked.reliesOnKey('s3:BypassGovernanceRetention', about);

@@ -1,11 +1,19 @@
-// The ACL of a bucket, and that of an object: the one list that each has, by which the owner of the
-// bucket has every right. A request may set that list, and no other.
+// The access control list of a bucket, and that of an object. What is in one, and where it counts,
+// is said by buckets/acl.ts.
 import { recordedChange } from '../../../audit/recorded-change.ts';
+import type { Attributes } from '../../../catalog/versions.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { emptyReply } from '../../http/reply.ts';
-import { findAsked, versionHeaders } from '../asked-version.ts';
+import { findAsked, shownId, versionHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
-import { aclReply, allowsAcls, checkReach, readAcl } from '../buckets/acl.ts';
+import {
+  aclReply,
+  allowsAcls,
+  checkMayHave,
+  keptAcl,
+  type NamedAcl,
+  readAcl,
+} from '../buckets/acl.ts';
 import { demandDigest } from '../demanded-digest.ts';
 import type { Operation } from '../operation.ts';
 import type { Reserved } from '../stages.ts';
@@ -15,7 +23,7 @@ export const getBucketAcl: Operation<'bucket'> = {
   action: 's3:GetBucketAcl',
   resource: 'bucket',
   price: 'get',
-  run: async ({ bucket }) => aclReply(bucket),
+  run: async ({ bucket }) => aclReply(bucket, bucket.publicAccess?.acl),
 };
 
 /** It is taken where the ownership controls of the bucket allow lists. */
@@ -26,10 +34,19 @@ export const putBucketAcl: Operation<'bucket'> = {
   price: 'put',
   bodyBytesMax: 64 * 1024,
   async run(context) {
-    await receiveAcl(context);
+    const named = await receiveAcl(context);
     // Of a bucket that allows none, S3 refuses each.
     if (!allowsAcls(context.bucket.ownership)) throw new Refusal('AccessControlListNotSupported');
-    await context.commit({ kind: 'none' }, change);
+    const { acl = null } = keptAcl(named);
+    await context.commit(
+      {
+        kind: 'putBucketSetting',
+        bucketId: context.bucket.id,
+        name: 'acl',
+        document: acl && JSON.stringify(acl),
+      },
+      { change: recordedChange({ acl: acl ?? 'private' }) },
+    );
     return emptyReply(200);
   },
 };
@@ -42,7 +59,8 @@ export const getObjectAcl: Operation<'object'> = {
   price: 'get',
   async run(context) {
     const version = await findAsked(context);
-    const reply = aclReply(context.bucket);
+    const { acl } = JSON.parse(version.attributes) as Attributes;
+    const reply = aclReply(context.bucket, acl);
     Object.assign(reply.headers, versionHeaders(context.bucket, version));
     return reply;
   },
@@ -56,18 +74,27 @@ export const putObjectAcl: Operation<'object'> = {
   price: 'put',
   bodyBytesMax: 64 * 1024,
   async run(context) {
-    await receiveAcl(context);
+    const { bucket, key } = context;
+    const named = await receiveAcl(context);
     const version = await findAsked(context, 'MethodNotAllowed');
-    await context.commit({ kind: 'none' }, change);
-    return emptyReply(200, versionHeaders(context.bucket, version));
+    const { acl = null } = keptAcl(named);
+    const change = recordedChange({ acl: acl ?? 'private' });
+    const isSame = acl === null && (JSON.parse(version.attributes) as Attributes).acl === undefined;
+    // This very version, for which it was decided, and no newer one.
+    const versionId = shownId(bucket, version);
+    const amendment = { kind: 'amendVersion', versionId, amendment: { acl } } as const;
+    await context.commit(isSame ? { kind: 'none' } : { ...amendment, bucketId: bucket.id, key }, {
+      change,
+    });
+    return emptyReply(200, versionHeaders(bucket, version));
   },
 };
 
-const change = { change: recordedChange({ acl: 'private' }) };
-
-/** Throws `Refusal` for a list that gives others anything. */
-async function receiveAcl(context: Reserved<'bucket'>): Promise<void> {
+/** Receives the list that is set. Throws `Refusal` for one that cannot be. */
+async function receiveAcl(context: Reserved<'bucket'>): Promise<NamedAcl> {
   const body = await receiveSmall(context);
   if (body.length > 0) demandDigest(context);
-  checkReach(context.bucket, readAcl(context, body));
+  const named = readAcl(context, body);
+  checkMayHave(context.bucket, named);
+  return named;
 }

@@ -18,7 +18,7 @@ import { parseLargeXml } from '../../http/xml.ts';
 import { enforced, noControls, parseOwnership } from '../buckets/acl.ts';
 import { type CorsRule, corsElements, parseCorsRules } from '../buckets/cors.ts';
 import { lifecycleElements, parseLifecycle } from '../buckets/lifecycle-xml.ts';
-import { parsePublicAccess, publicAccessElements } from '../buckets/public-access.ts';
+import { blockOf, parsePublicAccess, publicAccessElements } from '../buckets/public-access.ts';
 import { demandDigest, receiveDocument } from '../demanded-digest.ts';
 import { parseTagging } from '../objects/object-attributes.ts';
 import type { Operation } from '../operation.ts';
@@ -187,7 +187,12 @@ export const ownershipControls = bucketSetting({
     if (ownership === noControls) throw notSet('OwnershipControlsNotFoundError', context);
     return xmlReply('OwnershipControls', { Rule: { ObjectOwnership: ownership ?? enforced } });
   },
-  receive: async (context) => parseOwnership(await receiveDocument(context)),
+  receive: async (context) => {
+    const ownership = parseOwnership(await receiveDocument(context));
+    const { acl } = context.bucket.publicAccess ?? {};
+    if (acl && ownership === enforced) throw new Refusal('InvalidBucketAclWithObjectOwnership');
+    return ownership;
+  },
   store: (ownership) => ({ name: 'ownership', document: ownership ?? noControls }),
   record: (ownership) => ({ ownership }),
 });
@@ -216,7 +221,7 @@ export const publicAccessBlock = bucketSetting({
   actions: { read: 's3:GetBucketPublicAccessBlock', write: 's3:PutBucketPublicAccessBlock' },
   bodyBytesMax: 64 * 1024,
   show: async (context) => {
-    const { publicAccess } = context.bucket;
+    const publicAccess = blockOf(context.bucket);
     if (!publicAccess) throw notSet('NoSuchPublicAccessBlockConfiguration', context);
     return xmlReply('PublicAccessBlockConfiguration', publicAccessElements(publicAccess));
   },

@@ -5,11 +5,12 @@ import { findDefaultStore } from '../../../catalog/stores.ts';
 import type { Tags } from '../../../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
 import { bucketTagsMax } from '../../../core/limits.ts';
+import { principalId } from '../../../core/principal.ts';
 import { emptyReply, type Reply } from '../../http/reply.ts';
 import { childOf, parseXml, renderXml, textOf } from '../../http/xml.ts';
 import { chooseStore, storeHeader } from '../../store-list.ts';
 import { receiveSmall } from '../body.ts';
-import { checkNewBucketAcl, checkOwnership } from '../buckets/acl.ts';
+import { checkOwnership, readNewBucketAcl } from '../buckets/acl.ts';
 import { bucketArn } from '../buckets/listing-xml.ts';
 import { everythingBlocked } from '../buckets/public-access.ts';
 import { noTags, parseTagSet } from '../objects/object-attributes.ts';
@@ -43,14 +44,25 @@ async function create(context: Reserved<'bucketName'>): Promise<Reply> {
   const asked = context.request.headers[storeHeader];
   const store = chooseStore(stores, asked, await findDefaultStore(read, tenant));
   const kept = await readKept(context);
+  const ownerId = principalId(tenant, owner);
+  const acl = readNewBucketAcl(context.request, ownerId, kept.ownership ?? null);
+  if (acl.acl) await context.asked.authorize('s3:PutBucketAcl');
   if (tags.length > 0) await context.asked.authorize('s3:PutBucketTagging');
   const result = await context.tryCommit(
     {
       ...{ kind: 'createBucket', tenant, name, owner, store, ...kept },
-      publicAccess: everythingBlocked,
+      publicAccess: { ...everythingBlocked, ...acl },
       ...(tags.length > 0 && { tagging: JSON.stringify(tags) }),
     },
-    { change: { owner, store: stores.nameOf(store), ...kept, ...(tags.length > 0 && { tags }) } },
+    {
+      change: {
+        owner,
+        store: stores.nameOf(store),
+        ...kept,
+        ...acl,
+        ...(tags.length > 0 && { tags }),
+      },
+    },
   );
   let made: number | undefined = store;
   if (!result.ok) {
@@ -84,7 +96,6 @@ async function readKept(
   const lock = request.headers[lockHeader]?.toLowerCase() ?? 'false';
   const ownership = request.headers[ownershipHeader];
   if (ownership !== undefined) checkOwnership(ownership, ownershipHeader);
-  checkNewBucketAcl(request, ownership ?? null);
   if (ownership !== undefined) await context.asked.authorize('s3:PutBucketOwnershipControls');
   if (lock === 'true') {
     await context.asked.authorize('s3:PutBucketVersioning');

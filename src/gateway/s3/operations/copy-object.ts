@@ -10,8 +10,8 @@ import { invalidArgument, Refusal } from '../../../core/errors.ts';
 import { decodeManifest } from '../../../core/manifest.ts';
 import { type ChecksumAlgorithm, defaultChecksum } from '../../../tiering/checksums.ts';
 import { quoted, type Reply, xmlReply } from '../../http/reply.ts';
-import { madeHeaders } from '../asked-version.ts';
-import { checkWrittenAcl } from '../buckets/acl.ts';
+import { idOf, madeHeaders } from '../asked-version.ts';
+import { readWrittenAcl } from '../buckets/acl.ts';
 import { decideConditions, noConditions } from '../conditional.ts';
 import {
   type CopySource,
@@ -53,11 +53,11 @@ export const copyObject: Operation<'copy'> = {
 };
 
 async function run(context: Reserved<'copy'>): Promise<Reply> {
-  checkWrittenAcl(context);
+  const acl = await readWrittenAcl(context);
   const lock = await readLock(context);
   const keepsTags = !replacesTags(context.request);
   const { source, copied } = await copyFrom(context, { keepsTags }, (source) =>
-    copy(context, source, { lock, keepsTags }),
+    copy(context, source, { lock, acl, keepsTags }),
   );
   const { checksum } = copied.attributes;
   const { timeMs, version } = copied.committed;
@@ -67,7 +67,9 @@ async function run(context: Reserved<'copy'>): Promise<Reply> {
     ChecksumType: checksum?.type,
     ...(checksum ? { [checksumElement(checksum.algorithm)]: checksum.value } : {}),
   });
-  Object.assign(reply.headers, madeHeaders(version?.versionId), sourceHeaders(source));
+  const { versioning } = context.bucket;
+  const made = version && versioning !== 'Unversioned' ? idOf(version) : null;
+  Object.assign(reply.headers, madeHeaders(made), sourceHeaders(source));
   const rules = context.services.lifecycle.find(context.bucket.id);
   if (rules) {
     const { sizeBytes } = source.version;
@@ -82,14 +84,14 @@ async function run(context: Reserved<'copy'>): Promise<Reply> {
 async function copy(
   context: Reserved<'copy'>,
   source: CopySource,
-  { lock, keepsTags }: { lock: Lock; keepsTags: boolean },
+  { lock, acl, keepsTags }: { lock: Lock; acl: Pick<Attributes, 'acl'>; keepsTags: boolean },
 ): Promise<Copied | null> {
   const storageClass = readClass(context.request);
   const conditions = (await decideConditions(context)) ?? noConditions;
   // As on AWS, a condition that fails is told before a copy onto itself that changes nothing.
   if (conditions !== noConditions) await checkEarly(context, conditions);
   const wanted = readWanted(context, source, keepsTags);
-  Object.assign(wanted.attributes, lock);
+  Object.assign(wanted.attributes, lock, acl);
   const { sizeBytes } = source.version;
   context.asked.checkWritten({ storageClass, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
@@ -218,10 +220,11 @@ function readWanted(
       'encryption attributes.';
     throw new Refusal('InvalidRequest', { message });
   }
-  // A copy is locked as it itself is asked to be.
+  // A copy is locked, and lets in, as it itself is asked to.
   const {
     retention: _,
     legalHold: _2,
+    acl: _5,
     copied: _3,
     renamedMs: _4,
     ...kept

@@ -10,7 +10,7 @@ import { listKeysMax } from '../../../core/limits.ts';
 import { Pace } from '../../../core/pace.ts';
 import { principalId } from '../../../core/principal.ts';
 import { emptyReply, largeXmlReply, quoted, xmlReply } from '../../http/reply.ts';
-import { checkWrittenAcl } from '../buckets/acl.ts';
+import { mayNameAcl, readWrittenAcl } from '../buckets/acl.ts';
 import {
   commonPrefixes,
   initiatorElement,
@@ -45,7 +45,7 @@ export const createMultipartUpload: Operation<'object'> = {
     const checksum = readUploadChecksum(request);
     const attributes: UploadAttributes = { object: readAttributes(request), checksum };
     if (context.tags.length > 0) attributes.object.tags = context.tags;
-    checkWrittenAcl(context);
+    if (mayNameAcl(context)) Object.assign(attributes.object, await readWrittenAcl(context));
     Object.assign(attributes.object, await readLock(context));
     const storageClass = readClass(request);
     context.asked.checkWritten({ storageClass, sizeBytes: 0 });

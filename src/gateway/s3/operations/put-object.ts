@@ -12,7 +12,7 @@ import type { Digests, ObjectDescription, WrittenObject } from '../../../tiering
 import { emptyReply, quoted, type Reply } from '../../http/reply.ts';
 import { madeHeaders } from '../asked-version.ts';
 import { receiveObject } from '../body.ts';
-import { checkWrittenAcl } from '../buckets/acl.ts';
+import { mayNameAcl, readWrittenAcl } from '../buckets/acl.ts';
 import { createsOnly, decideConditions, noConditions } from '../conditional.ts';
 import { writtenExpiration } from '../objects/lifecycle-headers.ts';
 import {
@@ -53,7 +53,7 @@ export async function storeObject(
   const { form } = context.request;
   const attributes: Attributes = readAttributes(context.request);
   if (context.tags.length > 0) attributes.tags = context.tags;
-  checkWrittenAcl(context);
+  if (mayNameAcl(context)) Object.assign(attributes, await readWrittenAcl(context));
   const locking = readLockOfBody(context);
   if (locking) Object.assign(attributes, await locking);
   const storageClass = readClass(context.request);
