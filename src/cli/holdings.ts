@@ -48,7 +48,10 @@ async function explain(
     ...['', 'In the way:', ...linesOf(shown.filter(({ blocks }) => blocks))],
   ];
   const others = shown.filter(({ blocks }) => !blocks);
-  if (others.length > 0) lines.push('', 'Of no use any more when it is gone:', ...linesOf(others));
+  if (others.length > 0) {
+    const heading = `Of no use any more when it is gone (aws: with a key of ${tenant}):`;
+    lines.push('', heading, ...linesOf(others));
+  }
   lines.push('', `All of it at once: ${all}`, '');
   process.stderr.write(lines.join('\n'));
 }
@@ -67,7 +70,8 @@ function commandFor(tenant: string, { kind, name, bucket, key }: Holding): strin
     case 'bucket':
       return `bursar bucket chown ${tenant}/${name} OTHER`;
     case 'upload': {
-      const at = `--bucket ${tenant}:${bucket} --key ${quoted(key ?? '')} --upload-id ${name}`;
+      // By a key of the tenant: the AWS CLI refuses the name that a bucket has elsewhere.
+      const at = `--bucket ${bucket} --key ${quoted(key ?? '')} --upload-id ${name}`;
       return `aws s3api abort-multipart-upload ${at}`;
     }
     case 'share':
