@@ -33,6 +33,8 @@ by itself. Without options it writes docs/performance.md, in some ${minutes} min
   --beside DIR     for the path "release": the tree of another release, built (npm run build),
                    beside which this one is measured
   --list-keys N    keys in the bucket that is listed (${efforts.whole.listKeys})
+  --snapshot-keys N  keys of the largest bucket of which snapshots are made, a power of ten
+                   (${efforts.whole.snapshots.keys}; of 10000000 it takes hours)
   --dir DIR        data folders are made in here; use a real disk (TMPDIR, or /var/tmp)
   --out FILE       where the page goes; "-" writes none. Without it, a run of everything writes
                    docs/performance.md, and any other none
@@ -56,6 +58,7 @@ const { values } = parsed({
     only: { type: 'string' },
     beside: { type: 'string' },
     'list-keys': { type: 'string' },
+    'snapshot-keys': { type: 'string' },
     dir: { type: 'string' },
     out: { type: 'string' },
     json: { type: 'boolean', default: false },
@@ -128,11 +131,14 @@ function chooseServers() {
 }
 
 function chooseEffort() {
-  const { seconds, rounds, pairs, 'list-keys': listKeys } = values;
+  const { seconds, rounds, pairs, 'list-keys': listKeys, 'snapshot-keys': keys } = values;
   const asked = { seconds, rounds, pairs, instrumentPairs: pairs, listKeys };
   const set = Object.entries(asked).filter(([, value]) => value !== undefined);
   const numbers = set.map(([name, value]) => [name, Number(value)]);
-  return { ...efforts[values.quick ? 'quick' : 'whole'], ...Object.fromEntries(numbers) };
+  const effort = { ...efforts[values.quick ? 'quick' : 'whole'], ...Object.fromEntries(numbers) };
+  if (keys === undefined) return effort;
+  if (!/^10{3,8}$/.test(keys)) refuse('--snapshot-keys is a power of ten, from 1000');
+  return { ...effort, snapshots: { ...effort.snapshots, keys: Number(keys) } };
 }
 
 function write(run) {

@@ -76,7 +76,7 @@ it('is told what is in the way of deleting them, and the command for each', asyn
   const commands = [
     'bursar bucket chown cms/notes OTHER',
     'bursar bucket chown cms/raw OTHER',
-    `--bucket cms:raw --key 'it'\\''s big' --upload-id ${made.upload}`,
+    `--bucket raw --key 'it'\\''s big' --upload-id ${made.upload}`,
     `bursar share revoke ${made.share}`,
     'bursar grant delete cms/readers',
     'bursar principal transfer cms/student --to cms/OTHER',
