@@ -28,7 +28,7 @@ import {
   type HttpServerOptions,
   openHttpServer,
 } from './http/http-server.ts';
-import { takePassedOn } from './http/pass-on.ts';
+import { takePassedOn, tellKnown } from './http/pass-on.ts';
 import { type DescribeRefusal, describeInXml } from './http/reply.ts';
 import { IntegrityCounter } from './integrity-counter.ts';
 import { closeServer, connectionBounds, listenAt, listeningOf } from './listening.ts';
@@ -174,7 +174,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     };
     const unbounded = new Connections({ ...bounds, proxies, minRate: 0, connectionsMax: Infinity });
     const shareHost = new ShareHost(services);
-    const own = { terms, connections: unbounded };
+    const own = { terms: { ...terms, onKnown: tellKnown }, connections: unbounded };
     const server = openDoor({ ...own, domains: services.domains, shareHost }, host);
     takePassedOn(server);
     server.on('clientError', (error, socket) => answerClientError(own, error, socket as Socket));

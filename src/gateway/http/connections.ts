@@ -341,8 +341,9 @@ export class Connections {
   }
 }
 
-function isKnownSender({ principal }: Exchange): boolean {
-  return principal !== null && principal !== anonymousName;
+/** Here, or in the thread that answers it. */
+export function isKnownSender({ principal, isOfKnown }: Exchange): boolean {
+  return isOfKnown || (principal !== null && principal !== anonymousName);
 }
 
 function isIdle({ newest }: Connection): boolean {

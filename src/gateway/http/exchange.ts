@@ -28,6 +28,8 @@ export interface ExchangeTerms {
   door: Door;
   instruments: Pick<Instruments, 'begin' | 'trace' | 'leave' | 'observe'>;
   serverTiming: TimingAudience;
+  /** Told as soon as it is known who asks. */
+  onKnown?: (exchange: Exchange) => void;
 }
 
 export class Exchange implements ObservedRequest {
@@ -60,6 +62,8 @@ export class Exchange implements ObservedRequest {
   #isTimed: boolean | 'own';
   #hasEnded = false;
   #hasLeft = false;
+  /** Has the thread that answers it said that it knows who asks? */
+  isOfKnown = false;
 
   constructor(
     terms: ExchangeTerms,
@@ -100,6 +104,7 @@ export class Exchange implements ObservedRequest {
     const { principal, delegation, authentication } = who;
     this.tenant = principal.tenant;
     this.principal = principal.name;
+    this.#terms.onKnown?.(this);
     if (this.#terms.serverTiming !== 'admins' || delegation !== null) return;
     // Presigned URLs and forms are signed for others to use.
     if (authentication?.type !== 'REST-HEADER') return;

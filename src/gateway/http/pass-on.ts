@@ -12,6 +12,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { Socket } from 'node:net';
+import { isKnownSender } from './connections.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Says which addresses the client's connection has: its own and, behind a blank, the gateway's. */
@@ -35,6 +36,19 @@ const justPeer: ReadonlySet<string> = new Set([peerHeader]);
 class UnkeptConnections extends Agent {
   override keepSocketAlive(): boolean {
     return false;
+  }
+}
+
+/**
+ * With it the main thread says, before the body has come, that it knows who asks: so the thread
+ * that has the connection keeps it where others give way. It goes no further.
+ */
+const knownStatus = 102;
+
+/** What the main thread does where it knows who asks (`ExchangeTerms.onKnown`). */
+export function tellKnown(exchange: Exchange): void {
+  if (isKnownSender(exchange) && !exchange.response.headersSent) {
+    exchange.response.writeProcessing();
   }
 }
 
@@ -66,6 +80,9 @@ export class MainThread {
       return;
     }
     passed.on('continue', () => response.writeContinue());
+    passed.on('information', ({ statusCode }) => {
+      exchange.isOfKnown ||= statusCode === knownStatus;
+    });
     passed.on('response', (answer) => sendOn(answer, response));
     passed.on('error', () => response.destroy());
     response.once('finish', () => {
