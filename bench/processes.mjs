@@ -143,6 +143,23 @@ export function cpuSecondsOf(pid) {
   return nanoseconds / 1e9;
 }
 
+/** The same for each kind of thread of the process alone, by the names that threads have. */
+export function cpuSecondsByThread(pid) {
+  const used = {};
+  for (const task of readdirSync(`/proc/${pid}/task`)) {
+    const name = readFileSync(`/proc/${pid}/task/${task}/comm`, 'latin1').trim();
+    const [nanoseconds] = readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'latin1').split(' ');
+    used[name] = (used[name] ?? 0) + Number(nanoseconds) / 1e9;
+  }
+  return used;
+}
+
+/** Bytes in memory now, of the process alone. */
+export function residentBytesOf(pid) {
+  const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)[1]) * 1024;
+}
+
 /** Peak resident bytes since the last `resetPeak`, of the process and its children together. */
 export function peakBytesOf(pid) {
   const peaks = processTree(pid).map((one) => {

@@ -7,6 +7,7 @@ import { benchDecisions, describeDecisions } from './decisions.mjs';
 import { benchClients, describeClients } from './growth/clients.mjs';
 import { benchObjects, describeObjects } from './growth/objects.mjs';
 import { benchSnapshotGrowth, describeSnapshotGrowth } from './growth/snapshots.mjs';
+import { benchThreads, describeThreads } from './growth/threads.mjs';
 import { benchVersions, describeVersions } from './growth/versions.mjs';
 import { benchInstruments, describeInstruments } from './instruments.mjs';
 import { benchLimits, describeLimits, goalsOfLimits } from './limits.mjs';
@@ -116,6 +117,10 @@ export const sections = [
   {
     ...{ name: 'clients', title: 'How cost grows with clients' },
     ...{ seconds: { whole: 45, quick: 8 }, measure: benchClients, describe: describeClients },
+  },
+  {
+    ...{ name: 'threads', title: 'How throughput grows with threads' },
+    ...{ seconds: { whole: 40, quick: 12 }, measure: benchThreads, describe: describeThreads },
   },
   {
     ...{ name: 'backup', title: 'What a backup costs those who are served' },

@@ -5,7 +5,7 @@
 import { checkObjects, makeBucket } from './control.mjs';
 import { keyAt, makeBody } from './load.mjs';
 import { interval, number, table } from './markdown.mjs';
-import { cpuSecondsOf, pause, resume } from './processes.mjs';
+import { cpuSecondsByThread, cpuSecondsOf, pause, resume } from './processes.mjs';
 import { median, medianInterval, ratiosOf } from './statistics.mjs';
 import { startLoadTool } from './turns.mjs';
 
@@ -35,7 +35,8 @@ export async function storeSmallObjects(target, tool) {
 }
 
 /**
- * @typedef {{perSecond: number, p50Ms: number, p99Ms: number, cpuMs: number}} Turn of a request
+ * @typedef {{perSecond: number, p50Ms: number, p99Ms: number, cpuMs: number,
+ *   byThread: Record<string, number>}} Turn of a request; `byThread`: CPU ms by names of threads
  * @typedef {{name: string, title: string, turns: Record<string, Turn[]>}} Compared turns by server
  * @param {Record<string, import('./processes.mjs').Server>} servers all paused
  * @param {{workloads: object[], rounds: number, tool: object, say: (line: string) => void}} options
@@ -75,12 +76,21 @@ async function takeTurn(server, { serverName, name, round, workload, tool }) {
   };
   resume(server);
   const cpuBefore = cpuSecondsOf(server.pid);
+  const threadsBefore = cpuSecondsByThread(server.pid);
   const load = await tool.run(plan);
   const cpuSeconds = cpuSecondsOf(server.pid) - cpuBefore;
+  const threadsAfter = cpuSecondsByThread(server.pid);
   pause(server);
   if (load.errors > 0) throw new Error(`${name}: ${load.firstError}`);
-  const cpuMs = (cpuSeconds * 1000) / (load.done + load.warmupDone);
-  return { perSecond: load.perSecond, p50Ms: load.p50Ms, p99Ms: load.p99Ms, cpuMs };
+  const msOfOne = (seconds) => (seconds * 1000) / (load.done + load.warmupDone);
+  const byThread = Object.fromEntries(
+    Object.entries(threadsAfter).map(([thread, seconds]) => [
+      thread,
+      msOfOne(seconds - (threadsBefore[thread] ?? 0)),
+    ]),
+  );
+  const { perSecond, p50Ms, p99Ms } = load;
+  return { perSecond, p50Ms, p99Ms, cpuMs: msOfOne(cpuSeconds), byThread };
 }
 
 export async function withLoadTool(use) {
