@@ -10,6 +10,8 @@ vi.setConfig({ testTimeout: isFull ? 3_600_000 : 180_000, hookTimeout: 120_000 }
 
 const threads = 4;
 const changes = isFull ? 10_000 : 280;
+/** How long one is blocked while much is changed; its answers wait for it. */
+const blockedMs = isFull ? 8000 : 3000;
 /** Until it is known which lead to which thread. */
 const tried = 64;
 
@@ -191,4 +193,29 @@ it('is not held up by a thread that is blocked, which is not stale afterwards', 
     gateway.release(last);
     expect(await asked, name).toBe(false);
   }
+});
+
+it('is not stale after it was blocked for seconds, in which much was changed', async () => {
+  const last = threads - 1;
+  const [blocked, others] = [connections[last] as Connection, connections.slice(0, last)];
+  const turns = turnsOf();
+  const rights = turns.filter(({ isOn }) => isOn !== isDenied);
+  for (const { make, isOn, name } of rights) {
+    await make(true);
+    expect(await isOn(blocked), name).toBe(true);
+  }
+  await gateway.block(last);
+  const endMs = performance.now() + blockedMs;
+  do {
+    for (const { name, make, isOn } of turns) {
+      for (const wanted of [true, false]) {
+        await make(wanted);
+        for (const connection of others) expect(await isOn(connection), name).toBe(wanted);
+      }
+    }
+  } while (performance.now() < endMs);
+  expect(gateway.isBlocked(last)).toBe(true);
+  const asked = turns.map(({ isOn }) => isOn(blocked));
+  gateway.release(last);
+  expect(await Promise.all(asked)).toEqual(turns.map(() => false));
 });
