@@ -14,7 +14,7 @@ import type { Logger } from '../instruments/logger.ts';
 import type { Metrics } from '../instruments/metrics.ts';
 import type { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import type { IntentPool } from '../ledger/intent-pool.ts';
-import type { Journals } from '../ledger/journal/journals.ts';
+import type { Journals, RequestJournals } from '../ledger/journal/journals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { LogKeyFile } from '../ledger/log-key-file.ts';
 import type { CopyMemories } from '../quota/copy-memory.ts';
@@ -64,7 +64,7 @@ export interface RequestServices
   sealFaults: SealFaults;
   folding: RecordFolding;
   /** Who has the ledger do much at once, by id of principal. */
-  bulkTurns: Turns;
+  bulkTurns: Pick<Turns, 'take'>;
   tokenUse: TokenUse;
   /** The gateway's own URL, which tokens are for and by. Throws until it listens. */
   publicUrl(): string;
@@ -75,7 +75,7 @@ export interface RequestServices
   log: LogHead;
   /** Who cosign it. */
   witnesses: Pick<Witnesses, 'state'>;
-  journals: Journals;
+  journals: RequestJournals;
   /** Ids for extents that are about to be written. */
   intents: IntentPool;
   writer: ObjectWriter;
@@ -94,7 +94,7 @@ export interface RequestServices
   bookOf(store: number): PriceBook;
   stores: StoreList;
   /** What is asked of stores for no operation. */
-  upkeep: BackendUpkeep;
+  upkeep: Pick<BackendUpkeep, 'add'>;
   /** Does a download end where the right to it is taken away? */
   cutsRevoked: boolean;
   region: string;
@@ -104,6 +104,7 @@ export interface RequestServices
 
 /** What the native API needs besides. */
 export interface Services extends RequestServices {
+  journals: Journals;
   sealer: Sealer;
   rootKeys: RootKeyFile;
   logKeys: LogKeyFile;

@@ -25,6 +25,8 @@ export interface Measure<T> {
   help: string;
   /** Names tenants, principals or accounts: only the operator reads it. */
   isPrivate?: true;
+  /** Of what several threads measure, the largest counts; else they are added up. */
+  isLargest?: true;
   /** Must not wait for a network. */
   collect(audience: Audience): Values<T> | Promise<Values<T>>;
 }
@@ -157,7 +159,7 @@ export class MetricRegistry {
     measure: Measure<T>,
     linesOf: (name: string, values: Values<T>) => Line[],
   ): void {
-    const { name, help, isPrivate, collect } = measure;
+    const { name, help, isPrivate, isLargest = false, collect } = measure;
     if (!nameForm.test(name)) throw new Error(`${name} is no metric's name`);
     this.#measures.set(name, measure as Measure<number>);
     for (const audience of ['everybody', 'operator'] as const) {
@@ -165,7 +167,10 @@ export class MetricRegistry {
       const lines = async () => {
         const values = await collect(audience);
         const others = this.#others.flatMap((all) => all.filter((one) => one.name === name));
-        return linesOf(name, others.length === 0 ? values : sumOf(values, others, audience));
+        return linesOf(
+          name,
+          others.length === 0 ? values : joined(values, { others, audience, isLargest }),
+        );
       };
       const metric = new SlicedMetric({ name, help, type }, lines);
       // It has all that the registry asks of a metric.
@@ -208,22 +213,28 @@ function pairsOf<T extends number | Histogram>(values: Values<T>): [Labels, T][]
 }
 
 /** Each series with what others have measured of it; tenants' names are the operator's to read. */
-function sumOf<T extends number | Histogram>(
+function joined<T extends number | Histogram>(
   values: Values<T>,
-  others: readonly MeasuredMetric[],
-  audience: Audience,
+  how: { others: readonly MeasuredMetric[]; audience: Audience; isLargest: boolean },
 ): [Labels, T][] {
+  const { others, audience, isLargest } = how;
+  const join = isLargest ? larger : added;
   const sums = new Map<string, [Labels, T]>();
   const add = (labels: Labels, value: T | MeasuredMetric['values'][number][1]): void => {
     const { tenant: _, ...shown } = labels;
     const own = audience === 'operator' ? labels : shown;
     const key = JSON.stringify(own);
     const sum = sums.get(key);
-    sums.set(key, [sum?.[0] ?? own, added(sum?.[1], value) as T]);
+    sums.set(key, [sum?.[0] ?? own, join(sum?.[1], value) as T]);
   };
   for (const [labels, value] of pairsOf(values)) add(labels, value);
   for (const { values: more } of others) for (const [labels, value] of more) add(labels, value);
   return [...sums.values()];
+}
+
+/** Of numbers. */
+function larger(one: number | Histogram | undefined, other: unknown): number {
+  return Math.max((one ?? 0) as number, other as number);
 }
 
 function added(

@@ -37,6 +37,7 @@ export function watchStoreMeters(registry: MetricRegistry, meters: StoreMeters):
 function watchStreams(registry: MetricRegistry, remote: Collected): void {
   registry.gauge({
     name: 'bursar_store_stream_window',
+    isLargest: true,
     help: 'Transfers under way that the next stream begins with; 0: no stream has settled yet.',
     ...remote(({ streams: { read, write } }, store) => [
       [{ store, direction: 'read' }, read.current ?? 0],
@@ -101,6 +102,7 @@ function watchFailures(registry: MetricRegistry, remote: Collected): void {
 function watchHedges(registry: MetricRegistry, remote: Collected): void {
   registry.gauge({
     name: 'bursar_store_read_p95_seconds',
+    isLargest: true,
     help: 'What 95% of the latest reads of up to so many bytes took: slower ones are asked twice.',
     ...remote((meter, store) => p95sOf(meter, store)),
   });

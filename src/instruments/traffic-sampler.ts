@@ -37,11 +37,13 @@ export class TrafficSampler implements RequestObserver {
   readonly counts: SamplerCounts = { requests: 0, samples: 0, dropped: 0 };
   readonly #log: Pick<SampleLog, 'appendSoon' | 'close'>;
   readonly #passedOver: { tenant: string; principal: string } | null;
-  #credit = creditMax;
+  /** Of how many threads that together keep as many as one. */
+  readonly #threads: number;
+  #credit: number;
   #creditedMs = nowMs();
   /** Drawn of those of this window, each as likely as the others (Vitter's Algorithm R). */
   #drawn: Drawn[] = [];
-  #drawnMax = keptPerWindowMax;
+  #drawnMax = 0;
   #seen = 0;
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
@@ -50,9 +52,12 @@ export class TrafficSampler implements RequestObserver {
   constructor(
     log: Pick<SampleLog, 'appendSoon' | 'close'>,
     passedOver: { tenant: string; principal: string } | null = null,
+    threads = 1,
   ) {
     this.#log = log;
     this.#passedOver = passedOver;
+    this.#threads = threads;
+    this.#credit = creditMax / threads;
   }
 
   observe(request: ObservedRequest): void {
@@ -71,6 +76,18 @@ export class TrafficSampler implements RequestObserver {
     this.#drawn[place] = { sample: sampleOf(request, kind), budget: request.budget };
   }
 
+  /** Keeps what other threads have drawn. */
+  keep(samples: readonly Sample[]): void {
+    this.#log.appendSoon(samples).then(
+      () => {
+        this.counts.samples += samples.length;
+      },
+      () => {
+        this.counts.dropped += samples.length;
+      },
+    );
+  }
+
   /** Resolves when what was drawn is written, or dropped. */
   async close(): Promise<void> {
     await this.#writing;
@@ -85,10 +102,11 @@ export class TrafficSampler implements RequestObserver {
 
   #beginWindow(): void {
     const now = nowMs();
-    const since = Math.max(0, now - this.#creditedMs) / windowMs;
-    this.#credit = Math.min(creditMax, this.#credit + since);
+    const since = Math.max(0, now - this.#creditedMs) / windowMs / this.#threads;
+    this.#credit = Math.min(creditMax / this.#threads, this.#credit + since);
     this.#creditedMs = now;
-    this.#drawnMax = Math.max(1, Math.min(keptPerWindowMax, Math.floor(this.#credit)));
+    const keptMax = Math.ceil(keptPerWindowMax / this.#threads);
+    this.#drawnMax = Math.max(1, Math.min(keptMax, Math.floor(this.#credit)));
     this.#timer = setTimeout(() => this.#endWindow(), windowMs);
     this.#timer.unref();
   }

@@ -64,7 +64,10 @@ export class LedgerThread {
     const { path, rootKeys, priceBooks } = options;
     const marks = makeVersionMarks();
     const workerData: WorkerOptions = { path, rootKeys, priceBooks, marks };
-    const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData });
+    const worker = new Worker(new URL('./worker.js', import.meta.url), {
+      name: 'ledger',
+      workerData,
+    });
     await nextOf(worker);
     const ready = nextOf(worker);
     // Whoever awaits it first says what went wrong.

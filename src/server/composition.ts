@@ -5,6 +5,7 @@ import { monotonicMs } from '../core/clock.ts';
 import { CommandFailure, messageOfFailure, WorkFailure } from '../core/command-failure.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
 import { steadyClock } from '../core/steady-clock.ts';
+import { Turns } from '../core/turns.ts';
 import type { Services } from '../gateway/services.ts';
 import type { Operator, OperatorLog } from '../instruments/operator-log.ts';
 import { catchUpUsage } from '../ledger/timers.ts';
@@ -91,7 +92,8 @@ async function start(base: Base): Promise<RunningServer> {
   const free = freeBytesOf(folder.storeFolder);
   const diskRoom = new DiskRoom(free, monotonicMs, shared.cameBytes);
   const rooms = { diskRoom, copyMemory: new CopyMemory() };
-  const opening = { ...data, ...stores, ...rooms, links, witnesses, addresses };
+  const bulkTurns = new Turns();
+  const opening = { ...data, ...stores, ...rooms, bulkTurns, links, witnesses, addresses };
   const { services: requestServices, memory } = openRequestServices(
     { ...base, config: shareOf(config, config.httpThreads) },
     opening,
@@ -116,7 +118,7 @@ async function start(base: Base): Promise<RunningServer> {
   });
   const services: Services = {
     ...requestServices,
-    ...{ logKeys, records, altered, search, alarms, metrics },
+    ...{ logKeys, records, altered, search, alarms, metrics, journals },
     usageRollUp: { catchUp: () => catchUpUsage(requestServices.ledger) },
     sealer: folder.sealer,
     rootKeys: folder.rootKeys,
@@ -127,7 +129,9 @@ async function start(base: Base): Promise<RunningServer> {
     priceBooks: prices.books,
     lookAtHealth: () => health.look(),
   };
-  await listenOnThreads(base, services, { addresses, shared, recalls, rooms });
+  await listenOnThreads(base, services, {
+    ...{ addresses, shared, recalls, rooms, stores, bulkTurns },
+  });
   const { publicUrl: endpoint, adminUrl } = addresses;
   await announceEndpoint(rootKey, { endpoint, adminUrl });
   startProbe(base, requestServices, addresses.listenedUrl);

@@ -12,6 +12,7 @@ import { ProcessMetrics } from '../instruments/process-metrics.ts';
 import { RequestLog } from '../instruments/request-log.ts';
 import { RequestMetrics } from '../instruments/request-metrics.ts';
 import type { RequestTracer } from '../instruments/request-trace.ts';
+import type { Sample } from '../instruments/sample.ts';
 import { SampleLog } from '../instruments/sample-log.ts';
 import { StoreMeters } from '../instruments/store-meter.ts';
 import { watchStoreMeters } from '../instruments/store-metrics.ts';
@@ -32,6 +33,8 @@ export interface OpenInstruments {
   logger: Logger;
   /** Takes whole lines for the log, which other threads have made. */
   writeLines: (lines: string) => void;
+  /** Keeps samples that other threads have drawn. */
+  keepSamples: (samples: readonly Sample[]) => void;
   log: OperatorLog;
 }
 
@@ -48,7 +51,7 @@ export async function makeInstruments(
   const tracer = await openTracer(config, { registry, closers });
   const { logger, requestLog, watch, writeLines } = openLog(config, closers);
   watch(registry);
-  const sampler = await openTrafficSampler(config, registry, closers);
+  const samplers = await openTrafficSampler(config, registry, closers);
   // It is registered before the counters of requests, so that a request that is no longer under way
   // has been counted.
   registry.gauge({
@@ -56,12 +59,14 @@ export async function makeInstruments(
     help: 'Requests that have begun and not ended.',
     collect: () => instruments.underWay,
   });
-  const all = [new RequestMetrics(registry), requestLog, ...sampler];
+  const all = [new RequestMetrics(registry), requestLog, ...samplers];
   const instruments = new Instruments(all, tracer);
   const meters = new StoreMeters(failureCauses);
   watchStoreMeters(registry, meters);
   const log = new OperatorLog(logger, operator);
-  return { instruments, metrics: new Metrics(registry), meters, logger, writeLines, log };
+  const keepSamples = (samples: readonly Sample[]) => samplers[0]?.keep(samples);
+  const metrics = new Metrics(registry);
+  return { instruments, metrics, meters, logger, writeLines, keepSamples, log };
 }
 
 /** How long a gateway that stops waits for its last lines to be written. */
@@ -101,7 +106,7 @@ function openLog(
 const closeMsMax = 5000;
 
 /** Throws `CommandFailure` when it is configured wrongly. */
-async function openTracer(
+export async function openTracer(
   { trustTraceparent }: Pick<Config, 'trustTraceparent'>,
   { registry, closers }: { registry: MetricRegistry; closers: Closers },
 ): Promise<RequestTracer | null> {
@@ -149,18 +154,24 @@ function watchTracing(
   });
 }
 
+/** Of one of the threads. */
+export function drawSamples(
+  log: Pick<SampleLog, 'appendSoon' | 'close'>,
+  { httpThreads }: Pick<Config, 'httpThreads'>,
+): TrafficSampler {
+  const passedOver = { tenant: defaultTenant, principal: probePrincipal };
+  return new TrafficSampler(log, passedOver, httpThreads);
+}
+
 /** None where they are not wanted. Throws the system's error. */
 async function openTrafficSampler(
-  { trafficSamples, data }: Pick<Config, 'trafficSamples' | 'data'>,
+  config: Pick<Config, 'trafficSamples' | 'data' | 'httpThreads'>,
   registry: MetricRegistry,
   closers: Closers,
 ): Promise<TrafficSampler[]> {
-  if (!trafficSamples) return [];
-  const log = await SampleLog.open(dataFiles(data).samplesFolder, { name: 'traffic' });
-  const sampler = opened(
-    closers,
-    new TrafficSampler(log, { tenant: defaultTenant, principal: probePrincipal }),
-  );
+  if (!config.trafficSamples) return [];
+  const log = await SampleLog.open(dataFiles(config.data).samplesFolder, { name: 'traffic' });
+  const sampler = opened(closers, drawSamples(log, config));
   const { counts } = sampler;
   registry.counter({
     name: 'bursar_traffic_samples_total',

@@ -13,15 +13,22 @@ import type { Sealer } from '../core/sealing.ts';
 import type { StoreList, StoreView } from '../gateway/store-list.ts';
 import type { JournalState } from '../ledger/journal/journal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { S3Store, S3StoreOptions, StoreEvent } from '../tiering/stores/s3/s3-store.ts';
+import type {
+  S3Store,
+  S3StoreOptions,
+  StoreEvent,
+  StoreState,
+} from '../tiering/stores/s3/s3-store.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
 import { StoreGate } from '../tiering/stores/store-gate.ts';
 import type { Claim, Owner } from '../tiering/stores/store-owner.ts';
 import { explainOwner, lookForOwner, ownPlace, StoreProblem } from './folder/store-claims.ts';
 import { locationOf, type StoreChoice, type StoreSettings } from './settings/store-settings.ts';
+import type { StoreDoor } from './threads/thread-stores.ts';
 
 /** What the gateway needs of a driver. */
-export type StoreDriver = RemoteStore & Pick<S3Store, 'state' | 'close'>;
+export type StoreDriver = RemoteStore &
+  Pick<S3Store, 'state' | 'close' | 'opened' | 'loadCredentials' | 'followBreaker'>;
 
 export interface RemoteStoresOptions {
   choice: StoreChoice;
@@ -69,6 +76,8 @@ interface ManagedStore {
   reported: string | null;
   /** Why it could not tell its owner when it was last asked; null: it could. */
   silence: string | null;
+  /** What drivers of other threads last told of themselves, by thread. */
+  states: Map<number, StoreState>;
   /** Ends the pause before it is looked at again. */
   wake: () => void;
 }
@@ -80,6 +89,7 @@ export class RemoteStores implements StoreList {
   readonly #stores: ManagedStore[] = [];
   readonly #closing = new AbortController();
   readonly #watches: Promise<void>[] = [];
+  #onDoor: (door: StoreDoor) => void = () => {};
 
   private constructor(options: RemoteStoresOptions) {
     this.#options = options;
@@ -106,6 +116,26 @@ export class RemoteStores implements StoreList {
   /** The gates of all stores, including those that are not configured. */
   get gates(): RemoteStore[] {
     return this.#stores.map(({ gate }) => gate);
+  }
+
+  /** How all of them are, for other threads. */
+  get doors(): StoreDoor[] {
+    return this.#stores.map(doorOf);
+  }
+
+  /** Is told of each from now on when its gate was opened or shut. */
+  onDoor(listener: (door: StoreDoor) => void): void {
+    this.#onDoor = listener;
+  }
+
+  /** The driver of a store; undefined: it was not opened. */
+  driverOf(number: number): StoreDriver | undefined {
+    return this.#stores.find((one) => one.number === number)?.driver ?? undefined;
+  }
+
+  /** What another thread's driver of the store tells of itself now. */
+  noteState(number: number, thread: number, state: StoreState): void {
+    this.#stores.find((one) => one.number === number)?.states.set(thread, state);
   }
 
   all(): StoreView[] {
@@ -159,18 +189,21 @@ export class RemoteStores implements StoreList {
       const settings = choice.stores.find((one) => one.name === name) ?? null;
       if (!settings && !(await isStoreUsed(read, number))) continue;
       const reason = settings ? 'it was not reached yet' : 'it is not configured any more';
-      this.#stores.push({
+      const onMoved = () => this.#onDoor(doorOf(managed));
+      const managed: ManagedStore = {
         number,
         name,
         location: settings ? locationOf(settings) : row.location,
-        gate: new StoreGate({ number, name, reason }),
+        gate: new StoreGate({ number, name, reason, onMoved }),
         settings,
         driver: null,
         isDown: false,
         reported: null,
         silence: null,
+        states: new Map(),
         wake: () => {},
-      });
+      };
+      this.#stores.push(managed);
       if (!settings) this.#log(name, `is not configured, but buckets are in it (${row.location})`);
     }
   }
@@ -357,7 +390,7 @@ export class RemoteStores implements StoreList {
 
 function view(managed: ManagedStore, journal: JournalState | undefined): StoreView {
   const { number, name, location, gate, settings, driver, silence } = managed;
-  const state = driver?.state();
+  const state = driver && joined([driver.state(), ...managed.states.values()]);
   const failure = state?.ready ? null : (state?.lastFailure?.message ?? 'it does not answer');
   const away = gate.reason ?? failure ?? silence;
   const reason = away ?? journal?.reason ?? null;
@@ -374,6 +407,28 @@ function view(managed: ManagedStore, journal: JournalState | undefined): StoreVi
     health: state ? { breaker, capabilities, journal: journal?.ready && journal.whole } : {},
     detail: state ? { findings, journal, ...detail } : {},
   };
+}
+
+function doorOf({ number, name, settings, gate, driver }: ManagedStore): StoreDoor {
+  const opened = gate.reason === null && driver ? driver.opened : null;
+  return { number, name, settings, opened, reason: gate.reason ?? '' };
+}
+
+/** The driver of this thread says how the store is; what they count and have under way is added. */
+function joined([own, ...others]: [StoreState, ...StoreState[]]): StoreState {
+  const all = structuredClone(own);
+  for (const { requests, inFlight, waiting, hedges, lastFailure, ...counts } of others) {
+    all.requests += requests;
+    all.inFlight += inFlight;
+    all.waiting += waiting;
+    for (const end of ['sent', 'won', 'lost'] as const) all.hedges[end] += hedges[end];
+    for (const which of ['retries', 'failures'] as const) {
+      const sums: Record<string, number> = all[which];
+      for (const [cause, n] of Object.entries(counts[which])) sums[cause] = (sums[cause] ?? 0) + n;
+    }
+    if ((lastFailure?.timeMs ?? 0) > (all.lastFailure?.timeMs ?? 0)) all.lastFailure = lastFailure;
+  }
+  return all;
 }
 
 /** The driver's own reason, where the refusal says only that there is one. */

@@ -1,7 +1,6 @@
 // What requests are served with, made of the ledger, the state that it keeps, and the stores.
 import { TokenUse } from '../authz/token-use.ts';
 import { monotonicMs } from '../core/clock.ts';
-import { Turns } from '../core/turns.ts';
 import { memoryOfSmallBodies } from '../gateway/http/small-body.ts';
 import { ObjectMemory } from '../gateway/s3/objects/object-memory.ts';
 import { RecordFolding } from '../gateway/s3/record-folding.ts';
@@ -34,8 +33,11 @@ export type ServiceParts = Pick<
   OpenLedger,
   'ledger' | 'read' | 'state' | 'sealFaults' | 'prices' | 'head'
 > &
-  Pick<OpenStores, 'stores' | 'journals' | 'upkeep'> &
-  Pick<RequestServices, 'witnesses' | 'diskRoom' | 'copyMemory'> & {
+  Pick<OpenStores, 'stores'> &
+  Pick<
+    RequestServices,
+    'witnesses' | 'diskRoom' | 'copyMemory' | 'journals' | 'upkeep' | 'bulkTurns'
+  > & {
     links: ThreadLinks;
     storeList: StoreList;
     addresses: Pick<Addresses, 'publicUrl'>;
@@ -50,7 +52,7 @@ export function openRequestServices(
   const { config, folder, closers } = base;
   const { ledger, read, state, sealFaults, prices, head } = parts;
   const { stores, storeList, journals, upkeep, witnesses, addresses, links } = parts;
-  const { diskRoom, copyMemory } = parts;
+  const { diskRoom, copyMemory, bulkTurns } = parts;
   const tokenUse = opened(
     closers,
     new TokenUse({ write: (uses) => ledger.maintain({ kind: 'noteTokenUse', ...uses }) }),
@@ -73,7 +75,7 @@ export function openRequestServices(
     leases: new ReadLeases(),
     smallBodies: memoryOfSmallBodies(links.count),
     folding: new RecordFolding(config.refusalRecords),
-    bulkTurns: new Turns(),
+    bulkTurns,
     bookOf: prices.bookOf,
     publicUrl: () => addresses.publicUrl,
     shareUrl: () => config.shareUrl ?? addresses.publicUrl,

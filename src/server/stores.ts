@@ -16,6 +16,8 @@ import type { OpenLedger } from './opened-ledger.ts';
 import { RemoteStores, reasonOf } from './remote-stores.ts';
 import { chooseStores } from './settings/store-settings.ts';
 import type { SharedMemory } from './threads/links.ts';
+import { connectionsOf } from './threads/share.ts';
+import { storeWordsOf } from './threads/store-words.ts';
 
 /** How long a start waits for the journals in S3 stores. The log is not served meanwhile. */
 const firstLookMs = 3000;
@@ -35,7 +37,7 @@ export interface OpenStores {
 export async function openStores(
   { config, folder, closers, meters, log }: Base,
   { ledger, read, prices, head }: OpenLedger,
-  { madeFolders }: Pick<SharedMemory, 'madeFolders'>,
+  { madeFolders, storeWords }: Pick<SharedMemory, 'madeFolders' | 'storeWords'>,
 ): Promise<OpenStores> {
   // Closed after the stores and the journals in them, which it counts for.
   const upkeep = opened(closers, new BackendUpkeep(ledger));
@@ -59,6 +61,8 @@ export async function openStores(
         ...options,
         tally: upkeep.tallyOf(number),
         meter: meters.ofRemote(name),
+        breakerState: storeWordsOf(storeWords, number).breaker,
+        connectionsMax: connectionsOf(options, config.httpThreads),
       });
     },
     localState: () => storeState(folder, local),
@@ -84,7 +88,8 @@ export async function openStores(
     const { keyring } = folder;
     const { journalWithKeys: withKeys } = config;
     const told = { onError, onRepaired, onOlderCopy, newestNote };
-    const options = { store, read, ledger, keyring, confirmOwner, ...told, withKeys };
+    const { refusals } = storeWordsOf(storeWords, store.number);
+    const options = { store, read, ledger, keyring, confirmOwner, ...told, withKeys, refusals };
     byNumber.set(store.number, await Journal.open(options));
   }
   journals = opened(closers, new Journals(byNumber, (store) => numbersInUse.has(store)));

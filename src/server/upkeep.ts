@@ -29,15 +29,15 @@ export function startUpkeep(base: Base, services: RequestServices, stores: OpenS
     closers.push(() => repeated.stop());
     repeated.start();
   }
-  startLifecycle(base, services);
+  startLifecycle(base, services, stores);
 }
 
 function sweeping(
   { config, log }: Base,
   services: RequestServices,
-  { stores, storeList }: OpenStores,
+  { stores, storeList, journals }: OpenStores,
 ): Repeated {
-  const { read, ledger, leases, journals, log: head } = services;
+  const { read, ledger, leases, log: head } = services;
   const sweeper = new Sweeper({
     ...{ read, ledger, stores, leases },
     // An older copy does not know which extents newer versions use, and would take them for
@@ -58,8 +58,12 @@ function booksInForce({ stores, bookOf }: RequestServices): ReadonlyMap<number, 
   return new Map(configured.map(({ number }) => [number, bookOf(number).name]));
 }
 
-function startLifecycle({ config, closers, metrics, log }: Base, services: RequestServices): void {
-  const { read, ledger, lifecycle: rules, journals, bookOf, log: head } = services;
+function startLifecycle(
+  { config, closers, metrics, log }: Base,
+  services: RequestServices,
+  { journals }: OpenStores,
+): void {
+  const { read, ledger, lifecycle: rules, bookOf, log: head } = services;
   const worker = new LifecycleWorker({
     ...{ read, ledger, rules, dayMs: config.lifecycleDayMs, bookOf },
     admit: (store) => {

@@ -83,6 +83,7 @@ class DigestThread {
 
   constructor(arena: SharedArrayBuffer) {
     this.#worker = new Worker(new URL('./digest-worker.js', import.meta.url), {
+      name: 'digest',
       workerData: { arena },
     });
     this.#worker.unref();

@@ -50,6 +50,14 @@ class MapDriver implements StoreDriver {
     this.#url = url;
   }
 
+  readonly opened = {} as StoreDriver['opened'];
+
+  loadCredentials(): Promise<never> {
+    return Promise.reject(new Error('none'));
+  }
+
+  followBreaker(): void {}
+
   state(): StoreState {
     const isAway = away.has(this.#url);
     const counts = {} as StoreState['retries'];

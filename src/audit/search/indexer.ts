@@ -29,7 +29,10 @@ export class Indexer {
   /** Opens or makes the index; what it lacks of the log is added from now on. */
   static async open(options: IndexerOptions): Promise<Indexer> {
     const { readPart, onError, onMended, onAltered, ...workerData } = options;
-    const worker = new Worker(new URL('./index-worker.js', import.meta.url), { workerData });
+    const worker = new Worker(new URL('./index-worker.js', import.meta.url), {
+      name: 'search',
+      workerData,
+    });
     // A search must not hold up the end of a gateway.
     worker.unref();
     const answer = (message: ToIndexWorker): void => worker.postMessage(message);

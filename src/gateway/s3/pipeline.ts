@@ -33,21 +33,15 @@ export interface Pipeline {
   onIntegrityFailure: (error: IntegrityError, requestId: string) => void;
   /** Told of each request that a limit refused. */
   metrics: Pick<Metrics, 'countRefusal'>;
-  /**
-   * Has another thread answer what this one cannot, now that its bucket is known; gives whether it
-   * does. What is counted or used up before must not be so again there: where there may be such
-   * buckets, `Entrance.enter` passes on what would be. Absent: this thread answers all.
-   */
-  passOn?: (asked: AskedRequest) => boolean;
 }
 
 /** How requests of one kind come in; from there on all go the same way. */
 export interface Entrance {
   /**
    * Who asks for what. Throws, or rejects with, a Refusal, of which there is no record: nobody is
-   * known. null: another thread answers it.
+   * known.
    */
-  enter(exchange: Exchange): Promise<Identified | null>;
+  enter(exchange: Exchange): Promise<Identified>;
   /** How a refusal is told to clients that come in here. */
   describeRefusal: DescribeRefusal;
 }
@@ -67,7 +61,6 @@ export async function serveRequest(
   let reserved: ReservedRequest | null = null;
   try {
     const identified = await entrance.enter(exchange);
-    if (!identified) return;
     clock.enter('decide');
     const { request, who, receivedBytes = 0 } = identified;
     exchange.know(who);
@@ -88,7 +81,6 @@ export async function serveRequest(
     }
     if (identified.refused) throw identified.refused;
     const { input, decided } = await admit(asked, operation);
-    if (pipeline.passOn?.(asked)) return;
     recorded = asked;
     // What is written to a log that is not signed could never be proven.
     if (!isRead(request)) services.log.checkWritable();

@@ -18,16 +18,10 @@ import { parseRequest, type S3Request } from './request.ts';
 import { findOperation } from './routes.ts';
 import type { Identified } from './stages.ts';
 
-/** `passOn` has another thread answer a request, and gives whether it does. */
-export function s3Entrance(
-  services: RequestServices,
-  authenticator: Authenticator,
-  passOn?: (request: S3Request, exchange: Exchange) => boolean,
-): Entrance {
+export function s3Entrance(services: RequestServices, authenticator: Authenticator): Entrance {
   return {
     enter: (exchange) => {
       const request = parseRequest(exchange.raw, exchange, services.domains);
-      if (passOn?.(request, exchange)) return passedOn;
       exchange.clock.enter('authenticate');
       const identifying = identify(authenticator, request, exchange);
       if (request.headers.origin === undefined) return identifying;
@@ -36,8 +30,6 @@ export function s3Entrance(
     describeRefusal: describeInXml,
   };
 }
-
-const passedOn = Promise.resolve(null);
 
 /** Tells a page's browser whether it may read the answer, whatever that is. */
 async function tellOriginAfter(

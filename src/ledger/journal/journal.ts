@@ -33,6 +33,8 @@ export interface JournalOptions extends UpkeepOptions {
   newestNote?: () => string | null;
   /** Between two checkpoints that the store is told, milliseconds. */
   checkpointMs?: number;
+  /** Where other threads see what is refused: a word. */
+  refusals?: Int32Array;
   /** Called once where the store knows more than the database, and why that is so. */
   onOlderCopy?: (reason: string) => void;
 }
@@ -86,6 +88,17 @@ interface Waiter {
   resolve: () => void;
   reject: (error: unknown) => void;
   timer: NodeJS.Timeout;
+}
+
+/** What a journal refuses now, as a word of memory that threads share. */
+const refusesNothing = 0;
+const refusesUnsafe = 1;
+const refusesAll = 2;
+
+/** Throws what `Journal.admit` throws, by the word of a journal that another thread has. */
+export function admitByWord(refusals: Int32Array, { mustBeSafe }: { mustBeSafe: boolean }): void {
+  const refused = Atomics.load(refusals, 0);
+  if (refused === refusesAll || (mustBeSafe && refused === refusesUnsafe)) throw unsafe(null);
 }
 
 /** The store has a journal that this database cannot go on with. Stays until somebody acts. */
@@ -154,7 +167,7 @@ export class Journal {
    */
   admit(options: { mustBeSafe: boolean }): void {
     const { mustBeSafe } = options;
-    if (this.#isUnusable || (mustBeSafe && this.#failure)) throw refusal(this.#failure);
+    if (this.#isUnusable || (mustBeSafe && this.#failure)) throw unsafe(this.#failure);
   }
 
   /** A change was committed that the journal will tell of soon. */
@@ -178,12 +191,12 @@ export class Journal {
    */
   flushed(seq: number): Promise<void> {
     if (seq <= this.#safeSeq) return Promise.resolve();
-    if (this.#isUnusable) return Promise.reject(refusal(this.#failure));
+    if (this.#isUnusable) return Promise.reject(unsafe(this.#failure));
     if (seq > this.#notedSeq) this.#notedSeq = seq;
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiters = this.#waiters.filter((one) => one !== waiter);
-        reject(refusal(new Error(`the journal was not written within ${flushMsMax} ms`)));
+        reject(unsafe(new Error(`the journal was not written within ${flushMsMax} ms`)));
       }, flushMsMax);
       const waiter: Waiter = { seq, resolve, reject, timer };
       this.#waiters.push(waiter);
@@ -305,6 +318,7 @@ export class Journal {
       }
       this.#failure = null;
       this.#failures = 0;
+      this.#showRefusals();
     } catch (error) {
       this.#fail(error);
     }
@@ -315,11 +329,18 @@ export class Journal {
     this.#failure = error;
     if (error instanceof Unusable && !this.#isUnusable) this.#options.onOlderCopy?.(error.message);
     this.#isUnusable = error instanceof Unusable;
+    this.#showRefusals();
     if (this.#failures++ === 0) this.#options.onError(error);
     for (const { reject, timer } of this.#waiters.splice(0)) {
       clearTimeout(timer);
-      reject(refusal(error));
+      reject(unsafe(error));
     }
+  }
+
+  #showRefusals(): void {
+    const refused = this.#failure ? refusesUnsafe : refusesNothing;
+    const { refusals } = this.#options;
+    if (refusals) Atomics.store(refusals, 0, this.#isUnusable ? refusesAll : refused);
   }
 
   async #openGeneration(): Promise<OpenedJournal> {
@@ -418,7 +439,7 @@ export class Journal {
   async #lookAtOwner(): Promise<void> {
     const endMs = monotonicMs() + flushMsMax;
     while (!this.#isOwned()) {
-      if (monotonicMs() > endMs) throw refusal(new Error('the mark of its owner came too late'));
+      if (monotonicMs() > endMs) throw unsafe(new Error('the mark of its owner came too late'));
       this.#looking ??= this.#look().finally(() => {
         this.#looking = null;
       });
@@ -464,7 +485,8 @@ function olderCopy({ name }: RemoteStore, reason: string): Unusable {
   );
 }
 
-function refusal(cause: unknown): Refusal {
+/** Nobody is answered for it. */
+export function unsafe(cause: unknown): Refusal {
   const message = 'The store of this bucket cannot make the change safe.';
   return new Refusal('ServiceUnavailable', { message, cause });
 }

@@ -7,18 +7,16 @@ import { type Change, commandOf } from '../commands/index.ts';
 import type { CommitResult } from '../commit.ts';
 import type { Journal, JournalState } from './journal.ts';
 
-export class Journals {
-  readonly #journals: ReadonlyMap<number, Journal>;
-  /** Of stores that are configured: others are told nothing of identities. */
-  readonly #inUse: readonly [number, Journal][];
+/** What requests ask of a journal, in whichever thread it is. */
+export type AskedJournal = Pick<Journal, 'admit' | 'note' | 'owned' | 'flushed' | 'settled'>;
+
+/** As requests need them. */
+export class RequestJournals {
+  readonly #journals: ReadonlyMap<number, AskedJournal>;
 
   /** By number of the store. */
-  constructor(
-    journals: ReadonlyMap<number, Journal>,
-    isInUse: (store: number) => boolean = () => true,
-  ) {
+  constructor(journals: ReadonlyMap<number, AskedJournal>) {
     this.#journals = journals;
-    this.#inUse = [...journals].filter(([store]) => isInUse(store));
   }
 
   /**
@@ -51,6 +49,36 @@ export class Journals {
   }
 
   /**
+   * Resolves when the store's journal tells of all that was committed for it until now; null: it
+   * has none. Rejects with Refusal ServiceUnavailable.
+   */
+  settled(store: number): Promise<void> | null {
+    return this.#journals.get(store)?.settled() ?? null;
+  }
+}
+
+/** As the gateway has them. */
+export class Journals extends RequestJournals {
+  readonly #journals: ReadonlyMap<number, Journal>;
+  /** Of stores that are configured: others are told nothing of identities. */
+  readonly #inUse: readonly [number, Journal][];
+
+  /** By number of the store. */
+  constructor(
+    journals: ReadonlyMap<number, Journal>,
+    isInUse: (store: number) => boolean = () => true,
+  ) {
+    super(journals);
+    this.#journals = journals;
+    this.#inUse = [...journals].filter(([store]) => isInUse(store));
+  }
+
+  /** The journal of a store; undefined: it has none. */
+  of(store: number): Journal | undefined {
+    return this.#journals.get(store);
+  }
+
+  /**
    * Tells all journals of a committed change of identities. Gives the stores whose journals do not
    * have it yet, by number: one that is away keeps nobody from taking a right away, and is told
    * later.
@@ -65,14 +93,6 @@ export class Journals {
     }
     const told = await Promise.all(journals.map(([, journal]) => journal.told(index)));
     return journals.flatMap(([store], i) => (told[i] ? [] : [store]));
-  }
-
-  /**
-   * Resolves when the store's journal tells of all that was committed for it until now; null: it
-   * has none. Rejects with Refusal ServiceUnavailable.
-   */
-  settled(store: number): Promise<void> | null {
-    return this.#journals.get(store)?.settled() ?? null;
   }
 
   /** Throws the same for what the gateway itself ends there. */

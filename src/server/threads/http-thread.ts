@@ -11,7 +11,6 @@ import { onlyPrivate } from '../../authz/oidc/address-policy.ts';
 import { openDatabase } from '../../core/database.ts';
 import type { ClaimOutcome } from '../../core/fair-share.ts';
 import { Keyring } from '../../core/keyring.ts';
-import { localStore, localStoreName } from '../../core/manifest.ts';
 import { Sealer } from '../../core/sealing.ts';
 import { verifyReads } from '../../core/seals/sealed-views.ts';
 import { watchConnections } from '../../gateway/gateway-metrics.ts';
@@ -21,7 +20,6 @@ import { closeServer, connectionBounds, listenAt, listeningOf } from '../../gate
 import { LogHead } from '../../gateway/log/log-head.ts';
 import { readCorsRules } from '../../gateway/s3/buckets/cors.ts';
 import { SealFaults } from '../../gateway/seal-faults.ts';
-import type { StoreList } from '../../gateway/store-list.ts';
 import { Instruments } from '../../instruments/instruments.ts';
 import { makeLogger } from '../../instruments/logger.ts';
 import { MetricRegistry } from '../../instruments/metric-registry.ts';
@@ -31,8 +29,6 @@ import { RequestMetrics } from '../../instruments/request-metrics.ts';
 import { watchCaches } from '../../instruments/state-metrics.ts';
 import { StoreMeters } from '../../instruments/store-meter.ts';
 import { watchStoreMeters } from '../../instruments/store-metrics.ts';
-import { BackendUpkeep } from '../../ledger/backend-upkeep.ts';
-import { Journals } from '../../ledger/journal/journals.ts';
 import { Ledger } from '../../ledger/ledger.ts';
 import { DiskRoom, freeBytesOf } from '../../quota/disk-room.ts';
 import { RemoteRooms } from '../../quota/remote-rooms.ts';
@@ -44,11 +40,15 @@ import { Stores } from '../../tiering/stores/stores.ts';
 import { type Closers, closeAll, opened } from '../closers.ts';
 import { dataFiles } from '../folder/data-folder.ts';
 import { StorePrices } from '../folder/store-prices.ts';
+import { drawSamples, openTracer } from '../instruments.ts';
 import { openRequestServices } from '../request-services.ts';
 import { watchThread } from '../thread-metrics.ts';
 import type { FromHttpThread, HttpThreadData, ToHttpThread } from './messages.ts';
 import { Questions } from './questions.ts';
 import { shareOf } from './share.ts';
+import { AskedTurns } from './shared-turns.ts';
+import type { StoreAnswer } from './store-desk.ts';
+import { ThreadStores } from './thread-stores.ts';
 
 const port = parentPort;
 if (!port) throw new Error('this is an HTTP thread of the gateway');
@@ -64,6 +64,8 @@ const closers: Closers = [];
 const sent = new Int32Array(data.told);
 const recalls = new Questions<void>();
 const promises = new Questions<ClaimOutcome>();
+const storeQuestions = new Questions<StoreAnswer>();
+const bulkTurns = new AskedTurns(tell);
 let received = 0;
 let isClosing = false;
 let lines = '';
@@ -94,7 +96,14 @@ const registry = new MetricRegistry();
 const requestLog = new RequestLog({
   ...{ logger, isOn: config.requestLog, slowMs: config.slowRequestMs },
 });
-const instruments = new Instruments([new RequestMetrics(registry), requestLog]);
+const samplers = config.trafficSamples
+  ? [opened(closers, drawSamples(sampleTeller(), config))]
+  : [];
+const tracer = await openTracer(config, { registry, closers });
+const instruments = new Instruments(
+  [new RequestMetrics(registry), requestLog, ...samplers],
+  tracer,
+);
 registry.gauge({
   name: 'bursar_requests_under_way',
   help: 'Requests that have begun and not ended.',
@@ -118,20 +127,29 @@ const rooms = new RemoteRooms({
   own: new DiskRoom(freeBytesOf(files.storeFolder)),
   smallBytesMax: config.inlineBytes,
 });
-const upkeep = opened(closers, new BackendUpkeep(ledger));
+const stores = opened(
+  closers,
+  new ThreadStores({
+    ...{ doors: data.doors, defaultName: data.defaultStore, count: data.count, meters },
+    words: data.shared.storeWords,
+    join: data.doors.length > 0 ? await joinStores() : null,
+    ask: (question) => storeQuestions.ask((storeAsked) => tell({ storeAsked, question })),
+    tell: (storeNews) => tell({ storeNews }),
+  }),
+);
+const prices = new StorePrices(config, Date.now());
+prices.enter(stores.gates);
 const { services, memory } = openRequestServices(
   { config, closers, folder: { keyring, storeFolder: files.storeFolder } },
   {
-    ...{ ledger, read: db.tx, state, sealFaults, head, upkeep },
+    ...{ ledger, read: db.tx, state, sealFaults, head, prices },
     links: {
       ...{ thread: data.thread, count: data.count, shared: data.shared },
       recall: (accounts) => recalls.ask((recall) => tell({ recall, accounts })),
     },
-    prices: new StorePrices(config, Date.now()),
-    stores: new Stores(local),
-    storeList: localOnly(),
-    ...{ diskRoom: rooms, copyMemory: rooms },
-    journals: new Journals(new Map()),
+    stores: new Stores(local, stores.gates),
+    ...{ storeList: stores, journals: stores.journals, upkeep: stores },
+    ...{ diskRoom: rooms, copyMemory: rooms, bulkTurns },
     witnesses: { state: () => [] },
     addresses: { publicUrl: data.publicUrl },
   },
@@ -151,12 +169,17 @@ const { server, connections, caches } = openHttpThread({
   stallTimeoutMs: config.stallTimeoutMs,
   isClosing: () => isClosing,
   follow,
-  hasOtherStores: data.hasOtherStores,
 });
 watchOwn();
 port.on('message', take);
 await listenAt(server, { ...data.place, ...listeningOf(config.connectionsMax, true) });
 tell({ ready: true });
+
+/** Loading it takes memory of each thread. */
+async function joinStores() {
+  const { S3Store } = await import('../../tiering/stores/s3/s3-store.ts');
+  return S3Store.join;
+}
 
 /** A part of what the main thread's connection keeps of the database. */
 function readCacheKib(): number {
@@ -217,10 +240,19 @@ function take(message: ToHttpThread): void {
     promises.answer(message.promised, message.outcome);
     return;
   }
+  if ('storeAnswered' in message) {
+    storeQuestions.answer(message.storeAnswered, message.answer);
+    return;
+  }
+  if ('turnCame' in message) {
+    bulkTurns.answer(message.turnCame);
+    return;
+  }
   received += 1;
   if ('unsealed' in message) sealFaults.replace(message.unsealed);
   else if ('refusal' in message) head.refuse(message.refusal);
   else if ('rootKey' in message) keyring.learn(message.rootKey);
+  else if ('door' in message) stores.take(message.door);
   else void close(message.close.timeoutMs);
 }
 
@@ -239,6 +271,11 @@ function watchOwn(): void {
   watchThread(registry, { services, ...memory });
 }
 
+/** One thread keeps them. */
+function sampleTeller(): Parameters<typeof drawSamples>[0] {
+  return { appendSoon: async (samples) => tell({ samples }), close: async () => {} };
+}
+
 /** One thread writes the log, so that its lines stay whole. */
 function collectLine(line: string): void {
   lines += line;
@@ -251,13 +288,4 @@ function flushLines(): void {
   isFlushDue = false;
   if (lines !== '') tell({ lines });
   lines = '';
-}
-
-function localOnly(): StoreList {
-  return {
-    defaultName: localStoreName,
-    all: () => [],
-    numberOf: (name) => (name === localStoreName ? localStore : undefined),
-    nameOf: (number) => (number === localStore ? localStoreName : String(number)),
-  };
 }

@@ -7,16 +7,22 @@ import { Worker } from 'node:worker_threads';
 import type { IntegrityError } from '../../core/errors.ts';
 import type { RootKey } from '../../core/keyring.ts';
 import type { Unsealed } from '../../core/seals/row-seal.ts';
+import type { Turns } from '../../core/turns.ts';
 import type { MeasuredMetric } from '../../instruments/metric-registry.ts';
+import type { Sample } from '../../instruments/sample.ts';
 import type { RoomDesk } from '../../quota/remote-rooms.ts';
 import type { FromHttpThread, HttpThreadData, ToHttpThread } from './messages.ts';
 import { Questions } from './questions.ts';
+import { TurnDesk } from './shared-turns.ts';
+import type { StoreDesk } from './store-desk.ts';
+import type { StoreDoor } from './thread-stores.ts';
 
 export interface HttpThreadsHost {
   onUnsealed: (unsealed: Unsealed) => void;
   onIntegrityFailure: (failure: Pick<IntegrityError, 'store' | 'kind'>) => void;
   /** Takes whole lines of the log. */
   onLines: (lines: string) => void;
+  onSamples: (samples: readonly Sample[]) => void;
   onWarning: (text: string) => void;
   /** Called when a thread cannot go on, or has ended: the process must stop. */
   onFatal: (reason: string) => void;
@@ -24,12 +30,17 @@ export interface HttpThreadsHost {
   onRecall: (thread: number, accounts: string[]) => Promise<void>;
   /** What bodies that come to a thread ask of the disk's room. */
   openDesk: () => RoomDesk;
+  /** What they ask and tell of stores over a network. */
+  storeDesk: StoreDesk;
+  /** They take them with the main thread. */
+  bulkTurns: Turns;
 }
 
 interface OneThread {
   worker: Worker;
   thread: number;
   desk: RoomDesk;
+  turns: TurnDesk;
 }
 
 /** A thread that says nothing for so long is left out of what is measured, milliseconds. */
@@ -50,11 +61,13 @@ export class HttpThreads {
   async add(data: Omit<HttpThreadData, 'told'>): Promise<void> {
     const workerData: HttpThreadData = { ...data, told: this.#told };
     const worker = new Worker(new URL('./http-thread.js', import.meta.url), {
+      name: 'http',
       workerData,
       transferList: [data.end.port],
     });
-    const { onFatal, openDesk } = this.#host;
-    const of = { worker, thread: data.thread, desk: openDesk() };
+    const { onFatal, openDesk, bulkTurns } = this.#host;
+    const turns = new TurnDesk(bulkTurns, (turnCame) => worker.postMessage({ turnCame }));
+    const of = { worker, thread: data.thread, desk: openDesk(), turns };
     await new Promise<void>((resolve, reject) => {
       worker.on('message', (message: FromHttpThread) => {
         if ('ready' in message) resolve();
@@ -79,6 +92,10 @@ export class HttpThreads {
   /** Nothing may be written any more. */
   tellRefusal(refusal: string): void {
     this.#tell({ refusal });
+  }
+
+  tellDoor(door: StoreDoor): void {
+    this.#tell({ door });
   }
 
   /** To be told before anything is sealed under it. */
@@ -140,9 +157,11 @@ export class HttpThreads {
     return this.#questions.ask((question) => worker.postMessage(ask(question)));
   }
 
-  #take(message: FromHttpThread, { worker, thread, desk }: OneThread): void {
+  #take(message: FromHttpThread, { worker, thread, desk, turns }: OneThread): void {
     const { onUnsealed, onIntegrityFailure, onLines, onWarning, onFatal, onRecall } = this.#host;
+    const { storeDesk } = this.#host;
     if ('lines' in message) onLines(message.lines);
+    else if ('samples' in message) this.#host.onSamples(message.samples);
     else if ('measured' in message) this.#questions.answer(message.measured, message);
     else if ('held' in message) this.#questions.answer(message.held, message);
     else if ('gaveUp' in message) this.#questions.answer(message.gaveUp, message);
@@ -153,7 +172,14 @@ export class HttpThreads {
       const { promise: promised, question } = message;
       const outcome = desk.answer(question);
       worker.postMessage({ promised, outcome } satisfies ToHttpThread);
-    } else if ('closedRoom' in message) desk.close(message.closedRoom);
+    } else if ('storeAsked' in message) {
+      const { storeAsked: storeAnswered, question } = message;
+      void storeDesk.answer(question).then((answer) => {
+        worker.postMessage({ storeAnswered, answer } satisfies ToHttpThread);
+      });
+    } else if ('storeNews' in message) storeDesk.hear(message.storeNews, thread);
+    else if ('turn' in message) turns.hear(message);
+    else if ('closedRoom' in message) desk.close(message.closedRoom);
     else if ('integrity' in message) onIntegrityFailure(message.integrity);
     else if ('unsealed' in message) onUnsealed(message.unsealed);
     else if ('warning' in message) onWarning(message.warning);

@@ -5,6 +5,7 @@ import { SharedCount } from '../../core/shared-count.ts';
 import type { LeaseSource } from '../../quota/leases/lease-holder.ts';
 import { makeRateTable } from '../../quota/rate-table.ts';
 import { MadeFolders } from '../../tiering/stores/made-folders.ts';
+import { makeStoreWords } from './store-words.ts';
 
 /** Memory of all threads. */
 export interface SharedMemory {
@@ -14,6 +15,8 @@ export interface SharedMemory {
   cameBytes: SharedArrayBuffer;
   /** Folders of the local store that were made: `MadeFolders`. */
   madeFolders: SharedArrayBuffer;
+  /** What is known of stores over a network: store-words.ts. */
+  storeWords: SharedArrayBuffer;
 }
 
 export interface ThreadLinks {
@@ -31,5 +34,6 @@ export function makeSharedMemory(): SharedMemory {
     rates: makeRateTable(),
     cameBytes: SharedCount.sharedMemory(),
     madeFolders: MadeFolders.sharedMemory(),
+    storeWords: makeStoreWords(),
   };
 }

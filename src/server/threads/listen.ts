@@ -1,16 +1,18 @@
 // The gateway listens: on the main thread alone, or on several that share one port.
 import { closeSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { localStore } from '../../core/manifest.ts';
+import type { Turns } from '../../core/turns.ts';
 import type { Services } from '../../gateway/services.ts';
 import type { Recalls } from '../../quota/leases/recalls.ts';
 import { type DecidingRooms, RoomDesk } from '../../quota/remote-rooms.ts';
 import type { Base } from '../base.ts';
 import type { Closers } from '../closers.ts';
 import { type Addresses, listen } from '../listening.ts';
+import type { OpenStores } from '../stores.ts';
 import { HttpThreads } from './http-threads.ts';
 import type { SharedMemory } from './links.ts';
 import { shareOf } from './share.ts';
+import { StoreDesk } from './store-desk.ts';
 
 /** The socket's name must be short: unix(7). It lies where only the gateway's user gets to. */
 const socketName = 'http.sock';
@@ -21,15 +23,17 @@ interface OfThreads {
   shared: SharedMemory;
   recalls: Recalls;
   rooms: DecidingRooms;
+  stores: Pick<OpenStores, 'storeList' | 'journals' | 'upkeep'>;
+  bulkTurns: Turns;
 }
 
 /** Serves from now on. Throws `CommandFailure`. */
 export async function listenOnThreads(
   base: Base,
   services: Services,
-  { addresses, shared, recalls, rooms }: OfThreads,
+  { addresses, shared, recalls, rooms, stores, bulkTurns }: OfThreads,
 ): Promise<void> {
-  const { config, folder, closers, metrics, log, writeLines } = base;
+  const { config, folder, closers, metrics, log, writeLines, keepSamples } = base;
   const { httpThreads: count } = config;
   if (count === 1) {
     await listen(base, services, { addresses, passedOnAt: null });
@@ -45,16 +49,21 @@ export async function listenOnThreads(
     onUnsealed: (unsealed) => sealFaults.add(unsealed),
     onIntegrityFailure: (failure) => gateway.integrity.count(failure),
     onLines: writeLines,
+    onSamples: keepSamples,
     onWarning: (text) => log.warn(text),
     onFatal: (reason) => log.stop(reason),
     onRecall: (thread, accounts) => recalls.recall(thread, accounts),
     openDesk: () => new RoomDesk(rooms),
+    storeDesk: new StoreDesk(stores),
+    bulkTurns,
   });
   // Before the main thread's own server closes, to which they pass on.
   closers.push(() => threads.close(config.shutdownTimeoutMs));
   sealFaults.onChanged((found) => threads.tellUnsealed(found));
   head.onRefusal((reason) => threads.tellRefusal(reason));
   rootKeys.onAdded((key) => threads.tellRootKey(key));
+  const { storeList } = stores;
+  storeList.onDoor((door) => threads.tellDoor(door));
   leases.addOthers((ids) => threads.heldOf(ids));
   recalls.add(0, (accounts) => leaseHolder.giveUpFree(accounts));
   metrics.registry.addOthers(() => threads.measure());
@@ -69,7 +78,8 @@ export async function listenOnThreads(
         end: ledger.addEnd(),
         place: { host: config.listen.host, port: Number(port || 80) },
         publicUrl: addresses.publicUrl,
-        hasOtherStores: services.stores.all().some(({ number }) => number !== localStore),
+        doors: storeList.doors,
+        defaultStore: storeList.defaultName,
         unsealed: sealFaults.found,
         refusal: head.refusal,
       });

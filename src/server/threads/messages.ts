@@ -5,10 +5,14 @@ import type { ClaimOutcome } from '../../core/fair-share.ts';
 import type { RootKey } from '../../core/keyring.ts';
 import type { Unsealed } from '../../core/seals/row-seal.ts';
 import type { MeasuredMetric } from '../../instruments/metric-registry.ts';
+import type { Sample } from '../../instruments/sample.ts';
 import type { LedgerEnd } from '../../ledger/ends.ts';
 import type { RoomQuestion } from '../../quota/remote-rooms.ts';
 import type { Config } from '../settings/config.ts';
 import type { SharedMemory } from './links.ts';
+import type { TurnMessage } from './shared-turns.ts';
+import type { StoreAnswer, StoreNews, StoreQuestion } from './store-desk.ts';
+import type { StoreDoor } from './thread-stores.ts';
 
 /** What an HTTP thread is begun with. */
 export interface HttpThreadData {
@@ -25,8 +29,10 @@ export interface HttpThreadData {
   /** Where all of them listen. */
   place: { host: string; port: number };
   publicUrl: string;
-  /** Are there stores besides the local disk? */
-  hasOtherStores: boolean;
+  /** The stores over a network. */
+  doors: readonly StoreDoor[];
+  /** Where new buckets go. */
+  defaultStore: string;
   /** The Unix socket of the main thread. */
   socketPath: string;
   unsealed: readonly Unsealed[];
@@ -41,6 +47,8 @@ export type ToHttpThread =
   | { refusal: string }
   /** Rows may be sealed under it soon. */
   | { rootKey: RootKey }
+  /** A store's gate was opened or shut. */
+  | { door: StoreDoor }
   /** Asks for `measured`. */
   | { measure: number }
   /** Asks for `held`: which of these extents, hex, are being read? */
@@ -51,6 +59,10 @@ export type ToHttpThread =
   | { recalled: number }
   /** The answer to `promise`. */
   | { promised: number; outcome: ClaimOutcome }
+  /** The answer to `storeAsked`. */
+  | { storeAnswered: number; answer: StoreAnswer }
+  /** The answer to a `TurnMessage`. */
+  | { turnCame: number }
   | { close: { timeoutMs: number } };
 
 export type FromHttpThread =
@@ -62,6 +74,8 @@ export type FromHttpThread =
   | { integrity: Pick<IntegrityError, 'store' | 'kind'> }
   /** Whole lines of the log. */
   | { lines: string }
+  /** Drawn of its requests. */
+  | { samples: readonly Sample[] }
   /** For the operator. */
   | { warning: string }
   | { fatal: string }
@@ -72,5 +86,9 @@ export type FromHttpThread =
   | { recall: number; accounts: string[] }
   /** Asks for `promised`: is there room for a body, or for what has come of it? */
   | { promise: number; question: RoomQuestion }
+  /** Asks for `storeAnswered`. */
+  | { storeAsked: number; question: StoreQuestion }
+  | { storeNews: StoreNews }
+  | TurnMessage
   /** Nothing more comes there. */
   | { closedRoom: number };

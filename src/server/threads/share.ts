@@ -1,5 +1,7 @@
 // What each of several HTTP threads has of what is bounded for the gateway as one.
+import { defaultConnectionsMax } from '../../tiering/stores/s3/options.ts';
 import type { Config } from '../settings/config.ts';
+import type { StoreSettings } from '../settings/store-settings.ts';
 
 const divided = [
   'bufferMemoryBytes',
@@ -14,4 +16,12 @@ export function shareOf(config: Config, count: number): Config {
   const share = { ...config };
   for (const name of divided) share[name] = Math.ceil(config[name] / count);
   return share;
+}
+
+/** The connections that one of `count` threads may have to a store. */
+export function connectionsOf(
+  { connectionsMax = defaultConnectionsMax }: Pick<StoreSettings, 'connectionsMax'>,
+  count: number,
+): number {
+  return Math.ceil(connectionsMax / count);
 }

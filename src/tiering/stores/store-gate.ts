@@ -13,11 +13,14 @@ export class StoreGate implements RemoteStore {
   readonly name: string;
   #store: RemoteStore | null = null;
   #reason: string;
+  readonly #onMoved: () => void;
 
-  constructor(options: { number: number; name: string; reason: string }) {
+  /** `onMoved` is called when it was opened or shut. */
+  constructor(options: { number: number; name: string; reason: string; onMoved?: () => void }) {
     this.number = options.number;
     this.name = options.name;
     this.#reason = options.reason;
+    this.#onMoved = options.onMoved ?? (() => {});
   }
 
   /** Why the gate is shut; null: it is open. */
@@ -27,11 +30,13 @@ export class StoreGate implements RemoteStore {
 
   open(store: RemoteStore): void {
     this.#store = store;
+    this.#onMoved();
   }
 
   shut(reason: string): void {
     this.#store = null;
     this.#reason = reason;
+    this.#onMoved();
   }
 
   get meter(): StoreMeter {

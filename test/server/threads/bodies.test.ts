@@ -6,7 +6,12 @@ import { MiB } from '../../fault/content.ts';
 import { RawClient } from '../../limits/raw-client.ts';
 import type { Message, Target } from '../../protocol/target.ts';
 import { readMetrics } from '../../tooling/served-gateway.ts';
-import { Connection, startToldThreads, type ToldThreads } from './threads-rig.ts';
+import {
+  type Connection,
+  connectToEach,
+  startToldThreads,
+  type ToldThreads,
+} from './threads-rig.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
@@ -16,17 +21,12 @@ const partBytes = 5 * MiB;
 let gateway: ToldThreads;
 let target: Target;
 /** One to each thread, by its number. */
-const connections: Connection[] = [];
+let connections: Connection[] = [];
 
 beforeAll(async () => {
   gateway = await startToldThreads(threads);
   target = gateway.target;
-  while (connections.filter(Boolean).length < threads) {
-    const connection = new Connection();
-    const { thread } = await connection.ask(target, { method: 'GET', path: '/bodies/none' });
-    if (connections[thread]) connection.close();
-    else connections[thread] = connection;
-  }
+  connections = await connectToEach(target, threads);
   await ask(0, { method: 'PUT', path: '/bodies' });
 });
 

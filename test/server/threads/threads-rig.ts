@@ -1,6 +1,6 @@
 // A gateway of several HTTP threads, and connections of which is known to which thread they go.
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { Agent, request } from 'node:http';
+import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -11,7 +11,11 @@ import {
   type Target,
   targetOf as targetTextOf,
 } from '../../protocol/target.ts';
-import { type ServedGateway, startServedGateway } from '../../tooling/served-gateway.ts';
+import {
+  type ServedGateway,
+  type ServeOptions,
+  startServedGateway,
+} from '../../tooling/served-gateway.ts';
 
 const hook = pathToFileURL(join(import.meta.dirname, 'told-thread.mjs')).href;
 
@@ -28,11 +32,15 @@ export interface ToldThreads {
   stop(): Promise<void>;
 }
 
-export async function startToldThreads(count: number): Promise<ToldThreads> {
+/** `more`: of what the gateway is started with. */
+export async function startToldThreads(
+  count: number,
+  more: Pick<ServeOptions, 'args' | 'env'> = {},
+): Promise<ToldThreads> {
   const folder = mkdtempSync(join(tmpdir(), 'bursar-threads-'));
   const gateway = await startServedGateway({
-    args: ['--http-threads', String(count)],
-    env: { NODE_OPTIONS: `--import=${encodeURI(hook)}`, TOLD_THREADS: folder },
+    args: ['--http-threads', String(count), ...(more.args ?? [])],
+    env: { NODE_OPTIONS: `--import=${encodeURI(hook)}`, TOLD_THREADS: folder, ...more.env },
   });
   const isBlocked = (thread: number) => existsSync(join(folder, `${thread}.blocked`));
   return {
@@ -55,6 +63,7 @@ export interface Told {
   /** Which thread answered. */
   thread: number;
   versionId: string | undefined;
+  headers: IncomingHttpHeaders;
   text: string;
 }
 
@@ -105,7 +114,8 @@ export class Connection {
           response.on('end', () => {
             const { statusCode: status = 0, headers: given } = response;
             const versionId = given['x-amz-version-id'] as string | undefined;
-            resolve({ status, thread: Number(given['test-thread']), versionId, text });
+            const thread = Number(given['test-thread']);
+            resolve({ status, thread, versionId, headers: given, text });
           });
         },
       );
@@ -117,6 +127,18 @@ export class Connection {
   close(): void {
     this.#agent.destroy();
   }
+}
+
+/** One connection to each thread, by its number. */
+export async function connectToEach(target: Target, count: number): Promise<Connection[]> {
+  const connections: Connection[] = [];
+  while (connections.filter(Boolean).length < count) {
+    const connection = new Connection();
+    const { thread } = await connection.ask(target, { method: 'GET', path: '/none/none' });
+    if (connections[thread]) connection.close();
+    else connections[thread] = connection;
+  }
+  return connections;
 }
 
 export function setLimits(target: Target, account: string, limits: object): Promise<unknown> {

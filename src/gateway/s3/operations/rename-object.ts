@@ -84,9 +84,24 @@ const waitMsMax = 5000;
 const waitMs = 10;
 
 async function run(context: Reserved<'object'>, source: string, decided: Loaded): Promise<Reply> {
+  const token = readToken(context, source);
+  try {
+    return await rename(context, { source, decided, token });
+  } catch (error) {
+    // Where it was done since the token was looked for, what is there now does not fit it.
+    if (token && error instanceof Refusal && !context.isRecorded) {
+      if (await isRepeated(context, token)) return emptyReply(200);
+    }
+    throw error;
+  }
+}
+
+async function rename(
+  context: Reserved<'object'>,
+  { source, decided, token }: { source: string; decided: Loaded; token: ClientToken | null },
+): Promise<Reply> {
   const { services, bucket, asked } = context;
   const endMs = monotonicMs() + waitMsMax;
-  const token = readToken(context, source);
   let loaded = decided;
   let reservedBytes = -1;
   for (;;) {

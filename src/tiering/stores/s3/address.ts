@@ -5,6 +5,7 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import { atEnd } from '../../../core/closing.ts';
 import type { Timeouts } from './connection.ts';
+import type { Credentials, LoadCredentials } from './credentials.ts';
 import type { S3StoreOptions } from './options.ts';
 
 export interface StoreAddress {
@@ -24,6 +25,8 @@ export interface OpenedAddress {
   address: StoreAddress;
   /** Sends one try of a request, and no more. */
   client: S3Client;
+  /** From the chain of the SDK. */
+  loadCredentials: LoadCredentials;
 }
 
 const defaultRegion = 'us-east-1';
@@ -62,7 +65,8 @@ export async function openAddress(
     pathStart: `${path}/${prefix}`,
     region: scheme.signingRegion ?? region,
   };
-  return { address, client };
+  const load = config.credentials as (how: { forceRefresh: boolean }) => Promise<Credentials>;
+  return { address, client, loadCredentials: (again) => load({ forceRefresh: again }) };
 }
 
 interface SigningScheme {

@@ -2,7 +2,6 @@
 // own, watches that they go on, counts them, and tells the circuit breaker of failures. Invariant:
 // whatever the server does, a request ends within the timeouts and tries it has, and its slot is
 // given back once.
-import type { S3Client } from '@aws-sdk/client-s3';
 import { buildConnector, Client } from 'undici';
 import { monotonicMs, nowMs } from '../../../core/clock.ts';
 import type { StoreMeter } from '../store-meter.ts';
@@ -16,9 +15,9 @@ import {
   type Outcome,
   type Phase,
 } from './attempt.ts';
-import { Breaker, type BreakerState, refusalOf } from './breaker.ts';
+import { Breaker, type BreakerOptions, type BreakerState, refusalOf } from './breaker.ts';
 import { ClientSlots } from './client-slots.ts';
-import { CredentialSource, type Credentials } from './credentials.ts';
+import { CredentialSource, type Credentials, type LoadCredentials } from './credentials.ts';
 import { AttemptFailure, type FailureCause, failureOfError } from './failure.ts';
 import { type RetryPolicy, retry } from './retry.ts';
 import { signStoreRequest } from './signed-request.ts';
@@ -64,15 +63,16 @@ export interface ConnectionOptions {
   store: string;
   meter: StoreMeter;
   address: StoreAddress;
-  client: S3Client;
+  /** See `CredentialSource`. */
+  loadCredentials: LoadCredentials;
   connectionsMax: number;
   timeouts: Timeouts;
   retryPolicy: RetryPolicy;
-  breaker: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
+  breaker: Pick<BreakerOptions, 'failuresMax' | 'pauseMsMin' | 'pauseMsMax' | 'words'>;
   /** The tally of requests that belong to no operation. */
   tally: StoreTally;
-  /** Finds out whether a server that was down is back. */
-  trial: () => Promise<void>;
+  /** Finds out whether a server that was down is back; null: another thread does. */
+  trial: BreakerOptions['trial'];
   onBreaker: (state: BreakerState, failure?: AttemptFailure) => void;
   /** See `S3StoreOptions`. */
   confirmPlace?: (() => Promise<void>) | undefined;
@@ -117,7 +117,7 @@ export class Connection {
   #patrol: NodeJS.Timeout | null = null;
 
   constructor(options: ConnectionOptions) {
-    const { address, client, connectionsMax, timeouts, breaker, trial, onBreaker } = options;
+    const { address, connectionsMax, timeouts, breaker, trial, onBreaker } = options;
     this.#options = options;
     const { connectMs, firstByteMs, stallMs } = timeouts;
     // Shared, so that TLS sessions are resumed from one connection to the next.
@@ -134,9 +134,7 @@ export class Connection {
           keepAliveTimeout: idleMs,
         }),
     });
-    this.credentials = new CredentialSource((again) =>
-      (client.config.credentials as LoadCredentials)({ forceRefresh: again }),
-    );
+    this.credentials = new CredentialSource(options.loadCredentials);
     this.breaker = new Breaker({
       ...breaker,
       trial,
@@ -207,7 +205,19 @@ export class Connection {
     this.#closing.signal.throwIfAborted();
     if (!isTrial) this.breaker.admit();
     const credentials = this.credentials.current ?? (await this.#loadCredentials());
-    return { credentials, client: this.slots.tryTake() ?? (await this.slots.take(signal)) };
+    const free = this.slots.tryTake();
+    if (free) return { credentials, client: free };
+    const client = await this.slots.take(signal);
+    if (!isTrial && this.breaker.state !== 'closed') this.#refuseAll(client);
+    return { credentials, client };
+  }
+
+  /** Another thread has opened the breaker meanwhile. */
+  #refuseAll(client: Client): never {
+    const refusal = this.breaker.refusal();
+    this.slots.release(client, false);
+    this.slots.refuseWaiting(refusal);
+    throw refusal;
   }
 
   /** Sends a request that was admitted. */
@@ -369,5 +379,3 @@ function failureIn(outcome: Outcome): string | null {
   if (outcome === 'answered') return null;
   return outcome === 'abandoned' ? outcome : outcome.reason;
 }
-
-type LoadCredentials = (options: { forceRefresh: boolean }) => Promise<Credentials>;

@@ -13,6 +13,9 @@ export interface Credentials {
   expiration?: Date;
 }
 
+/** `true`: not those that an earlier call gave and the server has refused. */
+export type LoadCredentials = (again: boolean) => Promise<Credentials>;
+
 /** How long before they expire they are loaded again. Instance roles give new ones this early. */
 const refreshAheadMs = 5 * 60_000;
 /** How long before they expire they are not used any more, since a request takes its time. */
@@ -23,13 +26,12 @@ const refreshPauseMs = 1000;
 const doubtPauseMs = 10_000;
 
 export class CredentialSource {
-  readonly #load: (again: boolean) => Promise<Credentials>;
+  readonly #load: LoadCredentials;
   #known: Credentials | undefined;
   #loading: Promise<Credentials> | null = null;
   #triedMs = Number.NEGATIVE_INFINITY;
 
-  /** `load(true)` must not give what an earlier call gave and the server has refused. */
-  constructor(load: (again: boolean) => Promise<Credentials>) {
+  constructor(load: LoadCredentials) {
     this.#load = load;
   }
 

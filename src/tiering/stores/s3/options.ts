@@ -1,11 +1,15 @@
 // What an S3 store is opened with, and what it tells of itself.
 import type { StoreCounts, StoreMeter } from '../store-meter.ts';
 import type { StoreTally } from '../store-tally.ts';
+import type { StoreAddress } from './address.ts';
 import type { BreakerState } from './breaker.ts';
-import type { Credentials } from './credentials.ts';
+import type { Credentials, LoadCredentials } from './credentials.ts';
 import type { AttemptFailure, FailureCause } from './failure.ts';
 import type { Finding } from './probe.ts';
+import type { ProofKind } from './proven-put.ts';
 import type { RetryPolicy } from './retry.ts';
+
+export const defaultConnectionsMax = 64;
 
 export interface S3StoreOptions {
   number: number;
@@ -24,7 +28,7 @@ export interface S3StoreOptions {
   credentials?: Credentials;
   /** Default 8 MiB. */
   extentBytesMax?: number;
-  /** The most requests that are under way at once; default 64. */
+  /** The most requests that are under way at once; default `defaultConnectionsMax`. */
   connectionsMax?: number;
   /** Default 2,000. */
   connectTimeoutMs?: number;
@@ -37,6 +41,8 @@ export interface S3StoreOptions {
   hedgeShare?: number;
   /** The circuit breaker's failures in a row and its pauses. Default: 10; 100 ms to 10 s. */
   breaker?: { failuresMax: number; pauseMsMin: number; pauseMsMax: number };
+  /** Where threads share what the breaker goes by: `breakerWords` of it. */
+  breakerState?: Int32Array;
   /** Counts requests that belong to no operation. Default: they are not counted. */
   tally?: StoreTally;
   /** Measures all requests. Default: nothing is measured, and no second requests are sent. */
@@ -49,6 +55,18 @@ export interface S3StoreOptions {
   confirmPlace?: () => Promise<void>;
   /** Ends the opening while it is under way. */
   signal?: AbortSignal;
+}
+
+/** What one thread has found out of a store, for others that use it too: plain data. */
+export interface OpenedStore {
+  address: StoreAddress;
+  honoursConditions: boolean;
+  proof: ProofKind;
+}
+
+/** What a thread that joins another one's store has that one do. */
+export interface JoinOptions extends S3StoreOptions {
+  loadCredentials: LoadCredentials;
 }
 
 /** What is logged. */

@@ -5,7 +5,7 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import { unmeasured } from '../store-meter.ts';
 import { StoreTally } from '../store-tally.ts';
-import { openAddress, type StoreAddress } from './address.ts';
+import { type OpenedAddress, openAddress } from './address.ts';
 import { Connection } from './connection.ts';
 import { ObjectAnswer } from './object-answer.ts';
 import type { S3StoreOptions } from './options.ts';
@@ -27,13 +27,13 @@ export class S3Files {
   readonly #client: S3Client;
   readonly #connection: Connection;
 
-  private constructor(address: StoreAddress, client: S3Client) {
+  private constructor({ address, client, loadCredentials }: OpenedAddress) {
     this.#client = client;
     this.#connection = new Connection({
       store: 'files',
       meter: unmeasured,
       address,
-      client,
+      loadCredentials,
       connectionsMax,
       timeouts,
       retryPolicy: defaultRetryPolicy,
@@ -47,8 +47,7 @@ export class S3Files {
   /** Throws an Error that says what is wrong with the settings. */
   static async open(options: S3FilesOptions): Promise<S3Files> {
     const named = { number: 0, name: options.url, ...options };
-    const { address, client } = await openAddress(named, timeouts);
-    return new S3Files(address, client);
+    return new S3Files(await openAddress(named, timeouts));
   }
 
   /** undefined: there is no such file. Rejects with `AttemptFailure`. */

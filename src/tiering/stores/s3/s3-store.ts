@@ -13,21 +13,28 @@ import { type StoreMeter, unmeasured } from '../store-meter.ts';
 import { StoreTally } from '../store-tally.ts';
 import { loadSdk, openAddress, type StoreAddress } from './address.ts';
 import { Connection, type Timeouts } from './connection.ts';
+import type { LoadCredentials } from './credentials.ts';
 import { ExtentReader } from './extent-reader.ts';
 import { AttemptFailure } from './failure.ts';
 import { HedgeBudget } from './hedge-budget.ts';
 import { type ListedPage, type PageStart, readPage } from './list-page.ts';
 import { EndAnswer, ObjectAnswer } from './object-answer.ts';
 import { persistRead } from './object-read.ts';
-import type { S3StoreOptions, StoreEvent, StoreState } from './options.ts';
+import {
+  defaultConnectionsMax,
+  type JoinOptions,
+  type OpenedStore,
+  type S3StoreOptions,
+  type StoreEvent,
+  type StoreState,
+} from './options.ts';
 import { type Finding, Prober } from './probe.ts';
 import { type ProofKind, ProvenPut, type Write } from './proven-put.ts';
 import { defaultRetryPolicy } from './retry.ts';
 
-export type { S3StoreOptions, StoreEvent, StoreState };
+export type { OpenedStore, S3StoreOptions, StoreEvent, StoreState };
 
 const defaultExtentBytesMax = 8 * 1024 * 1024;
-const defaultConnectionsMax = 64;
 const defaultBreaker = { failuresMax: 10, pauseMsMin: 100, pauseMsMax: 10_000 };
 /** An extent is in the folder of its id. What is in another one somebody else has put there. */
 const namePattern = /^extents\/([0-9a-f]{2})\/([0-9a-f]{30}\1)$/;
@@ -38,7 +45,10 @@ export class S3Store implements RemoteStore {
   readonly extentBytesMax: number;
   readonly meter: StoreMeter;
   readonly #address: StoreAddress;
-  readonly #client: S3Client;
+  /** Null: another thread has it. */
+  readonly #client: S3Client | null;
+  /** See `CredentialSource`. */
+  readonly loadCredentials: LoadCredentials;
   readonly #connection: Connection;
   readonly #reader: ExtentReader;
   readonly #prober: Prober;
@@ -48,9 +58,14 @@ export class S3Store implements RemoteStore {
   #honoursConditions = false;
   #proof: ProofKind = null;
 
-  /** Use `S3Store.open`. */
-  private constructor(options: S3StoreOptions, address: StoreAddress, client: S3Client) {
+  /** Use `S3Store.open` or `S3Store.join`. */
+  private constructor(
+    options: S3StoreOptions,
+    address: StoreAddress,
+    access: Pick<JoinOptions, 'loadCredentials'> & { client: S3Client | null },
+  ) {
     const { number, name, retryPolicy = defaultRetryPolicy, breaker = defaultBreaker } = options;
+    const { client, loadCredentials } = access;
     this.number = number;
     this.name = name;
     this.extentBytesMax = options.extentBytesMax ?? defaultExtentBytesMax;
@@ -58,18 +73,19 @@ export class S3Store implements RemoteStore {
     this.meter = options.meter ?? unmeasured;
     const { meter } = this;
     this.#client = client;
+    this.loadCredentials = loadCredentials;
     this.#onEvent = options.onEvent ?? (() => {});
     this.#connection = new Connection({
       store: name,
       meter,
       address,
-      client,
+      loadCredentials,
       connectionsMax: options.connectionsMax ?? defaultConnectionsMax,
       timeouts: timeoutsOf(options),
       retryPolicy,
-      breaker,
+      breaker: { ...breaker, words: options.breakerState },
       tally: options.tally ?? new StoreTally(number),
-      trial: () => this.#try(),
+      trial: client && (() => this.#try()),
       onBreaker: (state, failure) => this.#onEvent({ kind: 'breaker', state, failure }),
       confirmPlace: options.confirmPlace,
     });
@@ -90,8 +106,8 @@ export class S3Store implements RemoteStore {
   static async open(options: S3StoreOptions): Promise<S3Store> {
     const bytesMax = options.extentBytesMax ?? defaultExtentBytesMax;
     if (bytesMax > extentBytesMax) throw new Error(`extents of ${bytesMax} bytes are too large`);
-    const { address, client } = await openAddress(options, timeoutsOf(options));
-    const store = new S3Store(options, address, client);
+    const { address, ...access } = await openAddress(options, timeoutsOf(options));
+    const store = new S3Store(options, address, access);
     const { signal } = options;
     const end = (): void => void store.close();
     try {
@@ -109,6 +125,30 @@ export class S3Store implements RemoteStore {
       signal?.removeEventListener('abort', end);
     }
     return store;
+  }
+
+  /**
+   * Joins in what another thread has opened and probed, and goes on to look after: that thread
+   * loads credentials, lists, and finds out when a server that was down is back.
+   */
+  static join(options: JoinOptions, { address, honoursConditions, proof }: OpenedStore): S3Store {
+    const { loadCredentials } = options;
+    const store = new S3Store(options, address, { client: null, loadCredentials });
+    store.#honoursConditions = honoursConditions;
+    store.#proof = proof;
+    store.#probed = true;
+    return store;
+  }
+
+  /** What others join in. */
+  get opened(): OpenedStore {
+    const [address, honoursConditions] = [this.#address, this.#honoursConditions];
+    return { address, honoursConditions, proof: this.#proof };
+  }
+
+  /** A thread that has joined in has found the server down. */
+  followBreaker(failure: AttemptFailure): void {
+    this.#connection.breaker.follow(failure);
   }
 
   async put(id: Buffer, pieces: readonly Buffer[], tally?: StoreTally): Promise<void> {
@@ -215,7 +255,7 @@ export class S3Store implements RemoteStore {
   /** Ends all requests that are under way, as failed. */
   async close(): Promise<void> {
     await this.#connection.close();
-    this.#client.destroy();
+    this.#client?.destroy();
   }
 
   /** Stores an object whole. */
@@ -244,6 +284,8 @@ export class S3Store implements RemoteStore {
   #listPage(prefix: string, start: PageStart, isTrial = false): Promise<ListedPage> {
     const { bucket, prefix: base } = this.#address;
     const { after, token } = start;
+    const client = this.#client;
+    if (!client) throw new Error(`another thread lists the store ${this.name}`);
     return this.#connection.send({ isTrial }, async (abortSignal) => {
       const { ListObjectsV2Command } = await loadSdk();
       const asked = {
@@ -255,7 +297,7 @@ export class S3Store implements RemoteStore {
         // XML cannot have every character that a name can.
         EncodingType: 'url' as const,
       };
-      const page = await this.#client.send(new ListObjectsV2Command(asked), { abortSignal });
+      const page = await client.send(new ListObjectsV2Command(asked), { abortSignal });
       return readPage(page, { ...start, bucket, base, prefix });
     });
   }
