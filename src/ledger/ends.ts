@@ -1,7 +1,8 @@
 // The ends of the ledger's thread: a port for each thread that serves requests. What comes by
 // several of them at once shares one transaction. Invariant: whoever is answered for a change can
 // ask any thread and finds it, since the events of a change are in the queue of every port, and the
-// word that counts these messages is raised, before the first of its batch is answered.
+// word that counts these messages is raised, before the first of its batch is answered. A port that
+// is added later is told first from where on it counts.
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { CommitResult, LedgerAnswer, LedgerRequest } from './commit.ts';
 import type { FeedEntry } from './feed.ts';
@@ -21,8 +22,15 @@ export interface RequestBatch {
 }
 
 export type FromEnd =
+  | BegunEnd
   /** `appliedMs`: what the batch took, of that `committedMs` to become durable. */
-  { answers: LedgerAnswer[]; appliedMs: number; committedMs: number } | ToldBatch;
+  | { answers: LedgerAnswer[]; appliedMs: number; committedMs: number }
+  | ToldBatch;
+
+/** How many batches others were told before, and the epoch of rights that those have reached. */
+export interface BegunEnd {
+  begun: { told: number; epoch: number };
+}
 
 /** What the changes of a batch are to be followed with, whoever asked for them. */
 export interface ToldBatch {
@@ -44,6 +52,8 @@ export class LedgerEnds {
   readonly #onAnswered: () => void;
   #due: Due[] = [];
   #isApplying = false;
+  /** Of rights: the newest that was told. */
+  #epoch = 0;
 
   /**
    * `apply` makes the requests durable together; it is called again only when it has ended.
@@ -57,6 +67,8 @@ export class LedgerEnds {
 
   add(port: MessagePort): void {
     this.#ports.push(port);
+    const begun = { told: Atomics.load(this.#told, 0), epoch: this.#epoch };
+    port.postMessage({ begun } satisfies FromEnd);
     port.on('message', ({ requests }: RequestBatch) => {
       this.#due.push({ port, requests });
       if (!this.#isApplying) void this.#applyAll();
@@ -113,6 +125,7 @@ export class LedgerEnds {
       if (!changesMemory(answer)) continue;
       const { events = [], ...rest } = answer;
       const { index, epoch } = rest;
+      this.#epoch = Math.max(this.#epoch, epoch ?? 0);
       entries.push({ index: index as number, events, ...(epoch === undefined ? {} : { epoch }) });
       answers[i] = { ...rest, isTold: true };
     }

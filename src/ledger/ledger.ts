@@ -74,7 +74,9 @@ export class Ledger {
   readonly #port: MessagePort;
   /** How many batches of events were sent to each end, and how many have come here. */
   readonly #sent: Int32Array;
-  #received: number;
+  #received = Number.NaN;
+  readonly #begun: Promise<void>;
+  #begin: () => void = () => {};
   readonly #host: LedgerHost;
   /** Null: another thread begins and ends it. */
   readonly #thread: LedgerThread | null;
@@ -106,10 +108,12 @@ export class Ledger {
     this.meter = meter;
     this.#port = end.port;
     this.#sent = new Int32Array(end.told);
-    this.#received = Atomics.load(this.#sent, 0);
     this.versionMarks = new VersionMarks(end.marks);
     this.#host = host;
     this.#thread = thread;
+    this.#begun = new Promise((resolve) => {
+      this.#begin = resolve;
+    });
     this.#port.on('message', (message: FromEnd) => this.#take(message));
   }
 
@@ -124,12 +128,19 @@ export class Ledger {
         onCheckpoint?.(note, sinceAppendMs);
       },
     });
-    return new Ledger(thread.addEnd(), options, thread, meter);
+    const ledger = new Ledger(thread.addEnd(), options, thread, meter);
+    await ledger.#begun;
+    return ledger;
   }
 
-  /** The ledger that another thread has opened, by an end that it has made for this thread. */
-  static join(end: LedgerEnd, host: LedgerHost): Ledger {
-    return new Ledger(end, host);
+  /**
+   * The ledger that another thread has opened, by an end that it has made for this thread. Resolves
+   * when all that is committed from now on is told here: what memory is made of is to be read then.
+   */
+  static async join(end: LedgerEnd, host: LedgerHost): Promise<Ledger> {
+    const ledger = new Ledger(end, host);
+    await ledger.#begun;
+    return ledger;
   }
 
   /** An end of it for another thread. */
@@ -301,7 +312,11 @@ export class Ledger {
 
   #take(message: FromEnd): void {
     if ('answers' in message) this.#answer(message);
-    else this.#followAll(message);
+    else if ('begun' in message) {
+      this.#received = message.begun.told;
+      this.rights.reach(message.begun.epoch);
+      this.#begin();
+    } else this.#followAll(message);
   }
 
   /** What is in the port's queue, in the order in which it was sent. */

@@ -3,6 +3,7 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { FeedEntry } from '#bursar/ledger/feed.js';
+import { Ledger } from '#bursar/ledger/ledger.js';
 import { commitOf, type LedgerFixture, openLedger, putOf } from './fixture.ts';
 
 let fixture: LedgerFixture;
@@ -108,4 +109,23 @@ it('is applied to the end before the ledger closes', async () => {
   void ledger.commit(policyOf('one'));
   await fixture.reopen();
   expect(entries).toHaveLength(1);
+});
+
+it('is counted alike at an end that joins later, which knows how far rights have come', async () => {
+  const { ledger } = fixture;
+  const end = ledger.addEnd();
+  // What is told meanwhile waits at the end for who joins by it.
+  for (const text of ['before', 'and after']) await ledger.commit(policyOf(text));
+  const host = { onFatal: () => {}, onFailure: () => {} };
+  const other = await Ledger.join(end, host);
+  const heard: number[] = [];
+  other.feed.subscribe({ apply: ({ index }) => void heard.push(index) });
+  const { index } = await ledger.commit(policyOf('the last'));
+  await other.follow();
+  expect(heard).toContain(index);
+  expect(other.received).toBe(ledger.received);
+  expect(other.rights.epoch).toBe(ledger.rights.epoch);
+  const later = await Ledger.join(ledger.addEnd(), host);
+  expect([later.received, later.rights.epoch]).toEqual([ledger.received, ledger.rights.epoch]);
+  await Promise.all([other.close(), later.close()]);
 });

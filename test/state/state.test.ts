@@ -59,7 +59,7 @@ describe('a change', () => {
   it.each<readonly [string, Scenario]>(changing)('holds in both: %s', async (_, scenario) => {
     const { change, given = [], look } = scenario;
     for (const before of given) await commit(before);
-    const other = Ledger.join(fixture.ledger.addEnd(), host);
+    const other = await Ledger.join(fixture.ledger.addEnd(), host);
     const own = await loadState(fixture);
     const others = await loadState(fixture);
     const two = [own, others];

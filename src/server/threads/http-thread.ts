@@ -73,7 +73,7 @@ let isFlushDue = false;
 
 const files = dataFiles(config.data);
 const keyring = new Keyring(data.rootKeys);
-const ledger = Ledger.join(data.end, {
+const ledger = await Ledger.join(data.end, {
   onFatal: (reason) => tell({ fatal: reason }),
   onFailure: warn,
 });
