@@ -53,6 +53,8 @@ export function describeThreads({ rounds, compared, residentBytes }) {
       return [title, String(count), number(middle(own, 'perSecond')), times(ratio), ...used];
     });
   const [one, , four] = residentBytes;
+  const resident = residentBytes.map((bytes) => number(bytes / MiB)).join(', ');
+  const each = number((four - one) / MiB / (counts[2] - counts[0]));
   return [
     `Gateways with ${counts.join(', ')} HTTP threads over ${connections} connections. `,
     explainTurns(rounds),
@@ -64,11 +66,10 @@ export function describeThreads({ rounds, compared, residentBytes }) {
       ],
       rows: compared.flatMap(rowsOf),
     }),
-    `After that the gateways have ${residentBytes.map((bytes) => number(bytes / MiB)).join(', ')} ` +
-      `MiB in memory: ${number((four - one) / MiB / (counts[2] - counts[0]))} for each more thread.`,
+    `After that the gateways have ${resident} MiB in memory: ${each} for each more thread.`,
     '',
-    `On ${modelled.cores} cores with ${modelled.threads} threads, if a request costs there what it ` +
-      `costs here with ${counts[2]}, at most:`,
+    `On ${modelled.cores} cores with ${modelled.threads} threads, if a request costs there what ` +
+      `it costs here with ${counts[2]}, at most:`,
     '',
     ...table({
       head: ['', 'requests/s', 'what ends first', 'ceiling of the ledger, requests/s'],

@@ -111,7 +111,7 @@ it('is applied to the end before the ledger closes', async () => {
   expect(entries).toHaveLength(1);
 });
 
-it('is counted alike at an end that joins later, which knows how far rights have come', async () => {
+it('is counted alike at an end that joins later, and rights are known there', async () => {
   const { ledger } = fixture;
   const end = ledger.addEnd();
   // What is told meanwhile waits at the end for who joins by it.
