@@ -173,7 +173,10 @@ const columns = {
 } as const;
 
 /** The undelete window is set by a command of its own (undelete-window.ts). */
-export type BucketSetting = Exclude<StoredSetting, 'undelete'> | keyof typeof columns | 'acl';
+export type BucketSetting =
+  | Exclude<StoredSetting, 'undelete'>
+  | keyof typeof columns
+  | ExposurePart;
 
 export interface PutBucketSetting {
   kind: 'putBucketSetting';
@@ -194,7 +197,7 @@ export async function putBucketSetting(
   if (name === 'objectLock' && (document === null || bucket.versioning !== 'Enabled')) {
     return refused('InvalidBucketState');
   }
-  if (name === 'acl' || name === 'publicAccess') {
+  if (name === 'acl' || name === 'publicAccess' || name === 'requesterPays') {
     const exposure = expose(bucket.publicAccess ?? {}, name, document);
     await tx.run('UPDATE buckets SET public_access = ? WHERE id = ?', exposure, bucketId);
   } else if (isColumn(name)) {
@@ -205,14 +208,18 @@ export async function putBucketSetting(
   return noteBucket(tx, bucket, moment);
 }
 
+type ExposurePart = 'publicAccess' | 'acl' | 'requesterPays';
+
 /** What a row has of a bucket's exposure after one part of it was set; null: nothing. */
 function expose(
-  { acl, ...block }: Exposure,
-  name: 'acl' | 'publicAccess',
+  { acl, requesterPays, ...block }: Exposure,
+  name: ExposurePart,
   document: string | null,
 ): string | null {
   const set = document === null ? undefined : JSON.parse(document);
-  const exposure: Exposure = name === 'acl' ? { ...block, acl: set } : { ...set, acl };
+  const parts = { publicAccess: block, acl, requesterPays, [name]: set };
+  const { publicAccess, ...others } = parts;
+  const exposure: Exposure = { ...publicAccess, ...others };
   const text = JSON.stringify(exposure);
   return text === '{}' ? null : text;
 }

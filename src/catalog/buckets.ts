@@ -44,6 +44,8 @@ export interface PublicAccessBlock {
 export interface Exposure extends Partial<PublicAccessBlock> {
   /** Absent: only its owner has rights by it. It counts where the bucket allows lists. */
   acl?: Acl;
+  /** Who comes from another tenant pays for what they read of it; absent: as of any bucket. */
+  requesterPays?: true;
 }
 
 /** The bucket as its row has it: structured values are JSON. */

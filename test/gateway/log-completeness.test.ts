@@ -125,6 +125,10 @@ const s3: Record<string, (bucket: string) => Message> = {
   getBucketLogging: (bucket) => on(bucket, 'logging'),
   getBucketNotificationConfiguration: (bucket) => on(bucket, 'notification'),
   getBucketReplication: (bucket) => on(bucket, 'replication'),
+  putBucketRequestPayment: (bucket) => ({
+    ...on(bucket, 'requestPayment', 'PUT'),
+    body: documentOf('RequestPaymentConfiguration', '<Payer>BucketOwner</Payer>'),
+  }),
   getBucketRequestPayment: (bucket) => on(bucket, 'requestPayment'),
   getBucketWebsite: (bucket) => on(bucket, 'website'),
   listBucketAnalyticsConfigurations: (bucket) => on(bucket, 'analytics'),

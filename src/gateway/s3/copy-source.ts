@@ -14,6 +14,7 @@ import type { RequestServices } from '../services.ts';
 import { checkVersionId, missingVersion, shownId } from './asked-version.ts';
 import { ClientGone } from './body.ts';
 import { checkExpectedOwner, lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
+import { checkPayer } from './buckets/requester-pays.ts';
 import { checkSourceConditions } from './conditional.ts';
 import { aclOf, tagsOf } from './objects/object-attributes.ts';
 import { streamRuns } from './operations/get-object.ts';
@@ -170,6 +171,7 @@ async function findCopySource(
   });
   if (!bucket) throw new Refusal('NoSuchBucket', { fields: { BucketName: askedName } });
   checkExpectedOwner(request, 'x-amz-source-expected-bucket-owner', bucket);
+  checkPayer(context.asked, bucket);
   const { version } = await load();
   if (found.at) await context.asked.checkShown();
   if (version?.isMarker && versionId !== undefined) throw markerSource();

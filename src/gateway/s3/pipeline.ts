@@ -13,6 +13,7 @@ import { AskedRequest } from './asked.ts';
 import { checkVersionId } from './asked-version.ts';
 import { ClientGone, declaredBodyBytes, declaredWireBytes } from './body.ts';
 import { checkExpectedOwner, findBucket } from './bucket-lookup.ts';
+import { chargedHeader, checkPayer, paysAsRequester } from './buckets/requester-pays.ts';
 import { type Ask, Budget, payersOf } from './budget.ts';
 import { findSource } from './copy-source.ts';
 import { LimitAudience } from './limit-refusals.ts';
@@ -109,6 +110,7 @@ export async function serveRequest(
       const answering = reserved.isRecorded ? null : reserveAnswer(reserved, reply);
       if (answering) await clock.during('reserve', answering);
       clock.enter('firstByte');
+      if (paysAsRequester(asked, asked.bucket)) Object.assign(reply.headers, chargedHeader);
       await sendReply(reserved, reply);
       clock.enter('commit');
       const recording = reserved.isRecorded ? null : reserved.record(reply.status, null);
@@ -157,6 +159,7 @@ async function admit(
   if (found && !found.bucket && resource !== 'bucketName') {
     throw new Refusal('NoSuchBucket', { fields: { BucketName: request.bucketName ?? '' } });
   }
+  if (resource !== 'bucketName') checkPayer(asked, asked.bucket);
   return { input, decided };
 }
 
@@ -223,7 +226,10 @@ async function enter(
   const audience = () => new LimitAudience(who, bucket, asked.askedName);
   const terms = { who, waits: price === 'free', audience, exchange };
   const entered = services.rates.isEmpty ? null : await enterAtRate(services.rates, charged, terms);
-  const budget = new Budget(services.leaseHolder, { who: charged, price, book, audience });
+  // Their rates are asked of all, but who reads in the owner's place pays alone.
+  const isAlone = isRead(asked.request) && paysAsRequester(asked, bucket);
+  const payers = isAlone ? payersOf(who, asked.tenant, null) : charged;
+  const budget = new Budget(services.leaseHolder, { who: payers, price, book, audience });
   return new ReservedRequest(asked, budget, entered);
 }
 

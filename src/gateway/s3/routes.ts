@@ -10,6 +10,7 @@ import {
   bucketTagging,
   ownershipControls,
   publicAccessBlock,
+  requestPayment,
 } from './operations/bucket-settings.ts';
 import { getBucketVersioning, putBucketVersioning } from './operations/bucket-versioning.ts';
 import { createBucket, deleteBucket, getBucketLocation, headBucket } from './operations/buckets.ts';
@@ -40,7 +41,6 @@ import {
   bucketMetrics,
   bucketNotification,
   bucketReplication,
-  bucketRequestPayment,
   bucketWebsite,
 } from './operations/unset-settings.ts';
 import { uploadPart, uploadPartCopy } from './operations/upload-part.ts';
@@ -106,7 +106,7 @@ const rows: readonly Row[] = [
   { resource: 'bucket', query: ['metrics'], GET: bucketMetrics.list },
   { resource: 'bucket', query: ['notification'], GET: bucketNotification },
   { resource: 'bucket', query: ['replication'], GET: bucketReplication },
-  { resource: 'bucket', query: ['requestPayment'], GET: bucketRequestPayment },
+  { resource: 'bucket', query: ['requestPayment'], ...requestPayment },
   { resource: 'bucket', query: ['website'], GET: bucketWebsite },
   { resource: 'bucket', query: ['uploads'], GET: listMultipartUploads },
   { resource: 'bucket', query: ['versions'], GET: listObjectVersions },

@@ -53,6 +53,7 @@ export const putBucketSetting: Command<rows.PutBucketSetting> = {
     switch (name) {
       case 'publicAccess':
       case 'acl':
+      case 'requesterPays':
       case 'ownership':
       case 'objectLock':
         return namedBucket(tx, bucketId);

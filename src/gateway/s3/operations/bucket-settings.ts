@@ -19,6 +19,7 @@ import { enforced, noControls, parseOwnership } from '../buckets/acl.ts';
 import { type CorsRule, corsElements, parseCorsRules } from '../buckets/cors.ts';
 import { lifecycleElements, parseLifecycle } from '../buckets/lifecycle-xml.ts';
 import { blockOf, parsePublicAccess, publicAccessElements } from '../buckets/public-access.ts';
+import { parsePayment } from '../buckets/requester-pays.ts';
 import { demandDigest, receiveDocument } from '../demanded-digest.ts';
 import { parseTagging } from '../objects/object-attributes.ts';
 import type { Operation } from '../operation.ts';
@@ -229,3 +230,21 @@ export const publicAccessBlock = bucketSetting({
   store: (block) => ({ name: 'publicAccess', document: block && JSON.stringify(block) }),
   record: (publicAccess) => ({ publicAccess }),
 });
+
+const { GET: getRequestPayment, PUT: putRequestPayment } = bucketSetting<{
+  requesterPays: boolean;
+}>({
+  operations: ['GetBucketRequestPayment', 'PutBucketRequestPayment', 'DeleteBucketRequestPayment'],
+  actions: { read: 's3:GetBucketRequestPayment', write: 's3:PutBucketRequestPayment' },
+  bodyBytesMax: 64 * 1024,
+  show: async ({ bucket }) => {
+    const Payer = bucket.publicAccess?.requesterPays ? 'Requester' : 'BucketOwner';
+    return xmlReply('RequestPaymentConfiguration', { Payer });
+  },
+  receive: async (context) => parsePayment(await receiveDocument(context)),
+  store: (value) => ({ name: 'requesterPays', document: value?.requesterPays ? 'true' : null }),
+  record: (value) => ({ payer: value?.requesterPays ? 'Requester' : 'BucketOwner' }),
+});
+
+/** Who pays for what is read from another tenant. S3 has nothing that takes it away. */
+export const requestPayment = { GET: getRequestPayment, PUT: putRequestPayment };

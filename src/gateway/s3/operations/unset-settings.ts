@@ -55,13 +55,6 @@ export const bucketNotification = emptySetting(
   'NotificationConfiguration',
 );
 
-export const bucketRequestPayment = emptySetting(
-  'GetBucketRequestPayment',
-  's3:GetBucketRequestPayment',
-  'RequestPaymentConfiguration',
-  { Payer: 'BucketOwner' },
-);
-
 export const bucketEncryption = missingSetting(
   'GetBucketEncryption',
   's3:GetEncryptionConfiguration',
