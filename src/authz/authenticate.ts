@@ -7,7 +7,12 @@
 // Specification: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API
 // reference; "AWS Signature Version 4A" of the IAM user guide.
 import { Buffer } from 'node:buffer';
-import { canonicalRequest, type Headers, type QueryPairs } from '../core/canonical-request.ts';
+import {
+  canonicalRequest,
+  type Headers,
+  percentEncode,
+  type QueryPairs,
+} from '../core/canonical-request.ts';
 import { type IntegrityError, Refusal } from '../core/errors.ts';
 import type { SignedEvidence } from '../core/evidence.ts';
 import { clockSkewMsMax } from '../core/limits.ts';
@@ -287,17 +292,24 @@ export class Authenticator {
     const payloadWord = readPayloadWord(claim, request);
     checkAllSigned(request, claim, payloadWord);
     const values = headerValues(request, claim);
-    const canonical = canonicalRequest({
+    const parts = {
       method: request.method,
       path: request.path,
       query: request.query,
       headerNames: claim.signedHeaders,
       headerValues: values.texts,
       payload: payloadWord,
-    });
+    };
+    const canonical = canonicalRequest(parts);
     const text = stringToSign(claim.algorithm, claim.amzDate, claim.scopeLine, canonical);
     const accessKey = await this.#keyOf(claim);
-    const signingKey = this.#verify(claim, text, accessKey);
+    let signingKey = this.#verify(claim, text, accessKey);
+    const sentPath = signingKey === undefined ? otherPath(request, claim) : undefined;
+    if (sentPath !== undefined) {
+      const sent = canonicalRequest({ ...parts, sentPath });
+      const sentText = stringToSign(claim.algorithm, claim.amzDate, claim.scopeLine, sent);
+      signingKey = this.#verify(claim, sentText, accessKey);
+    }
     if (accessKey === undefined) throw unknownKey(claim);
     if (signingKey === undefined || !values.complete) {
       throw mismatch(claim, text, canonical, accessKey);
@@ -384,6 +396,17 @@ function identityOf(
 
 function unknownKey({ accessKeyId }: Claim): Refusal {
   return new Refusal('InvalidAccessKeyId', { fields: { AWSAccessKeyId: accessKeyId } });
+}
+
+/**
+ * The path as it came, which clients such as curl sign without encoding it anew; undefined: it is
+ * S3's, or what S3 signs. It says the same path, so that is what was signed in either form.
+ */
+function otherPath({ path, target }: SignedRequest, { scope }: Claim): string | undefined {
+  if (scope === null || !path.startsWith('/_/')) return undefined;
+  const mark = target.indexOf('?');
+  const sent = mark < 0 ? target : target.slice(0, mark);
+  return sent === percentEncode(path, true) ? undefined : sent;
 }
 
 /** `canonical`: null, a form has none. */

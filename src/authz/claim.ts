@@ -133,7 +133,8 @@ function otherMechanism(authorization: string): Refusal {
 
 function notSupported(): Refusal {
   const message =
-    'The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.';
+    'The authorization mechanism you have provided is not supported. Please use ' +
+    "AWS4-HMAC-SHA256. In boto3, for presigned URLs too, that is Config(signature_version='s3v4').";
   return new Refusal('InvalidRequest', { message });
 }
 

@@ -19,6 +19,8 @@ export interface CanonicalParts {
   method: string;
   /** Decoded, begins with '/'. */
   path: string;
+  /** Encoded as it came; absent: as S3 encodes it. */
+  sentPath?: string;
   query: QueryPairs;
   /** Sorted, lower-case. */
   headerNames: readonly string[];
@@ -117,7 +119,7 @@ export function canonicalRequest(parts: CanonicalParts): string {
     headers += `${name}:${parts.headerValues[i]}\n`;
     signedHeaders += i === 0 ? name : `;${name}`;
   }
-  const path = percentEncode(parts.path, true);
+  const path = parts.sentPath ?? percentEncode(parts.path, true);
   const query = parts.query.length === 0 ? '' : canonicalQuery(parts.query);
   return `${parts.method}\n${path}\n${query}\n${headers}\n${signedHeaders}\n${parts.payload}`;
 }

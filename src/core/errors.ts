@@ -56,6 +56,10 @@ const table = {
     'Bucket cannot have public ACLs set with BlockPublicAccess enabled',
   ],
   InvalidBucketName: [400, 'The specified bucket is not valid.'],
+  InvalidBucketOwnerAWSAccountID: [
+    400,
+    'The value of the expected bucket owner parameter must be an AWS Account ID.',
+  ],
   InvalidBucketState: [409, 'The request is not valid for the current state of the bucket.'],
   InvalidDigest: [400, 'The Content-MD5 or checksum value that you specified is not valid.'],
   InvalidLocationConstraint: [400, 'The specified location-constraint is not valid'],

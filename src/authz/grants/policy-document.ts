@@ -32,6 +32,9 @@ export function readPolicy(text: Uint8Array, form: PolicyForm): readonly Rule[] 
   if (text.byteLength > form.bytesMax) {
     throw new RuleFault(`Policies must not have more than ${form.bytesMax} bytes`);
   }
+  if (text[0] !== 0x7b) {
+    throw new RuleFault("Policies must be valid JSON and the first byte must be '{'");
+  }
   const policy = parseStrictObject(text);
   if (!policy) throw new RuleFault('Policies must be valid JSON, without members given twice');
   refuseOthers(policy, ['Version', 'Id', 'Statement']);

@@ -37,7 +37,8 @@ export function renderXml(
 
 function enclose(root: string, inner: string, namespace: string | null): string {
   const named = namespace === null ? root : `${root} xmlns="${namespace}"`;
-  return `<?xml version="1.0" encoding="UTF-8"?>\n<${named}>${inner}</${root}>`;
+  const element = inner === '' ? `<${named}/>` : `<${named}>${inner}</${root}>`;
+  return `<?xml version="1.0" encoding="UTF-8"?>\n${element}`;
 }
 
 /** The same of what may have many elements, in which others have their turns. */

@@ -332,7 +332,7 @@ function invalidMd5(text: string): Refusal {
 function compareMd5(claimed: Buffer, actual: Buffer): void {
   if (claimed.equals(actual)) return;
   const fields = {
-    ExpectedDigest: claimed.toString('base64'),
+    ExpectedDigest: claimed.toString('hex'),
     CalculatedDigest: actual.toString('base64'),
   };
   const message = 'The Content-MD5 you specified did not match what we received.';

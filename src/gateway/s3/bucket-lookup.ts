@@ -127,6 +127,9 @@ export function namesOfBucket(tenant: string, asked: string, found: NamedBucket)
   return own === asked ? [own] : [own, asked];
 }
 
+/** An owner as it is named here, or as Amazon names accounts, which nobody here is. */
+const ownerForm = /^(?:\d{12}|[a-z0-9][a-z0-9._-]{0,62}\/[a-z0-9][a-z0-9._-]{0,62})$/;
+
 /**
  * `x-amz-expected-bucket-owner` and its twin for copy sources are the client's safeguard against
  * writing into somebody else's bucket. Throws `Refusal` AccessDenied unless the bucket's owner is
@@ -135,5 +138,11 @@ export function namesOfBucket(tenant: string, asked: string, found: NamedBucket)
 export function checkExpectedOwner(request: S3Request, headerName: string, bucket: Bucket): void {
   const expected = request.headers[headerName];
   if (expected === undefined || expected === principalId(bucket.tenant, bucket.owner)) return;
+  if (!ownerForm.test(expected)) {
+    const message =
+      'The value of the expected bucket owner parameter must be an AWS Account ID... ' +
+      `[${expected}]`;
+    throw new Refusal('InvalidBucketOwnerAWSAccountID', { message });
+  }
   throw new Refusal('AccessDenied', { cause: 'the bucket has another owner' });
 }

@@ -267,7 +267,7 @@ function parseSource(text: string): {
   const slash = path.indexOf('/');
   if (slash <= 0 || slash === path.length - 1) {
     const message = 'Invalid copy source object key';
-    throw invalidArgument('x-amz-copy-source', text, message);
+    throw invalidArgument('x-amz-copy-source', 'x-amz-copy-source', message);
   }
   return { bucketName: path.slice(0, slash), key: path.slice(slash + 1), versionId };
 }

@@ -68,7 +68,12 @@ export async function serveRequest(
     exchange.bytesIn = receivedBytes;
     const asked = new AskedRequest(services, exchange, identified, epoch);
     if (!who.isAnonymous) recorded = asked;
-    const operation = identified.findOperation(request);
+    let operation: AnyOperation;
+    try {
+      operation = identified.findOperation(request);
+    } catch (error) {
+      throw await tellMissing(services, identified, error);
+    }
     exchange.operation = operation.name;
     // Also what is refused at once was asked for.
     asked.concern(operation);
@@ -131,6 +136,23 @@ export async function serveRequest(
     reserved?.closeTallies();
     exchange.end();
   }
+}
+
+/**
+ * Why there is no such operation. As on S3, that a bucket is not there is told before that, to who
+ * may know it: to the members of its tenant.
+ */
+async function tellMissing(
+  services: RequestServices,
+  { request, who }: Identified,
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof Refusal) || error.code !== 'NotImplemented') return error;
+  const { isAnonymous, delegation, principal } = who;
+  if (isAnonymous || delegation || principal.role === 'auditor') return error;
+  const found = await findBucket(services, request, who, 'bucket');
+  if (!found || found.bucket || found.tenant !== principal.tenant) return error;
+  return new Refusal('NoSuchBucket', { fields: { BucketName: request.bucketName ?? '' } });
 }
 
 /** May who asks do this, and is there such a bucket? In this order: a stranger learns nothing. */

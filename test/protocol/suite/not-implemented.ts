@@ -54,6 +54,7 @@ const implemented = [
   'GET notification',
   'GET replication',
   'GET requestPayment',
+  'PUT requestPayment',
   'GET website',
   'GET acl',
   'PUT acl',
@@ -186,6 +187,17 @@ export function describeNotImplemented(targetOf: () => Target): void {
       await expectRefused({ method, path, query: queryOf(name), body });
     },
   );
+
+  it('of a bucket that is not there, that is told first', async () => {
+    for (const [method, name] of [
+      ['PUT', 'replication'],
+      ['DELETE', 'website'],
+    ] as const) {
+      const asked = { method, path: `/${newName()}`, query: [[name, '']] as const };
+      const answer = await send(target, asked);
+      expect([answer.status, answer.code]).toEqual([404, 'NoSuchBucket']);
+    }
+  });
 
   it('a subresource of a bucket that is not there makes no bucket', async () => {
     const name = newName();

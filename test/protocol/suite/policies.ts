@@ -89,7 +89,7 @@ export function describePolicies(targetOf: () => Target): void {
       }
       expect((await get()).Policy).toBe(kept);
       const empty = { method: 'PUT', path: `/${Bucket}`, query: [['policy', '']] as const };
-      expect((await send(target, empty)).code).toBe('MissingRequestBodyError');
+      expect((await send(target, empty)).code).toBe('MalformedPolicy');
     });
   });
 

@@ -106,7 +106,7 @@ export function readAclHeaders(request: S3Request, owner: string): NamedAcl | nu
       throw new Refusal('InvalidRequest', { message });
     }
     const acl = canned.get(name);
-    if (!acl) throw invalidArgument(aclHeader, name);
+    if (!acl) throw invalidArgument(aclHeader, name, '');
     const isPlain = name === 'private' || name === 'bucket-owner-full-control';
     const says = isPlain ? (name === 'private' ? 'private' : 'owner') : 'more';
     return { acl: [[owner, 'FULL_CONTROL'], ...acl], says };

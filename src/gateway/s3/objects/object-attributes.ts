@@ -172,27 +172,34 @@ function badHeader(text: string): Refusal {
 
 /** The tags of a `Tagging` document. Throws `Refusal` MalformedXML, InvalidTag or BadRequest. */
 export function parseTagging(body: Buffer, max = tagsMax): Tags {
-  const set = childOf(parseXml(body, 'Tagging'), 'TagSet');
+  const tagging = parseXml(body, 'Tagging');
+  // As on S3, `<Tagging/>` is no tags.
+  if (tagging.children.length === 0) return noTags;
+  const set = childOf(tagging, 'TagSet');
   if (!set) throw new Refusal('MalformedXML');
   return parseTagSet(set, max);
 }
 
 /** The same of the element that has them. */
 export function parseTagSet(set: XmlNode, max: number): Tags {
-  const tags = set.children.map(parseTag);
+  const reserved = max === tagsMax ? reservedOfObjects : reservedOfBuckets;
+  const tags = set.children.map((node) => parseTag(node, reserved));
   checkCount(tags, max);
   const repeated = tags.find(([name], i) => tags.findIndex((other) => other[0] === name) < i);
   if (repeated) throw invalidTag('Cannot provide multiple Tags with the same key', repeated[0]);
   return tags;
 }
 
-function parseTag(node: XmlNode): readonly [string, string] {
+const reservedOfObjects = 'Your TagKey cannot be prefixed with aws:';
+const reservedOfBuckets = 'System tags cannot be added/updated by requester';
+
+function parseTag(node: XmlNode, reserved: string): readonly [string, string] {
   const name = textOf(node, 'Key');
   const value = textOf(node, 'Value');
   if (node.name !== 'Tag' || name === undefined || value === undefined) {
     throw new Refusal('MalformedXML');
   }
-  return checkTag(name, value);
+  return checkTag(name, value, reserved);
 }
 
 /** Throws `Refusal` BadRequest. */
@@ -229,16 +236,18 @@ function readTag(text: string, headerText: string): readonly [string, string] {
 }
 
 /** Throws `Refusal` InvalidTag. */
-function checkTag(name: string, value: string): readonly [string, string] {
+function checkTag(
+  name: string,
+  value: string,
+  reserved = reservedOfObjects,
+): readonly [string, string] {
   if (name === '' || name.length > tagKeyLengthMax || !tagForm.test(name)) {
     throw invalidTag('The TagKey you have provided is invalid', name);
   }
   if (value.length > tagValueLengthMax || !tagForm.test(value)) {
     throw invalidTag('The TagValue you have provided is invalid', name, value);
   }
-  if (/^aws:/i.test(name)) {
-    throw invalidTag('System tags cannot be added/updated by requester', name);
-  }
+  if (/^aws:/i.test(name)) throw invalidTag(reserved, name);
   return [name, value];
 }
 

@@ -52,7 +52,6 @@ const putBucketPolicy: Operation<'bucket'> = {
     refuseOtherTenants(context);
     const { bucket } = context;
     const text = await receiveSmall(context);
-    if (text.length === 0) throw new Refusal('MissingRequestBodyError');
     const rules = parsePolicy(text, bucket);
     const policy = text.toString('utf8');
     await context.commit(

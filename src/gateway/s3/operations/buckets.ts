@@ -184,7 +184,7 @@ function notEmpty({ askedName, bucket }: Reserved<'bucket'>): Refusal {
   return new Refusal('BucketNotEmpty', { message, fields });
 }
 
-const regionForm = /^[a-z]{2}(?:-[a-z]+)+-\d$/;
+const regionForm = /^(?:EU|[a-z]{2}(?:-[a-z]+)+-\d)$/;
 
 /** Of a name that is no region's S3 says that it is none. */
 function wrongLocation(location: string): Refusal {

@@ -43,7 +43,9 @@ export const listObjectsV2: Operation<'listing'> = { name: 'ListObjectsV2', ...c
 async function runV1(context: Reserved<'listing'>): Promise<Reply> {
   const asked = listingParameters(context.request, 'max-keys');
   const marker = parameter(context.request, 'marker') ?? '';
-  const listing = await list(context, asked, markerPosition(marker, asked), true);
+  // As on S3, who is nobody is not told whose objects these are.
+  const withOwner = !context.who.isAnonymous;
+  const listing = await list(context, asked, markerPosition(marker, asked), withOwner);
   const { encode } = asked;
   return largeXmlReply('ListBucketResult', {
     Name: context.askedName,
@@ -151,7 +153,7 @@ export const listObjectVersions: Operation<'listing'> = {
       {
         Name: context.askedName,
         Prefix: encode(prefix),
-        KeyMarker: encode(after?.key ?? ''),
+        KeyMarker: encode(parameter(request, 'key-marker') ?? ''),
         VersionIdMarker: after?.versionId ?? '',
         NextKeyMarker: next ? encode(next.key) : undefined,
         NextVersionIdMarker: next?.versionId,

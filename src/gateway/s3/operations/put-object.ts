@@ -100,7 +100,8 @@ export async function checkEarly(
   const refusal = checkWriteConditions(conditions, current?.etag ?? null);
   if (!refusal || refusal.ok) return;
   const { code, fields = {} } = refusal;
-  throw code === 'AccessDenied' ? createsOnly() : new Refusal(code, { fields });
+  if (code === 'AccessDenied') throw createsOnly();
+  throw new Refusal(code, { fields: code === 'NoSuchKey' ? { Key: context.key } : fields });
 }
 
 /** What bytes that have come make an object of, when their MD5 is its ETag. */
