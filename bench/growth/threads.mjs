@@ -2,6 +2,7 @@
 // are here: by the processor time that each kind of thread uses for a request, the busiest thread
 // or the cores are what ends first.
 import { mkdirSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { number, table, times } from '../markdown.mjs';
 import { pause, residentBytesOf, settle } from '../processes.mjs';
@@ -16,6 +17,8 @@ import {
 import { median, ratiosOf } from '../statistics.mjs';
 
 const counts = [1, 2, 4];
+/** As many as there are cores here, since threads that wait for one cost more. */
+const fitting = counts.findLast((count) => count <= availableParallelism()) ?? 1;
 /** What the model says something of. */
 const modelled = { cores: 16, threads: 8 };
 const connections = 32;
@@ -69,14 +72,11 @@ export function describeThreads({ rounds, compared, residentBytes }) {
     `After that the gateways have ${resident} MiB in memory: ${each} for each more thread.`,
     '',
     `On ${modelled.cores} cores with ${modelled.threads} threads, if a request costs there what ` +
-      `it costs here with ${counts[2]}, at most:`,
+      `it costs here with ${fitting}, at most:`,
     '',
     ...table({
       head: ['', 'requests/s', 'what ends first', 'ceiling of the ledger, requests/s'],
-      rows: compared.map(({ title, turns }) => [
-        title,
-        ...modelOf(usePerRequest(turns[counts[2]])),
-      ]),
+      rows: compared.map(({ title, turns }) => [title, ...modelOf(usePerRequest(turns[fitting]))]),
     }),
   ];
 }
