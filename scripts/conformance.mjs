@@ -124,7 +124,8 @@ function runSuite(configurationFile) {
   const { status } = spawnSync(
     process.env.PYTHON ?? 'python3',
     [
-      ...['-m', 'pytest', '-p', 'resign', '-q', '--tb=no', '-W', 'ignore', ...given],
+      ...['-m', 'pytest', '-p', 'resign', '-p', 'unblock'],
+      ...['-q', '--tb=no', '-W', 'ignore', ...given],
       ...ids.map((id) => join('s3tests/functional', id)),
     ],
     {

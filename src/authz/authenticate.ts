@@ -421,11 +421,22 @@ function mismatch(
     AWSAccessKeyId: claim.accessKeyId,
     StringToSign: text,
     SignatureProvided: claim.signature,
-    ...(canonical !== null && { CanonicalRequest: canonical }),
+    StringToSignBytes: bytesOf(text),
+    ...(canonical !== null && {
+      CanonicalRequest: canonical,
+      CanonicalRequestBytes: bytesOf(canonical),
+    }),
   };
   if (claim.algorithm === wanted) return new Refusal('SignatureDoesNotMatch', { fields });
   const message = `This access key signs with ${wanted}.`;
   return new Refusal('SignatureDoesNotMatch', { message, fields });
+}
+
+/** As S3 writes bytes, by which what cannot be seen of a text is found. */
+function bytesOf(text: string): string {
+  return Buffer.from(text, 'latin1')
+    .toString('hex')
+    .replace(/..(?!$)/g, '$& ');
 }
 
 /** Of a signature that verified. A presigned URL is good for anybody until it expires. */

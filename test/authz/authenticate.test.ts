@@ -198,9 +198,12 @@ describe('the signature', () => {
     expect(Object.keys(fields).sort()).toEqual([
       'AWSAccessKeyId',
       'CanonicalRequest',
+      'CanonicalRequestBytes',
       'SignatureProvided',
       'StringToSign',
+      'StringToSignBytes',
     ]);
+    expect(fields.CanonicalRequestBytes).toMatch(/^47 45 54 0a 2f 6b 0a( [0-9a-f]{2})+$/);
     expect(fields.CanonicalRequest).toMatch(/^GET\n\/k\n\nhost:other\n/);
     expect(fields.StringToSign).toMatch(/^AWS4-HMAC-SHA256\n20130524T000000Z\n/);
   });

@@ -19,9 +19,12 @@ export function demandDigest({ request, who }: Asked | Reserved, message = missi
 }
 
 /** A small document, whole, with its digest compared. Throws `Refusal`. */
-export async function receiveDocument(context: Asked | Reserved): Promise<Buffer> {
+export async function receiveDocument(
+  context: Asked | Reserved,
+  whenEmpty: 'MissingRequestBodyError' | 'MalformedXML' = 'MissingRequestBodyError',
+): Promise<Buffer> {
   demandDigest(context);
   const body = await receiveSmall(context);
-  if (body.length === 0) throw new Refusal('MissingRequestBodyError');
+  if (body.length === 0) throw new Refusal(whenEmpty);
   return body;
 }

@@ -6,6 +6,7 @@ import { recordedChange } from '../../../audit/recorded-change.ts';
 import type { Lock, Retention, RetentionMode } from '../../../catalog/object-lock.ts';
 import { isoTime } from '../../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
+import type { CommitResult } from '../../../ledger/commit.ts';
 import { demandDigest } from '../demanded-digest.ts';
 import type { S3Request } from '../request.ts';
 import type { Reserved } from '../stages.ts';
@@ -86,9 +87,9 @@ function parseLock(request: S3Request): Lock {
 
 function readRetention(mode: string | undefined, until: string | undefined): Retention {
   if (mode === undefined || until === undefined) {
-    const [name, value] = mode === undefined ? [untilHeader, until] : [modeHeader, mode];
     const message = `${untilHeader} and ${modeHeader} must both be supplied`;
-    throw invalidArgument(name, value ?? '', message);
+    const missing = mode === undefined ? modeHeader : untilHeader;
+    throw new Refusal('InvalidArgument', { message, fields: { ArgumentName: missing } });
   }
   if (!isMode(mode)) throw invalidArgument(modeHeader, mode, 'Unknown wormMode directive.');
   const untilMs = parseTime(until);
@@ -161,6 +162,19 @@ export async function bypassesGovernance(
   const { key, versionId, isOneOfMany } = of;
   const about = { key, versionId, ...(isOneOfMany && { isOneOfMany }) };
   return context.asked.reliesOnKey('s3:BypassGovernanceRetention', about);
+}
+
+/** What says of a refused commit that a lock refused it. */
+export const lockedMessage = 'Access Denied because object protected by object lock.';
+
+/** The refusal of a commit that ends or changes a version: only a lock denies that there. */
+export function lockRefusal(
+  context: Reserved<'bucket'>,
+  failed: Extract<CommitResult, { ok: false }>,
+): Error {
+  const isLocks = failed.code === 'AccessDenied' && context.bucket.objectLock !== null;
+  if (!isLocks) return context.failureOf(failed);
+  return new Refusal('AccessDenied', { message: lockedMessage });
 }
 
 /** Throws `Refusal` InvalidRequest where the bucket has no object lock. */

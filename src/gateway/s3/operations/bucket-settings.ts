@@ -10,7 +10,7 @@ import {
   transitionMinimums,
 } from '../../../catalog/lifecycle.ts';
 import type { Tags } from '../../../catalog/versions.ts';
-import { type ErrorCode, invalidArgument, Refusal } from '../../../core/errors.ts';
+import { type ErrorCode, Refusal } from '../../../core/errors.ts';
 import { bucketTagsMax, corsBodyBytesMax, lifecycleBodyBytesMax } from '../../../core/limits.ts';
 import { Pace } from '../../../core/pace.ts';
 import { emptyReply, largeXmlReply, type Reply, xmlReply } from '../../http/reply.ts';
@@ -162,12 +162,15 @@ async function receiveLifecycle(context: Reserved<'bucket'>): Promise<LifecycleC
   return { rules, transitionMinimum };
 }
 
-/** Throws `Refusal` InvalidArgument. */
+/** Throws `Refusal` InvalidRequest. */
 function readMinimum({ request }: Reserved<'bucket'>): TransitionMinimum {
   const asked = request.headers[minimumHeader];
   if (asked === undefined) return transitionMinimums[0];
   const known = transitionMinimums.find((one) => one === asked);
-  if (!known) throw invalidArgument(minimumHeader, asked);
+  if (!known) {
+    const message = `Invalid TransitionDefaultMinimumObjectSize found: ${asked}`;
+    throw new Refusal('InvalidRequest', { message });
+  }
   return known;
 }
 

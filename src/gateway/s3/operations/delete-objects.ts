@@ -21,7 +21,12 @@ import {
   readSize,
 } from '../conditional.ts';
 import { demandDigest } from '../demanded-digest.ts';
-import { bypassesGovernance, shownBypass } from '../objects/object-lock.ts';
+import {
+  bypassesGovernance,
+  lockedMessage,
+  lockRefusal,
+  shownBypass,
+} from '../objects/object-lock.ts';
 import type { Operation } from '../operation.ts';
 import { partsWaitMsMax } from '../rate-gate.ts';
 import { checkKeyLength } from '../request.ts';
@@ -206,7 +211,9 @@ async function deleteOne(
   }
   if (!result.ok) {
     const { code } = result;
-    return { element: 'Error', content: { ...asked, Code: code, Message: messageOf(code) } };
+    const isLocks = code === 'AccessDenied' && context.bucket.objectLock !== null;
+    const Message = isLocks ? lockedMessage : messageOf(code);
+    return { element: 'Error', content: { ...asked, Code: code, Message } };
   }
   const { version } = result;
   if (!version?.isMarker) return { element: 'Deleted', content: asked };
@@ -253,7 +260,7 @@ export const deleteObject: Operation<'object'> = {
 async function deleteNamed(context: Reserved<'object'>): Promise<Reply> {
   const { bucket, key, versionId } = context;
   const bypassGovernance = await bypassesGovernance(context, context);
-  const deleted = await context.commit(
+  const deleted = await context.tryCommit(
     {
       kind: 'deleteObject',
       bucketId: bucket.id,
@@ -264,5 +271,6 @@ async function deleteNamed(context: Reserved<'object'>): Promise<Reply> {
     },
     { status: 204, ...shownBypass(bypassGovernance) },
   );
+  if (!deleted.ok) throw lockRefusal(context, deleted);
   return emptyReply(204, deletionHeaders(deleted, versionId));
 }

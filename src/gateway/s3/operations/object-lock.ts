@@ -6,7 +6,12 @@ import { Refusal } from '../../../core/errors.ts';
 import { emptyReply, type Reply, xmlReply } from '../../http/reply.ts';
 import { findAsked, shownId } from '../asked-version.ts';
 import { receiveDocument } from '../demanded-digest.ts';
-import { bypassesGovernance, demandObjectLock, shownRetention } from '../objects/object-lock.ts';
+import {
+  bypassesGovernance,
+  demandObjectLock,
+  lockRefusal,
+  shownRetention,
+} from '../objects/object-lock.ts';
 import {
   lockConfigurationElements,
   parseLegalHold,
@@ -97,7 +102,7 @@ function protection<T>({ name, parse, learn, show, put }: Protection<T>): {
       /** Rules may depend on what is in the body, so it is read before anything is decided. */
       async parse(asked: Asked<'object'>) {
         if (asked.who.isAnonymous) throw new Refusal('AccessDenied');
-        return parse(await receiveDocument(asked));
+        return parse(await receiveDocument(asked, 'MalformedXML'));
       },
       admit(asked, value) {
         asked.learnLock(learn(value));
@@ -140,9 +145,10 @@ export const objectRetention = protection<Retention | null>({
     const bypassGovernance = await bypassesGovernance(context, { key, versionId });
     const told = { retention: retention && shownRetention(retention), bypassGovernance };
     const amendment = { retention };
-    await context.commit(
+    const result = await context.tryCommit(
       { kind: 'amendVersion', bucketId: bucket.id, key, versionId, amendment, bypassGovernance },
       { change: recordedChange(told) },
     );
+    if (!result.ok) throw lockRefusal(context, result);
   },
 });
