@@ -176,16 +176,13 @@ function describe(
 
 /** The elements of the parts in the order of the list. Throws `Refusal` MalformedXML. */
 async function readList(body: Buffer): Promise<XmlNode[]> {
-  if (body.length === 0) throw noParts();
+  if (body.length === 0) {
+    throw new Refusal('InvalidRequest', { message: 'You must specify at least one part' });
+  }
   const root = await parseLargeXml(body, 'CompleteMultipartUpload');
   const nodes = root.children.filter((child) => child.name === 'Part');
-  if (nodes.length === 0) throw noParts();
-  if (nodes.length > partCountMax) throw new Refusal('MalformedXML');
+  if (nodes.length === 0 || nodes.length > partCountMax) throw new Refusal('MalformedXML');
   return nodes;
-}
-
-function noParts(): Refusal {
-  return new Refusal('InvalidRequest', { message: 'You must specify at least one part' });
 }
 
 /** Longer than any value that fits, and all of one that does not that an answer repeats. */
