@@ -66,6 +66,10 @@ describeWithTool(versitygw, 'a standby', (path) => {
         standby.follow();
         await standby.untilFollowed();
       }
+      await ask(rig.client, 'PUT', '/plain/frozen', { body: Buffer.from('as it was') });
+      const snapshot = '/tenants/default/buckets/plain/snapshots/before';
+      await native(rig.client, 'PUT', snapshot, {});
+      await ask(rig.client, 'DELETE', '/plain/frozen');
       await native(rig.client, 'POST', '/tenants', { name: 'last' });
       await untilShipped(rig.client);
       await standby.untilFollowed();
@@ -94,6 +98,10 @@ describeWithTool(versitygw, 'a standby', (path) => {
       expect(tenants).toContain('cms');
       expect(tenants).toContain('last');
       await expectAll(client, load);
+      const mount = { bucketTenant: 'default', bucket: 'plain', at: 'before' };
+      await native(client, 'PUT', '/tenants/default/mounts/plain-before', mount);
+      expect((await ask(client, 'GET', '/plain-before/frozen')).body.toString()).toBe('as it was');
+      expect((await client.send('GET', '/plain/frozen')).status).toBe(404);
       await ask(client, 'PUT', '/plain/after', { body: Buffer.from('after') });
     });
 
