@@ -331,6 +331,8 @@ describe('whatever gave the right', () => {
   it("a bucket's policy", async () => {
     const person = await newPerson();
     const policy = { method: 'PUT', path: `/${person.bucket}`, query: [['policy', '']] as const };
+    const block = { ...policy, method: 'DELETE', query: [['publicAccessBlock', '']] as const };
+    await send(person.target, block);
     const allow = policyOf('Allow', '*', 's3:PutObject', `${person.bucket}/*`);
     expect((await send(person.target, { ...policy, body: allow })).status).toBe(204);
     const stranger = { method: 'PUT', path: `/${person.bucket}/key`, headers: {}, body: 'body' };

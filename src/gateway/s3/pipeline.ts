@@ -12,7 +12,7 @@ import type { RequestServices } from '../services.ts';
 import { AskedRequest } from './asked.ts';
 import { checkVersionId } from './asked-version.ts';
 import { ClientGone, declaredBodyBytes, declaredWireBytes } from './body.ts';
-import { checkExpectedOwner, findBucket } from './bucket-lookup.ts';
+import { checkExpectedOwner, findBucket, type NamedBucket } from './bucket-lookup.ts';
 import { chargedHeader, checkPayer, paysAsRequester } from './buckets/requester-pays.ts';
 import { type Ask, Budget, payersOf } from './budget.ts';
 import { findSource } from './copy-source.ts';
@@ -150,7 +150,15 @@ async function tellMissing(
   if (!(error instanceof Refusal) || error.code !== 'NotImplemented') return error;
   const { isAnonymous, delegation, principal } = who;
   if (isAnonymous || delegation || principal.role === 'auditor') return error;
-  const found = await findBucket(services, request, who, 'bucket');
+  let found: NamedBucket | null;
+  try {
+    found = await findBucket(services, request, who, 'bucket');
+  } catch (refusal) {
+    if (!(refusal instanceof Refusal)) throw refusal;
+    // What cannot be a bucket's name is the path of another operation, such as POST
+    // /WriteGetObjectResponse.
+    return error;
+  }
   if (!found || found.bucket || found.tenant !== principal.tenant) return error;
   return new Refusal('NoSuchBucket', { fields: { BucketName: request.bucketName ?? '' } });
 }
