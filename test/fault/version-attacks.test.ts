@@ -172,11 +172,11 @@ describe('a locked version', { timeout: timeoutMs }, () => {
     const older = await put('older', 'locked', lock);
     const newer = await put('newer', 'locked', lock);
     for (const id of [older, newer]) expect((await ask('DELETE', id, 'locked')).status).toBe(403);
-    const removed = "attributes = json_remove(attributes, '$.legalHold')";
+    const removed = `attributes = replace(attributes, '"legalHold"', '"formerHold"')`;
     await catalog.run(`UPDATE versions SET ${removed} WHERE key = ?`, key);
     await catalog.run(`UPDATE noncurrent_versions SET ${removed} WHERE key = ?`, key);
     for (const id of [older, newer]) await expectDamaged(await ask('DELETE', id, 'locked'));
-    const put_ = `attributes = json_set(attributes, '$.legalHold', json('true'))`;
+    const put_ = `attributes = replace(attributes, '"formerHold"', '"legalHold"')`;
     await catalog.run(`UPDATE versions SET ${put_} WHERE key = ?`, key);
     await catalog.run(`UPDATE noncurrent_versions SET ${put_} WHERE key = ?`, key);
     for (const id of [older, newer]) expect((await ask('DELETE', id, 'locked')).status).toBe(403);
