@@ -60,6 +60,7 @@ const s3Headers: ReadonlySet<string> = new Set([
   'x-amz-rename-source-if-modified-since',
   'x-amz-rename-source-if-none-match',
   'x-amz-rename-source-if-unmodified-since',
+  'x-amz-request-payer',
   sdkAlgorithm,
   'x-amz-source-expected-bucket-owner',
   'x-amz-storage-class',
@@ -73,11 +74,7 @@ const s3Headers: ReadonlySet<string> = new Set([
 ]);
 
 /** Headers of S3 without an effect here, as where they are sent as headers. */
-const harmlessHeaders: ReadonlySet<string> = new Set([
-  // The requester pays for every request.
-  'x-amz-request-payer',
-  'x-amz-user-agent',
-]);
+const harmlessHeaders: ReadonlySet<string> = new Set(['x-amz-user-agent']);
 
 /** Headers of HTTP that change what an S3 operation does. */
 const httpHeaders: ReadonlySet<string> = new Set([
