@@ -127,8 +127,13 @@ export async function newBucket(client: S3Client): Promise<string> {
 /** One that may be opened to everybody. */
 export async function newOpenBucket(client: S3Client): Promise<string> {
   const Bucket = await newBucket(client);
-  await client.send(new DeletePublicAccessBlockCommand({ Bucket }));
+  await unblock(client, Bucket);
   return Bucket;
+}
+
+/** From now on a policy or a list may open the bucket to everybody. */
+export async function unblock(client: S3Client, Bucket: string): Promise<void> {
+  await client.send(new DeletePublicAccessBlockCommand({ Bucket }));
 }
 
 export interface Message {

@@ -18,6 +18,7 @@ import {
   as,
   clientOf,
   newBucket,
+  newOpenBucket,
   newPrincipal,
   patternOf,
   refusalOf,
@@ -97,7 +98,8 @@ function describeAttributes(room: Room): void {
       const { ObjectParts, Checksum, ObjectSize } = await ask('composite');
       expect(ObjectSize).toBe(2 * partBytesMin + 1000);
       expect(Checksum).toEqual({
-        ChecksumSHA256: compositeChecksum('SHA256', pieces),
+        // Here S3 leaves out of how many parts it is.
+        ChecksumSHA256: compositeChecksum('SHA256', pieces).replace(/-3$/, ''),
         ChecksumType: 'COMPOSITE',
       });
       expect(ObjectParts).toEqual({
@@ -111,9 +113,8 @@ function describeAttributes(room: Room): void {
       });
       const full = await ask('full');
       expect(full.Checksum?.ChecksumType).toBe('FULL_OBJECT');
-      expect(full.ObjectParts?.Parts?.map((one) => one.ChecksumCRC64NVME)).toEqual(
-        pieces.map((piece) => base64Checksum('CRC64NVME', piece)),
-      );
+      // As on S3, the parts of a checksum of the whole object are not told one by one.
+      expect(full.ObjectParts).toEqual({ TotalPartsCount: 3 });
     });
 
     it('tell of parts page by page', async () => {
@@ -162,7 +163,7 @@ function describeAttributes(room: Room): void {
 
     it('are for who may read the object, not for who may only read its attributes', async () => {
       const { target, client } = room();
-      const Bucket = await newBucket(client);
+      const Bucket = await newOpenBucket(client);
       await client.send(new PutObjectCommand({ Bucket, Key: 'k', Body: 'x' }));
       const other = clientOf(as(target, await newPrincipal(target)));
       const allow = async (...Action: string[]) => {

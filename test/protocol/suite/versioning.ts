@@ -28,6 +28,7 @@ import {
   refusalOf,
   send,
   type Target,
+  unblock,
 } from '../target.ts';
 import {
   newVersionedBucket,
@@ -448,6 +449,7 @@ function describeConditions(room: Room): void {
     it('can be demanded by a policy, of writes and of deletes', async () => {
       const { target, client } = room();
       const Bucket = await newVersionedBucket(client);
+      await unblock(client, Bucket);
       const rule = (Action: string, Condition: object) => {
         const Resource = `arn:aws:s3:::${Bucket}/*`;
         return { Effect: 'Allow', Principal: '*', Action, Resource, Condition };
