@@ -52,7 +52,13 @@ describe('the range of a copy', () => {
     expect(parseCopyRange('bytes=9-9', 10)).toEqual({ start: 9, end: 10 });
   });
 
-  it.each(['bytes=0-10', 'bytes=10-10', 'bytes=3-2', 'bytes=0-', 'bytes=-1', 'bytes=0-1,2-3', ''])(
+  it('is an invalid request where it begins behind the end of its source', () => {
+    expect(() => parseCopyRange('bytes=10-10', 10)).toThrow(
+      expect.objectContaining({ code: 'InvalidRequest' }),
+    );
+  });
+
+  it.each(['bytes=0-10', 'bytes=3-2', 'bytes=0-', 'bytes=-1', 'bytes=0-1,2-3', ''])(
     '"%s" of ten bytes is refused',
     (text) => {
       expect(() => parseCopyRange(text, 10)).toThrow(

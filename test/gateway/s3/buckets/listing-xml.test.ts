@@ -33,13 +33,13 @@ describe('a marker', () => {
     ['', '', '/', null],
     ['a', '', '/', { kind: 'key', text: 'a' }],
     ['a/', '', '/', { kind: 'prefix', text: 'a/' }],
-    ['a/b/', '', '/', { kind: 'key', text: 'a/b/' }],
+    ['a/b/', '', '/', { kind: 'prefix', text: 'a/' }],
     ['a/b/', 'a/', '/', { kind: 'prefix', text: 'a/b/' }],
     ['a/', 'a/', '/', { kind: 'key', text: 'a/' }],
     ['a/', '', '', { kind: 'key', text: 'a/' }],
     ['x/', 'y', '/', { kind: 'key', text: 'x/' }],
     ['a--', '', '--', { kind: 'prefix', text: 'a--' }],
-    ['a---', '', '--', { kind: 'key', text: 'a---' }],
+    ['a---', '', '--', { kind: 'prefix', text: 'a--' }],
   ])('%j under %j folded by %j stands at %j', (marker, prefix, delimiter, position) => {
     expect(markerPosition(marker, { prefix, delimiter })).toEqual(position);
   });
