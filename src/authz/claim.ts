@@ -288,9 +288,10 @@ function readExpires(text: string): number {
 
 // A form -----------------------------------------------------------------------------------------
 
+/** As S3 calls them. */
 const formNames = [
-  ...['policy', 'x-amz-algorithm', 'x-amz-credential', 'x-amz-date'],
-  'x-amz-signature',
+  ...['policy', 'X-Amz-Algorithm', 'X-Amz-Credential', 'X-Amz-Date'],
+  'X-Amz-Signature',
 ];
 
 /**
@@ -299,11 +300,14 @@ const formNames = [
  */
 export function readFormClaim(fields: FormFields): Claim | null {
   if (fields.has('awsaccesskeyid') || fields.has('signature')) throw notSupported();
-  if (!formNames.some((name) => fields.has(name))) return null;
+  const given = formNames.filter((name) => fields.has(name.toLowerCase()));
+  if (given.length === 0) return null;
+  // As on S3: a policy that nobody signed.
+  if (given.length === 1 && given[0] === 'policy') throw new Refusal('AccessDenied');
   for (const name of formNames) {
-    if (fields.get(name)) continue;
+    if (fields.get(name.toLowerCase())) continue;
     const message =
-      `Bucket POST must contain a field named '${name}'. ` +
+      `Bucket POST must contain a field named '${name}'.  ` +
       'If it is specified, please check the order of the fields.';
     throw invalidArgument(name, '', message);
   }

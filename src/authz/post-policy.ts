@@ -10,9 +10,11 @@ export type FormFields = ReadonlyMap<string, string>;
 
 interface Condition {
   operator: 'eq' | 'starts-with';
-  /** Lower-case. */
-  field: string;
+  /** Lower-case; null: it names none, and holds for no form. */
+  field: string | null;
   value: string;
+  /** As a refusal shows it. */
+  shown: readonly unknown[];
 }
 
 export interface PostPolicy {
@@ -54,10 +56,10 @@ export function checkPostPolicy(policy: PostPolicy, fields: FormFields, nowMs: n
   if (nowMs >= policy.expiresAtMs) throw denied('Policy expired.');
   const named = new Set<string>();
   for (const condition of policy.conditions) {
-    const { operator, field, value } = condition;
-    if (!holds(condition, fields.get(field))) {
-      const shown = [operator, `$${field}`, value].map((one) => JSON.stringify(one));
-      throw denied(`Policy Condition failed: [${shown.join(', ')}]`);
+    const { field, shown } = condition;
+    if (field === null || !holds(condition, fields.get(field))) {
+      const texts = shown.map((one) => JSON.stringify(one));
+      throw denied(`Policy Condition failed: [${texts.join(', ')}]`);
     }
     named.add(field);
   }
@@ -104,13 +106,14 @@ function parseTime(expiration: unknown): number {
   return timeMs;
 }
 
-/** `["content-length-range", 1, 1048576]`; null: it is another condition. */
+/** `["content-length-range", 1, 1048576]`; null: it is another condition, or one without sizes. */
 function parseRange(condition: unknown): Pick<PostPolicy, 'bytesMin' | 'bytesMax'> | null {
   if (!Array.isArray(condition) || lower(condition[0]) !== 'content-length-range') return null;
   const [, least, most] = condition;
-  if (condition.length !== 3 || !isSize(least) || !isSize(most)) {
+  if (condition.length !== 3 || !isFlat(condition)) {
     throw invalid('Invalid content-length-range: two sizes in bytes are expected.');
   }
+  if (!isSize(least) || !isSize(most)) return null;
   return { bytesMin: Number(least), bytesMax: Number(most) };
 }
 
@@ -125,13 +128,18 @@ function parseCondition(condition: unknown): Condition {
     const [operator, field, value] = condition;
     const name = lower(field);
     const known = lower(operator);
-    const isWhole = condition.length === 3 && typeof value === 'string' && /^\$./s.test(name);
-    if (!isWhole || (known !== 'eq' && known !== 'starts-with')) {
+    const isKnown = known === 'eq' || known === 'starts-with';
+    const isWhole = condition.length === 3 && typeof field === 'string' && field !== '';
+    // As on S3, sizes that are none are of a condition that no file fits.
+    if (isWhole && known === 'content-length-range') return unfit(condition);
+    if (!isWhole || !isKnown || typeof value !== 'string') {
       // What is nested may be too deep to be shown.
-      const isFlat = condition.every((one) => typeof one !== 'object');
-      throw invalid(`Invalid Condition${isFlat ? `: ${JSON.stringify(condition)}` : ''}`);
+      throw invalid(
+        `Invalid Condition${isFlat(condition) ? `: ${JSON.stringify(condition)}` : ''}`,
+      );
     }
-    return { operator: known, field: name.slice(1), value };
+    if (!/^\$./s.test(name)) return unfit(condition);
+    return { operator: known, field: name.slice(1), value, shown: [known, name, value] };
   }
   const pairs =
     typeof condition === 'object' && condition !== null ? Object.entries(condition) : [];
@@ -141,7 +149,16 @@ function parseCondition(condition: unknown): Condition {
       'Invalid Simple-Condition: Simple-Conditions must have exactly one property specified.',
     );
   }
-  return { operator: 'eq', field: name.toLowerCase(), value };
+  const field = name.toLowerCase();
+  return { operator: 'eq', field, value, shown: ['eq', `$${field}`, value] };
+}
+
+function unfit(shown: readonly unknown[]): Condition {
+  return { operator: 'eq', field: null, value: '', shown };
+}
+
+function isFlat(condition: readonly unknown[]): boolean {
+  return condition.every((one) => typeof one !== 'object');
 }
 
 function lower(value: unknown): string {

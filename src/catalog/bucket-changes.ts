@@ -30,7 +30,7 @@ export interface CreateBucket {
   /** It has object lock, and so is versioned from the start. */
   objectLock?: true;
   ownership?: string;
-  /** Absent: none, as of buckets that were made before release 0.2.0. */
+  /** Absent: nothing was said of that, as of buckets that were made before release 0.2.0. */
   publicAccess?: Exposure;
   /** JSON, as the setting `tagging` is stored. */
   tagging?: string;

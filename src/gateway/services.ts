@@ -98,6 +98,8 @@ export interface RequestServices
   /** Does a download end where the right to it is taken away? */
   cutsRevoked: boolean;
   region: string;
+  /** Is public access to a new bucket blocked? */
+  blocksNewBuckets: boolean;
   domains: readonly string[];
   storedPages: StoredPages;
 }

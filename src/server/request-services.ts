@@ -81,6 +81,7 @@ export function openRequestServices(
     shareUrl: () => config.shareUrl ?? addresses.publicUrl,
     cutsRevoked: config.revokedDownloads === 'cut',
     region: config.region,
+    blocksNewBuckets: config.blockPublicAccess,
     domains: config.domains ?? [],
     storedPages: config.storedPages,
   };

@@ -97,7 +97,7 @@ export class DelegationRig {
       await ask('/raw', 'uploads'),
       await ask('/raw/new/x', 'uploadId', this.uploadId),
       await ask('/raw', 'policy'),
-    ].map(({ text, headers }) => text.replaceAll(headers['x-amz-request-id'] ?? '', ''));
+    ].map(({ text }) => text.replace(/<(RequestId|HostId)>.*?<\/\1>/g, ''));
     const { storedBytes, storedObjects } = await callNative(
       this.boss,
       'GET',

@@ -39,7 +39,7 @@ it(
       const [message, value, url] = [text(random), text(random), `/${text(random)}`];
       const fields = { ArgumentValue: value, field: value };
       const refusal = new Refusal('InvalidArgument', { message, fields });
-      const about = { raw: { url, method: 'GET' } as never, id: 'an-id' };
+      const about = { raw: { url, method: 'GET' } as never, id: 'an-id', hostId: 'a-host' };
       for (const describe of [describeInXml, describeInStsXml]) {
         const document = describe(refusal, about).text;
         expect(readXml(document)).toContain('an-id');
@@ -57,7 +57,7 @@ it(
 it('gives back what can be given back as it came', () => {
   const plain = 'a <b> & "c" \t\n\r\u007f\u0085 ü 😀';
   const refusal = new Refusal('InvalidArgument', { message: plain });
-  const about = { raw: { url: '/' } as never, id: 'an-id' };
+  const about = { raw: { url: '/' } as never, id: 'an-id', hostId: 'a-host' };
   expect(readXml(describeInXml(refusal, about).text)).toContain(plain);
   expect(JSON.parse(describeInProblem(refusal, about).text)).toMatchObject({ detail: plain });
 });
@@ -65,7 +65,7 @@ it('gives back what can be given back as it came', () => {
 it('gives back no more than a bounded part of what is very long', () => {
   const long = '&\ud800'.repeat(500_000);
   const refusal = new Refusal('InvalidArgument', { message: long, fields: { field: long } });
-  const about = { raw: { url: '/' } as never, id: 'an-id' };
+  const about = { raw: { url: '/' } as never, id: 'an-id', hostId: 'a-host' };
   const document = describeInXml(refusal, about).text;
   expect(document.length).toBeLessThan(1_000_000);
   expect(readXml(document)).toContain('an-id');

@@ -39,10 +39,10 @@ export type StartTarget = () => Promise<Target>;
 export const domain = 's3.example.test';
 export const region = 'us-east-1';
 
-/** The gateway on its embedded store. */
-export async function startEmbeddedTarget(): Promise<Target> {
+/** The gateway on its embedded store; `args`: more arguments for `bursar serve`. */
+export async function startEmbeddedTarget(args: readonly string[] = []): Promise<Target> {
   const gateway = await startServedGateway({
-    args: ['--domain', domain, '--private-issuers', '127.0.0.1:*'],
+    args: ['--domain', domain, '--private-issuers', '127.0.0.1:*', ...args],
   });
   const { endpoint, accessKeyId, secretAccessKey, dataDir, stop } = gateway;
   const strayNames = () => strayFiles(dataDir, [ownFile]);

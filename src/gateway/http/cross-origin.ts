@@ -30,7 +30,10 @@ const requestedHeadersMax = 100;
 /** Of their names together. Metadata, whose names may be many, has 2 KiB for names and values. */
 const requestedLengthMax = 4096;
 
-type Known = Pick<RequestServices, 'buckets' | 'mounts' | 'snapshots' | 'cors' | 'domains'>;
+type Known = Pick<
+  RequestServices,
+  'buckets' | 'mounts' | 'snapshots' | 'cors' | 'domains' | 'directory'
+>;
 
 /**
  * Has all answers to a request tell what the bucket's rules say of its origin. `tenant`: of who
@@ -42,7 +45,7 @@ export async function tellOrigin(
   { request, response, tenant }: AskedAcross,
 ): Promise<void> {
   const origin = request.headers.origin;
-  if (origin === undefined || request.bucketName === null) return;
+  if (!origin || request.bucketName === null) return;
   const method = request.headers['access-control-request-method'] ?? request.method;
   try {
     const ask = { origin, method, headers: requestedHeaders(request) };
@@ -108,16 +111,20 @@ export class Preflights {
   }
 
   async #decide(request: S3Request): Promise<Record<string, string>> {
-    const ask = readAsk(request);
+    const origin = originOf(request);
     const tenant = await claimedTenant(this.#authenticator, request);
     const rules = await findRules(this.#services, request, tenant);
-    if (!rules) throw forbidden(request, ask, 'CORS is not enabled for this bucket.');
+    if (!rules) {
+      const method = request.headers['access-control-request-method'] ?? 'OPTIONS';
+      throw forbidden('BUCKET', method, 'CORS is not enabled for this bucket.');
+    }
+    const ask = readAsk(request, origin);
     const rule = rules.find(ask);
     if (rule) return { ...corsHeaders(rule, ask), vary: corsVary };
     // Letter for letter as AWS says it, "evalution" included.
     throw forbidden(
-      request,
-      ask,
+      request.key === null ? 'BUCKET' : 'OBJECT',
+      ask.method,
       'This CORS request is not allowed. This is usually because the evalution of Origin, ' +
         'request method / Access-Control-Request-Method or Access-Control-Request-Headers are ' +
         "not whitelisted by the resource's CORS spec.",
@@ -137,11 +144,12 @@ export class Preflights {
   }
 }
 
-function readAsk(request: S3Request): CorsAsk {
-  const origin = request.headers.origin;
-  if (!origin) {
-    throw insufficient('Insufficient information. Origin request header needed.');
-  }
+function originOf({ headers: { origin } }: S3Request): string {
+  if (origin) return origin;
+  throw insufficient('Insufficient information. Origin request header needed.');
+}
+
+function readAsk(request: S3Request, origin: string): CorsAsk {
   const method = request.headers['access-control-request-method'];
   if (method === undefined || !(corsMethods as readonly string[]).includes(method)) {
     throw insufficient(`Invalid Access-Control-Request-Method: ${method ?? null}`);
@@ -153,8 +161,8 @@ function insufficient(message: string): Refusal {
   return new Refusal('BadRequest', { message });
 }
 
-function forbidden({ key }: S3Request, { method }: CorsAsk, message: string): Refusal {
-  const fields = { Method: method, ResourceType: key === null ? 'BUCKET' : 'OBJECT' };
+function forbidden(ResourceType: 'BUCKET' | 'OBJECT', Method: string, message: string): Refusal {
+  const fields = { Method, ResourceType };
   return new Refusal('AccessForbidden', { message: `CORSResponse: ${message}`, fields });
 }
 
@@ -188,7 +196,7 @@ async function findRules(
   request: S3Request,
   tenant: string | null,
 ): Promise<CorsRules | null> {
-  const named = tenant === null ? publicBucketName(request, services.domains) : request.bucketName;
+  const named = await (tenant === null ? publicBucketName(services, request) : request.bucketName);
   if (named === null) return null;
   const { bucket } = await lookUpBucket(services, tenant ?? defaultTenant, named);
   return bucket ? services.cors.find(bucket.id) : null;

@@ -1,6 +1,7 @@
 // One request and its answer, from the first line to the last byte: the head of the answer, and
 // what the instruments are told of both. Invariant: an exchange that has begun ends once, however
 // it ends. Specification of `Server-Timing`: W3C Server Timing.
+import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Identity } from '../../authz/identity.ts';
 import { newRequestId } from '../../core/ids.ts';
@@ -31,6 +32,9 @@ export interface ExchangeTerms {
   /** Told as soon as it is known who asks. */
   onKnown?: (exchange: Exchange) => void;
 }
+
+/** One for each thread that takes connections, at random. */
+const host = randomBytes(10);
 
 export class Exchange implements ObservedRequest {
   readonly #terms: ExchangeTerms;
@@ -126,6 +130,11 @@ export class Exchange implements ObservedRequest {
     if (tenant !== this.tenant && this.#isTimed === 'own') this.#isTimed = false;
   }
 
+  /** S3's second name of a request, which SDKs show beside the first: where it was answered. */
+  get hostId(): string {
+    return Buffer.concat([host, Buffer.from(this.id, 'hex')]).toString('base64');
+  }
+
   /** What its sender may know of its stages so far; undefined: nothing. */
   get serverTiming(): string | undefined {
     return this.#isTimed ? this.clock.describe() : undefined;
@@ -134,8 +143,7 @@ export class Exchange implements ObservedRequest {
   /** Begins the answer. Of each it says which request it is of, and which record that has. */
   writeHead(status: number, headers: Record<string, string>): void {
     headers['x-amz-request-id'] = this.id;
-    // S3's second name of a request: SDKs show both.
-    headers['x-amz-id-2'] = this.id;
+    headers['x-amz-id-2'] = this.hostId;
     // What is stored is what its type says, and never what a browser makes of its bytes.
     headers['x-content-type-options'] = 'nosniff';
     if (this.index !== null) headers['x-bursar-receipt'] = String(this.index);

@@ -177,18 +177,18 @@ class ChunkWriter {
 /** How a refusal is told: a document and its headers. */
 export type DescribeRefusal = (
   refusal: Refusal,
-  about: Pick<Exchange, 'raw' | 'id'>,
+  about: Pick<Exchange, 'raw' | 'id' | 'hostId'>,
 ) => { headers: Record<string, string>; text: string };
 
 /** S3's error document. */
-export const describeInXml: DescribeRefusal = (refusal, { id }) => ({
+export const describeInXml: DescribeRefusal = (refusal, { id, hostId }) => ({
   headers: { ...refusal.headers, 'content-type': 'application/xml' },
   text: renderErrorXml({
     Code: refusal.code,
     Message: refusal.message,
     ...refusal.fields,
     RequestId: id,
-    HostId: id,
+    HostId: hostId,
   }),
 });
 

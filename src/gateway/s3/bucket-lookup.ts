@@ -45,9 +45,10 @@ export function findBucket(
   { isAnonymous, principal: { tenant } }: Identity,
   resource: Resource,
 ): NamedBucket | null | Promise<NamedBucket> {
-  const name = isAnonymous ? publicBucketName(request, services.domains) : request.bucketName;
+  const name = isAnonymous ? publicBucketName(services, request) : request.bucketName;
   if (name === null) return null;
-  const found = lookUpBucket(services, tenant, name, resource === 'bucketName');
+  const find = (one: string) => lookUpBucket(services, tenant, one, resource === 'bucketName');
+  const found = name instanceof Promise ? name.then(find) : find(name);
   if (found instanceof Promise) return found.then((one) => checkTrusted(services, one));
   return checkTrusted(services, found);
 }
@@ -110,15 +111,20 @@ export function findMounted(
 
 /**
  * The bucket that a request without credentials means: a host that names a bucket names its tenant
- * behind it, `bucket.tenant.DOMAIN`; all other names are the default tenant's.
+ * behind it, `bucket.tenant.DOMAIN`; all other names are the default tenant's. What is behind the
+ * last dot is a part of the name where no tenant is called so: nobody can take a host from a tenant
+ * that is there, by a bucket of the name.
  */
 export function publicBucketName(
+  { directory, domains }: Pick<RequestServices, 'directory' | 'domains'>,
   { bucketName, headers }: Pick<S3Request, 'bucketName' | 'headers'>,
-  domains: readonly string[],
-): string | null {
+): string | null | Promise<string> {
   const dot = bucketName?.lastIndexOf('.') ?? -1;
-  if (dot < 0 || bucketOfHost(headers.host ?? '', domains) === null) return bucketName;
-  return `${bucketName?.slice(dot + 1)}:${bucketName?.slice(0, dot)}`;
+  if (bucketName === null || dot < 0) return bucketName;
+  if (bucketOfHost(headers.host ?? '', domains) === null) return bucketName;
+  const tenant = bucketName.slice(dot + 1);
+  const named = `${tenant}:${bucketName.slice(0, dot)}`;
+  return directory.readTenant(tenant).then((found) => (found ? named : bucketName));
 }
 
 /** The names by which a principal of `tenant` can mean the bucket; a scope may have either. */

@@ -18,7 +18,7 @@ import { checkPayer } from './buckets/requester-pays.ts';
 import { checkSourceConditions } from './conditional.ts';
 import { aclOf, tagsOf } from './objects/object-attributes.ts';
 import { streamRuns } from './operations/get-object.ts';
-import { checkKeyLength, decode, type S3Request } from './request.ts';
+import { bucketOfHost, checkKeyLength, decode, type S3Request } from './request.ts';
 import type { RecordDetail } from './request-record.ts';
 import type { Committed } from './reserved.ts';
 import { findEvenly } from './snapshot-mount.ts';
@@ -31,9 +31,10 @@ export async function findSource(
   { principal: { tenant } }: Identity,
   resource: Resource,
 ): Promise<SourceName | null> {
-  const text = resource === 'copy' ? request.headers['x-amz-copy-source'] : undefined;
+  const text = resource === 'copy' ? request.headers[sourceHeader] : undefined;
   if (text === undefined) return null;
-  const named = await nameSource(services, tenant, text);
+  const host = request.headers.host ?? '';
+  const named = await nameSource(services, { tenant, host }, text);
   const source = await asOfRecord(services, request, named);
   services.sealFaults.checkBucket(source.found.tenant, source.found.name);
   return source;
@@ -128,17 +129,33 @@ export interface SourceName {
   versionId: string | undefined;
 }
 
-/** What `x-amz-copy-source` names. Throws `Refusal` InvalidArgument or InvalidBucketName. */
+/**
+ * What `x-amz-copy-source` names, at the gateway that is called `host`. Throws `Refusal`
+ * InvalidArgument.
+ */
 export async function nameSource(
   services: RequestServices,
-  tenant: string,
+  { tenant, host }: { tenant: string; host: string },
   text: string,
 ): Promise<SourceName> {
-  const { bucketName: askedName, key, versionId } = parseSource(text);
+  const { bucketName: askedName, key, versionId } = parseSource(text, services.domains, host);
   checkKeyLength(key);
-  if (versionId !== undefined) checkVersionId(versionId, 'x-amz-copy-source');
-  return { askedName, found: await lookUpBucket(services, tenant, askedName), key, versionId };
+  if (versionId !== undefined) checkVersionId(versionId, sourceHeader);
+  try {
+    return { askedName, found: await lookUpBucket(services, tenant, askedName), key, versionId };
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'InvalidBucketName')
+      throw noSource('bucket name');
+    throw error;
+  }
 }
+
+/** As S3 says it: what was given is not told. */
+function noSource(what: 'bucket name' | 'object key'): Refusal {
+  return invalidArgument(sourceHeader, sourceHeader, `Invalid copy source ${what}`);
+}
+
+const sourceHeader = 'x-amz-copy-source';
 
 /**
  * Throws `Refusal` AccessDenied, NoSuchBucket, NoSuchKey, NoSuchVersion, InvalidRequest for a
@@ -176,7 +193,7 @@ async function findCopySource(
   if (found.at) await context.asked.checkShown();
   if (version?.isMarker && versionId !== undefined) throw markerSource();
   if (!version || version.isMarker) throw await missingVersion(context, versionId, source);
-  checkSourceConditions(request, version, 'x-amz-copy-source');
+  checkSourceConditions(request, version, sourceHeader);
   if (keepsTags && tagsOf(version).length > 0) {
     await context.asked.authorizeOther({
       action: isNewest ? 's3:GetObjectTagging' : 's3:GetObjectVersionTagging',
@@ -252,8 +269,15 @@ export function reserveCopy(
   return budget.reserve({ ...read, storedBytes: sizeBytes, storedObjects });
 }
 
-/** `/bucket/key?versionId=…`, percent-encoded, with or without the first slash. */
-function parseSource(text: string): {
+/**
+ * `/bucket/key?versionId=…`, percent-encoded, with or without the first slash; as on S3 also as a
+ * URL of this gateway.
+ */
+function parseSource(
+  text: string,
+  domains: readonly string[],
+  host: string,
+): {
   bucketName: string;
   key: string;
   versionId: string | undefined;
@@ -263,23 +287,37 @@ function parseSource(text: string): {
     mark < 0 ? undefined : decodeSource(text.slice(mark + versionMark.length), text);
   // Header bytes arrive as Latin-1; a key that was not encoded is UTF-8 underneath.
   const bytes = Buffer.from(mark < 0 ? text : text.slice(0, mark), 'latin1').toString('utf8');
-  const path = decodeSource(bytes, text).replace(/^\//, '');
+  const path = decodeSource(pathOf(bytes, domains, host), text).replace(/^\//, '');
   const slash = path.indexOf('/');
-  if (slash <= 0 || slash === path.length - 1) {
-    const message = 'Invalid copy source object key';
-    throw invalidArgument('x-amz-copy-source', 'x-amz-copy-source', message);
-  }
+  if (slash <= 0 || slash === path.length - 1) throw noSource('object key');
   return { bucketName: path.slice(0, slash), key: path.slice(slash + 1), versionId };
 }
 
 const versionMark = '?versionId=';
+const urlForm = /^https?:\/\/([^/]*)/i;
+
+/** `/bucket/key` of a URL in either style; what is no URL as it is. */
+function pathOf(source: string, domains: readonly string[], host: string): string {
+  const [origin, named = ''] = urlForm.exec(source) ?? [];
+  if (origin === undefined) return source;
+  const path = source.slice(origin.length);
+  const bucket = bucketOfHost(named, domains);
+  if (bucket !== null) return `/${bucket}${path}`;
+  const isHere = [host, ...domains].some((one) => hostOnly(one) === hostOnly(named));
+  if (!isHere) throw noSource('bucket name');
+  return path;
+}
+
+function hostOnly(host: string): string {
+  return host.replace(/:\d+$/, '').toLowerCase();
+}
 
 function decodeSource(part: string, text: string): string {
   try {
     // As on S3, a plus is a space here, too.
     return decode(part.replaceAll('+', ' '));
   } catch {
-    throw invalidArgument('x-amz-copy-source', text, 'Invalid copy source encoding.');
+    throw invalidArgument(sourceHeader, text, 'Invalid copy source encoding.');
   }
 }
 

@@ -235,7 +235,7 @@ function readKey(key: string): { key: string | null; fault: Refusal | null } {
 
 function missingKey(): Refusal {
   const message =
-    "Bucket POST must contain a field named 'key'. " +
+    "Bucket POST must contain a field named 'key'.  " +
     'If it is specified, please check the order of the fields.';
   return invalidArgument('key', '', message);
 }

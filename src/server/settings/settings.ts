@@ -155,6 +155,14 @@ export const settings = {
     default: 'us-east-1',
     parse: parseRegion,
   }),
+  blockPublicAccess: setting({
+    key: 'blockPublicAccess',
+    placeholder: 'yes|no',
+    description: 'block public access to each new bucket, until its owner takes the block away',
+    default: 'yes',
+    isSwitch: true,
+    parse: parseSwitch,
+  }),
   rootAccessKey: optional({
     key: 'rootAccessKey',
     placeholder: 'ID',

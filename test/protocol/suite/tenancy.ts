@@ -148,14 +148,15 @@ const requests: readonly (readonly [string, (name: string, uploadId: string) => 
   ],
 ];
 
-/** All of an answer but what differs between any two: its id and times, and the name asked for. */
+/** All of an answer but what differs between any two: its ids and times, and the name asked for. */
 /** Without the number of its record, which is one more each time. */
 function comparable({ status, headers, text }: Answer, name: string): object {
-  const { 'x-amz-request-id': id = '', 'x-bursar-receipt': _index, ...others } = headers;
-  delete others['x-amz-id-2'];
+  const { 'x-amz-request-id': id = '', 'x-amz-id-2': hostId = '', ...others } = headers;
+  delete others['x-bursar-receipt'];
   delete others.date;
   delete others['server-timing'];
-  return { status, headers: others, text: text.replaceAll(id, 'ID').replaceAll(name, 'NAME') };
+  const plain = text.replaceAll(hostId, 'HOST').replaceAll(id, 'ID').replaceAll(name, 'NAME');
+  return { status, headers: others, text: plain };
 }
 
 function describeStrangers(room: Room): void {

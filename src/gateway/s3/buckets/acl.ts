@@ -235,17 +235,19 @@ export function checkMayHave({ ownership, publicAccess }: Bucket, { acl, says }:
 
 /**
  * The list that the headers of CreateBucket name. Throws `Refusal` unless such a bucket can have
- * it: a new one blocks public access.
+ * it.
  */
 export function readNewBucketAcl(
   request: S3Request,
   owner: string,
-  ownership: Ownership,
+  { ownership, publicAccess }: Pick<Bucket, 'ownership' | 'publicAccess'>,
 ): Pick<Attributes, 'acl'> {
   const named = readAclHeaders(request, owner);
   if (named?.says !== 'more') return {};
   if (!allowsAcls(ownership)) throw new Refusal('InvalidBucketAclWithObjectOwnership');
-  if (isPublicAcl(named.acl)) throw new Refusal('InvalidBucketAclWithBlockPublicAccessError');
+  if (publicAccess?.blockPublicAcls && isPublicAcl(named.acl)) {
+    throw new Refusal('InvalidBucketAclWithBlockPublicAccessError');
+  }
   return keptAcl(named);
 }
 

@@ -140,8 +140,9 @@ function checkName(name: string, text: string): string {
   throw invalid(`${name} "${text}" contains invalid character.`);
 }
 
+/** As on S3, it may be empty, which no page's is. */
 function checkOrigin(text: string): string {
-  if (/^[\x21-\x7e]+$/.test(text)) return text;
+  if (/^[\x21-\x7e]*$/.test(text)) return text;
   throw new Refusal('MalformedXML');
 }
 

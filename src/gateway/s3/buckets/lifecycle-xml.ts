@@ -11,7 +11,7 @@ import type {
   NoncurrentExpiration,
 } from '../../../catalog/lifecycle.ts';
 import { isoTime } from '../../../core/clock.ts';
-import { Refusal } from '../../../core/errors.ts';
+import { invalidArgument, Refusal } from '../../../core/errors.ts';
 import {
   keyBytesMax,
   lifecycleIdLengthMax,
@@ -38,7 +38,7 @@ export function parseLifecycle(root: XmlNode): LifecycleRule[] {
   }
   const rules = nodes.map(parseRule);
   if (new Set(rules.map(({ id }) => id)).size < rules.length) {
-    throw invalidArgument('Rule ID must be unique. Found same ID for more than one rule');
+    throw badArgument('Rule ID must be unique. Found same ID for more than one rule');
   }
   return rules;
 }
@@ -113,7 +113,7 @@ function parseId(text: string | undefined): string {
   if (text === undefined || text === '') return randomUUID();
   if (text.length <= lifecycleIdLengthMax) return text;
   const message = `ID length should not exceed allowed limit of ${lifecycleIdLengthMax}`;
-  throw invalidArgument(message);
+  throw badArgument(message);
 }
 
 function parseStatus(text: string | undefined): boolean {
@@ -201,7 +201,7 @@ function parseNoncurrent(node: XmlNode): NoncurrentExpiration {
   if (newer === undefined) return { days: parsePositive('NoncurrentDays', action, days) };
   const newerVersions = parsePositive('NewerNoncurrentVersions', action, newer);
   if (newerVersions > newerVersionsMax) {
-    throw invalidArgument(`'NewerNoncurrentVersions' must be at most ${newerVersionsMax}`);
+    throw badArgument(`'NewerNoncurrentVersions' must be at most ${newerVersionsMax}`);
   }
   return { days: parsePositive('NoncurrentDays', action, days), newerVersions };
 }
@@ -219,7 +219,7 @@ function parsePositive(name: string, action: string, text: string): number {
     throw malformed(`${name} is a whole number`);
   }
   if (count > 0) return count;
-  throw invalidArgument(`'${name}' for ${action} action must be a positive integer`);
+  throw badArgument(`'${name}' for ${action} action must be a positive integer`);
 }
 
 const dateForm = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/;
@@ -228,7 +228,7 @@ const dateForm = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]
 function parseDate(text: string): number {
   const timeMs = dateForm.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(timeMs)) throw malformed('a date is one of ISO 8601');
-  if (timeMs % dayMs !== 0) throw invalidArgument("'Date' must be at midnight GMT");
+  if (timeMs % dayMs !== 0) throw invalidArgument('Date', text, "'Date' must be at midnight GMT");
   return timeMs;
 }
 
@@ -276,7 +276,7 @@ function malformed(reason: string): Refusal {
   return new Refusal('MalformedXML', { cause: new Error(reason) });
 }
 
-function invalidArgument(message: string): Refusal {
+function badArgument(message: string): Refusal {
   return new Refusal('InvalidArgument', { message });
 }
 

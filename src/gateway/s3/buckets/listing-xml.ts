@@ -60,17 +60,20 @@ export function encodeToken(position: Position): string {
 
 /** Throws `Refusal` InvalidArgument for what `encodeToken` never made. */
 export function decodeToken(token: string): Position {
+  // As on S3, nothing is said of an empty one.
+  if (token === '') {
+    const fields = { ArgumentName: 'continuation-token' };
+    throw new Refusal('InvalidArgument', { message: wrongToken, fields });
+  }
   const bytes = Buffer.from(token, 'base64url');
   const text = bytes.toString('utf8');
   const kind = text[0] === 'k' ? 'key' : 'prefix';
   const isOurs = (text[0] === 'k' || text[0] === 'p') && Buffer.from(text).equals(bytes);
   if (isOurs && bytes.toString('base64url') === token) return { kind, text: text.slice(1) };
-  throw invalidArgument(
-    'continuation-token',
-    token,
-    'The continuation token provided is incorrect',
-  );
+  throw invalidArgument('continuation-token', token, wrongToken);
 }
+
+const wrongToken = 'The continuation token provided is incorrect';
 
 /**
  * Where a client's own marker stands. As on S3, one that is a folded prefix, or a key under it,

@@ -51,7 +51,7 @@ export function claimedChecksum(request: S3Request): ClaimedChecksum | null {
   if (claimed && claimed.value !== null) decodeChecksum(claimed.algorithm, claimed.value);
   const named = request.headers['x-amz-sdk-checksum-algorithm'];
   if (named === undefined) return claimed;
-  const algorithm = parseAlgorithm(named, 'x-amz-sdk-checksum-algorithm');
+  const algorithm = parseAlgorithm(named);
   if (!claimed) {
     const message =
       'x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or ' +
@@ -81,14 +81,14 @@ export function severalChecksums(): Refusal {
   return new Refusal('InvalidRequest', { message });
 }
 
-/** The algorithm that the header `name` names. Throws `Refusal` InvalidRequest. */
-export function parseAlgorithm(text: string, name: string): ChecksumAlgorithm {
+/** The algorithm that a header names. Throws `Refusal` InvalidRequest. */
+export function parseAlgorithm(text: string): ChecksumAlgorithm {
   const algorithm = checksumAlgorithms.find((one) => one === text.toUpperCase());
   if (algorithm) return algorithm;
   const message =
     'Checksum algorithm provided is unsupported. Please try again with any of the valid types: ' +
     `[${checksumAlgorithms.join(', ')}]`;
-  throw new Refusal('InvalidRequest', { message, fields: { Header: name } });
+  throw new Refusal('InvalidRequest', { message });
 }
 
 /** Throws `Refusal` InvalidRequest unless `text` is base64 of the algorithm's length. */

@@ -228,6 +228,7 @@ const tagForm = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
 function readTag(text: string, headerText: string): readonly [string, string] {
   const equals = text.indexOf('=');
   const [name, value] = equals < 0 ? [text, ''] : [text.slice(0, equals), text.slice(equals + 1)];
+  if (value.includes('=')) throw badHeader(headerText);
   try {
     return checkTag(decode(name), decode(value));
   } catch (error) {

@@ -101,7 +101,7 @@ export function readUploadChecksum(request: S3Request): UploadAttributes['checks
       'The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.';
     throw new Refusal('InvalidRequest', { message });
   }
-  const algorithm = parseAlgorithm(named, 'x-amz-checksum-algorithm');
+  const algorithm = parseAlgorithm(named);
   const fallback = algorithm === 'CRC64NVME' ? 'FULL_OBJECT' : 'COMPOSITE';
   const chosen = readChecksumType(request) ?? fallback;
   const isCrc = algorithm.startsWith('CRC');

@@ -1,6 +1,6 @@
 // What is asked of a bucket itself: to make it, to look whether and where it is, to delete it.
 import type { CreateBucket } from '../../../catalog/bucket-changes.ts';
-import { findBucket } from '../../../catalog/buckets.ts';
+import { type Exposure, findBucket } from '../../../catalog/buckets.ts';
 import { findDefaultStore } from '../../../catalog/stores.ts';
 import type { Tags } from '../../../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
@@ -45,13 +45,18 @@ async function create(context: Reserved<'bucketName'>): Promise<Reply> {
   const store = chooseStore(stores, asked, await findDefaultStore(read, tenant));
   const kept = await readKept(context);
   const ownerId = principalId(tenant, owner);
-  const acl = readNewBucketAcl(context.request, ownerId, kept.ownership ?? null);
+  const block = context.services.blocksNewBuckets ? everythingBlocked : {};
+  const acl = readNewBucketAcl(context.request, ownerId, {
+    ownership: kept.ownership ?? null,
+    publicAccess: block,
+  });
+  const exposure: Exposure = { ...block, ...acl };
   if (acl.acl) await context.asked.authorize('s3:PutBucketAcl');
   if (tags.length > 0) await context.asked.authorize('s3:PutBucketTagging');
   const result = await context.tryCommit(
     {
       ...{ kind: 'createBucket', tenant, name, owner, store, ...kept },
-      publicAccess: { ...everythingBlocked, ...acl },
+      ...(Object.keys(exposure).length > 0 && { publicAccess: exposure }),
       ...(tags.length > 0 && { tagging: JSON.stringify(tags) }),
     },
     {
@@ -116,10 +121,7 @@ function parseConfiguration(body: Buffer, region: string): Tags {
       throw new Refusal('NotImplemented', { fields: { Element: element } });
     }
   }
-  const location = textOf(configuration, 'LocationConstraint');
-  if (location !== undefined && location !== '' && location !== region) {
-    throw wrongLocation(location);
-  }
+  checkLocation(textOf(configuration, 'LocationConstraint') ?? '', region);
   const tags = childOf(configuration, 'Tags');
   return tags ? parseTagSet(tags, bucketTagsMax) : noTags;
 }
@@ -185,14 +187,23 @@ function notEmpty({ askedName, bucket }: Reserved<'bucket'>): Refusal {
 }
 
 const regionForm = /^(?:EU|[a-z]{2}(?:-[a-z]+)+-\d)$/;
+/** The one region that S3 knows by the absence of its name. */
+const nameless = 'us-east-1';
 
-/** Of a name that is no region's S3 says that it is none. */
-function wrongLocation(location: string): Refusal {
-  if (!regionForm.test(location)) {
-    return new Refusal('InvalidLocationConstraint', { fields: { LocationConstraint: location } });
+/**
+ * Throws `Refusal` unless the bucket can be where it is to be. As on S3, us-east-1 is not named as
+ * a place, and there alone a name is told apart that is no region's.
+ */
+function checkLocation(location: string, region: string): void {
+  if (location === '') return;
+  if (location === region && region !== nameless) return;
+  if (location === 'EU' && region === 'eu-west-1') return;
+  const isRegion = regionForm.test(location) && location !== nameless;
+  if (region === nameless && !isRegion) {
+    throw new Refusal('InvalidLocationConstraint', { fields: { LocationConstraint: location } });
   }
   const message =
     `The ${location} location constraint is incompatible for the region specific endpoint this ` +
     'request was sent to.';
-  return new Refusal('IllegalLocationConstraintException', { message });
+  throw new Refusal('IllegalLocationConstraintException', { message });
 }

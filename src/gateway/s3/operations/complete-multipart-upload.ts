@@ -192,7 +192,6 @@ async function parseParts(
   nodes: readonly XmlNode[],
   { upload: { id: uploadId }, attributes }: OpenUpload,
 ): Promise<AskedPart[]> {
-  const algorithm = attributes.checksum?.algorithm;
   const asked: AskedPart[] = [];
   let before = 0;
   const pace = new Pace();
@@ -210,7 +209,7 @@ async function parseParts(
       throw new Refusal('InvalidPartOrder', { fields: { UploadId: uploadId } });
     }
     before = number;
-    const checksum = readPartChecksum(node, algorithm, { number, etag, uploadId });
+    const checksum = readPartChecksum(node, attributes.checksum, { number, etag, uploadId });
     asked.push({ number, etag, checksum });
   }
   return asked;
@@ -223,19 +222,19 @@ async function parseParts(
  */
 function readPartChecksum(
   node: XmlNode,
-  algorithm: ChecksumAlgorithm | undefined,
+  upload: UploadAttributes['checksum'],
   part: NamedPart,
 ): string | undefined {
   const given = node.children.filter(({ name }) => /^Checksum(?!Type$)/.test(name));
   const [one, another] = given;
   if (!one) return undefined;
-  if (algorithm === undefined) throw invalidPart(part);
+  if (!upload) throw invalidPart(part);
+  const { algorithm } = upload;
   const value = one.text.trim().slice(0, valueLengthMax);
   if (another) throw invalidPartChecksum(value);
   if (one.name !== checksumElement(algorithm)) {
-    const message =
-      'The upload was begun with checksums of another algorithm than ' +
-      `${one.name.slice(0, valueLengthMax)}.`;
+    const name = one.name.slice('Checksum'.length, valueLengthMax).toLowerCase();
+    const message = `The ${name} you specified for part ${part.number} did not match what we received.`;
     throw new Refusal('BadDigest', { message });
   }
   if (!isChecksum(algorithm, value)) throw invalidPartChecksum(value);
@@ -370,15 +369,20 @@ function compareWithHeaders(
   const { checksum } = attributes;
   const type = readChecksumType(request);
   if (type !== null && !upload.checksum) {
-    const message = 'The upload was begun without checksums, and has none of any type.';
-    throw new Refusal('InvalidRequest', { message });
+    throw otherType(null);
   }
-  if (type !== null && type !== checksum?.type) {
-    const message = `The upload was begun with the checksum type ${checksum?.type}.`;
-    throw new Refusal('BadDigest', { message });
+  if (type !== null && upload.checksum && type !== upload.checksum.type) {
+    throw otherType(upload.checksum.type);
   }
   const claimed = claimedFinal(request);
-  if (claimed) compareChecksum(checksum, claimed);
+  if (claimed) compareChecksum(upload, checksum, claimed);
+}
+
+function otherType(type: string | null): Refusal {
+  const message =
+    `The upload was created using the ${type} checksum mode. The complete request must use the ` +
+    'same checksum mode.';
+  return new Refusal('InvalidRequest', { message });
 }
 
 /**
@@ -399,10 +403,14 @@ function claimedFinal(
 
 /** What cannot be compared is refused: its sender takes it for verified. */
 function compareChecksum(
+  upload: UploadAttributes,
   checksum: Attributes['checksum'],
   { algorithm, value }: { algorithm: ChecksumAlgorithm; value: string },
 ): void {
   const name = algorithm.toLowerCase();
+  if (checksum && upload.checksum && checksum.algorithm !== algorithm) {
+    throw badDigest(checksum.algorithm);
+  }
   if (checksum?.algorithm !== algorithm) {
     const message =
       'Checksum Type mismatch occurred, expected checksum Type: ' +
@@ -411,6 +419,11 @@ function compareChecksum(
   }
   // minio-go leaves out the number of parts.
   if (value === checksum.value || value === checksum.value.replace(/-\d+$/, '')) return;
-  const message = `The ${algorithm} you specified did not match the calculated checksum.`;
-  throw new Refusal('BadDigest', { message });
+  throw badDigest(algorithm);
+}
+
+function badDigest(algorithm: string): Refusal {
+  const name = algorithm.toLowerCase();
+  const message = `The ${name} you specified did not match the calculated checksum.`;
+  return new Refusal('BadDigest', { message });
 }

@@ -240,7 +240,7 @@ function readWanted(
   }
   return {
     attributes,
-    algorithm: asked === undefined ? null : parseAlgorithm(asked, 'x-amz-checksum-algorithm'),
+    algorithm: asked === undefined ? null : parseAlgorithm(asked),
   };
 }
 

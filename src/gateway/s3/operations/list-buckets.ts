@@ -47,6 +47,8 @@ async function run(context: Reserved<'service'>): Promise<Reply> {
   const after = token ? decodeToken(token).text : '';
   // All buckets are in the gateway's region: who asks for another's gets none.
   const isHere = (parameter(request, 'bucket-region') ?? services.region) === services.region;
+  // As on S3, only who asks for a part of the list is told of each bucket where it is.
+  const isPaged = request.query.some(([name]) => pagingParameters.has(name));
   const found = isHere ? await collect(context, { prefix, after, max: max + 1 }) : [];
   const buckets = found.slice(0, max);
   const last = buckets.at(-1);
@@ -56,7 +58,7 @@ async function run(context: Reserved<'service'>): Promise<Reply> {
       Bucket: buckets.map((bucket) => ({
         Name: bucket.name,
         CreationDate: s3Time(bucket.createdMs),
-        BucketRegion: services.region,
+        BucketRegion: isPaged ? services.region : undefined,
         BucketArn: bucketArn(bucket.name),
         Owner: bucket.owner === id ? undefined : ownerElement(bucket.owner),
       })),
@@ -66,6 +68,10 @@ async function run(context: Reserved<'service'>): Promise<Reply> {
       found.length > max && last ? encodeToken({ kind: 'key', text: last.name }) : undefined,
   });
 }
+
+const pagingParameters: ReadonlySet<string> = new Set([
+  ...['max-buckets', 'continuation-token', 'prefix', 'bucket-region'],
+]);
 
 interface Entry {
   name: string;
