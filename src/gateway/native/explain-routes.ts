@@ -12,17 +12,19 @@ import {
   levelsOf,
   type S3Action,
 } from '../../authz/grants/actions.ts';
-import { explainAccess } from '../../authz/grants/decide.ts';
+import { type Decision, decideAccess, explainAccess } from '../../authz/grants/decide.ts';
 import { subjectsOf } from '../../authz/grants/subjects.ts';
 import { type Actor, anonymousIn } from '../../authz/identity.ts';
 import { renderScope } from '../../authz/tokens/scope.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
+import { findNamedEvenly } from '../../catalog/versions.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { defaultTenant } from '../../core/principal.ts';
-import { policyOf } from '../s3/access.ts';
-import { lookUpBucket } from '../s3/bucket-lookup.ts';
+import { isListed, policyOf } from '../s3/access.ts';
+import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { isShutOut } from '../s3/buckets/public-access.ts';
+import { aclOf } from '../s3/objects/object-attributes.ts';
 import type { Identity } from './deps.ts';
 import { administers, type Reach, reachOf, requestOf } from './rights.ts';
 import { type Call, routeTable } from './route.ts';
@@ -89,8 +91,8 @@ export const explainRoutes = routeTable([
     answer: answerObject({
       allowed: { type: 'boolean' },
       by: text(
-        '`grant:NAME`, `policy:SID`, `owner`, `admin`, `role`, `inactive`, or `default`: what ' +
-          'holds for everybody.',
+        '`grant:NAME`, `policy:SID`, `acl`, `owner`, `admin`, `role`, `inactive`, ' +
+          '`public-access-block`, `requester-pays`, or `default`: what holds for everybody.',
       ),
       reason: { type: 'string' },
       considered: {
@@ -162,11 +164,70 @@ async function explain(
 ): Promise<Explanation> {
   const [level] = levelsOf(action);
   if (level === 'tenant') return explainNative(call, question, actor, action as BursarAction);
-  const { request, bucket } = await requestFor(call, question, actor, action as S3Action);
+  const { request, found } = await requestFor(call, question, actor, action as S3Action);
+  const bucket = found?.bucket;
+  const { index } = call.deps.grants;
   const policy = bucket && policyOf(bucket);
-  const { decision, considered } = explainAccess(call.deps.grants.index, request, policy);
-  const { allowed, by, reason } = decision;
-  return { allowed, by, reason, considered };
+  const { decision, considered } = explainAccess(index, request, policy);
+  if (!bucket) return { ...explanationOf(decision), considered };
+  const isOpen = () => decideAccess(index, { ...request, isShutOut: false }, policy).allowed;
+  const whole =
+    decision.allowed || decision.by !== 'default' || decision.needsTags
+      ? explanationOf(decision)
+      : ((await explainLists(call, found, request)) ??
+        (request.isShutOut && isOpen() ? shutOut : explanationOf(decision)));
+  return { ...explainPayer(whole, request, bucket), considered };
+}
+
+type Verdict = Omit<Explanation, 'considered'>;
+
+function explanationOf({ allowed, by, reason }: Decision): Verdict {
+  return { allowed, by, reason };
+}
+
+const block = 'public-access-block';
+const shutOut: Verdict = {
+  allowed: false,
+  by: block,
+  reason: 'RestrictPublicBuckets: what lets everybody in lets in the own tenant alone',
+};
+
+/** What the lists of the bucket, or of the object, say; null: they let nobody in here. */
+async function explainLists(
+  { deps }: Call,
+  found: NamedBucket & { bucket?: Bucket },
+  { action, key, who }: AccessRequest,
+): Promise<Verdict | null> {
+  const { bucket } = found;
+  if (!bucket) return null;
+  const loadAcl = async () => {
+    if (key === null) return undefined;
+    return aclOf((await findNamedEvenly(deps, bucket, { key })).version);
+  };
+  const target = { action: action as S3Action, found, loadAcl };
+  const id = who?.id ?? null;
+  if (!(await isListed(target, { id, ignoresPublic: false }))) return null;
+  const ignoresPublic = bucket.publicAccess?.ignorePublicAcls ?? false;
+  if (await isListed(target, { id, ignoresPublic })) {
+    return { allowed: true, by: 'acl', reason: 'an access control list allows it' };
+  }
+  const reason = 'IgnorePublicAcls: what lists give to everybody does not count';
+  return { allowed: false, by: block, reason };
+}
+
+/** The same where who asks would have to pay. */
+function explainPayer(
+  verdict: Verdict,
+  { who, tenant }: AccessRequest,
+  { publicAccess }: Bucket,
+): Verdict {
+  if (!verdict.allowed || !publicAccess?.requesterPays || who?.tenant === tenant) return verdict;
+  if (who) {
+    const condition = 'if the request says that its requester pays (x-amz-request-payer)';
+    return { ...verdict, reason: `${verdict.reason}, ${condition}` };
+  }
+  const reason = 'requesters pay, and without credentials nobody is known who could';
+  return { allowed: false, by: 'requester-pays', reason };
 }
 
 /** The request that would be decided, and its bucket, where there is one. */
@@ -175,7 +236,7 @@ async function requestFor(
   question: Question,
   actor: Asker,
   action: S3Action,
-): Promise<{ request: AccessRequest; bucket: Bucket | undefined }> {
+): Promise<{ request: AccessRequest; found: NamedBucket | null }> {
   const { principal, subjects, isAnonymous } = actor;
   const [level] = levelsOf(action);
   const { resource = '' } = question;
@@ -208,7 +269,7 @@ async function requestFor(
     ...{ key: level === 'object' ? rest : null, listPrefix },
     facts: factsFor(call, question, listPrefix),
   };
-  return { request, bucket: found?.bucket };
+  return { request, found };
 }
 
 /** `cms:raw/2026/`: the keys of a bucket that begin with a prefix. */

@@ -210,22 +210,10 @@ export class Access {
     return decideAccess(index, request, policyOf(found?.bucket)).by === 'default';
   }
 
-  /**
-   * Does a list of the bucket, or of the object that is there, let who asks in? Not through a
-   * snapshot, which has the lists of its time.
-   */
-  async #isListed({ action, found, loadAcl }: Target): Promise<boolean> {
-    const bucket = found?.bucket;
-    if (!bucket || found.at || !allowsAcls(bucket.ownership)) return false;
-    const given = bucketPermissions.get(action);
-    const permission = given ?? objectPermissions.get(action);
-    if (!permission) return false;
-    const acl = given ? bucket.publicAccess?.acl : await loadAcl?.();
+  async #isListed(target: Target): Promise<boolean> {
     const { principal, isAnonymous } = this.#who;
-    return aclGives(acl ?? [], permission, {
-      id: isAnonymous ? null : principal.id,
-      ignoresPublic: bucket.publicAccess?.ignorePublicAcls ?? false,
-    });
+    const ignoresPublic = target.found?.bucket?.publicAccess?.ignorePublicAcls ?? false;
+    return isListed(target, { id: isAnonymous ? null : principal.id, ignoresPublic });
   }
 
   #requestFor(
@@ -277,6 +265,23 @@ const objectPermissions: ReadonlyMap<S3Action, Permission> = new Map<S3Action, P
   ['s3:PutObjectAcl', 'WRITE_ACP'],
   ['s3:PutObjectVersionAcl', 'WRITE_ACP'],
 ]);
+
+/**
+ * Does a list of the bucket, or of the object that is there, let somebody in? Not through a
+ * snapshot, which has the lists of its time.
+ */
+export async function isListed(
+  { action, found, loadAcl }: Pick<Target, 'action' | 'found' | 'loadAcl'>,
+  who: Parameters<typeof aclGives>[2],
+): Promise<boolean> {
+  const bucket = found?.bucket;
+  if (!bucket || found.at || !allowsAcls(bucket.ownership)) return false;
+  const given = bucketPermissions.get(action);
+  const permission = given ?? objectPermissions.get(action);
+  if (!permission) return false;
+  const acl = given ? bucket.publicAccess?.acl : await loadAcl?.();
+  return aclGives(acl ?? [], permission, who);
+}
 
 function factsOf(request: S3Request, who: Identity): RequestFacts {
   return {

@@ -308,6 +308,58 @@ describe('an explanation', () => {
     );
   });
 
+  test('knows lists, the block of public access, and who would have to pay', async () => {
+    const alice = (path: string, query: string, body?: string) =>
+      send(as(target, people.alice), {
+        ...{ method: body === undefined ? 'DELETE' : 'PUT', path, query: [[query, '']] },
+        ...(body !== undefined && { body }),
+      });
+    const said = async (question: object) => {
+      const { allowed, by, reason } = await ask({ resource: 'cms:lists/k', ...question });
+      return [allowed, by, reason.split(':')[0]];
+    };
+    await send(as(target, people.alice), {
+      ...{ method: 'PUT', path: '/lists', headers: { 'x-amz-object-ownership': 'ObjectWriter' } },
+    });
+    await alice('/lists', 'publicAccessBlock');
+    await send(as(target, people.alice), {
+      ...{ method: 'PUT', path: '/lists/k', body: 'x', headers: { 'x-amz-acl': 'public-read' } },
+    });
+    const bob = { principal: 'atlas/bob', action: 's3:GetObject' };
+    const nobody = { action: 's3:GetObject' };
+    const listed = [true, 'acl', 'an access control list allows it'];
+    expect(await said(bob)).toEqual(listed);
+    expect(await said(nobody)).toEqual(listed);
+    expect(await said({ ...bob, action: 's3:PutObjectAcl' })).toContain('default');
+    expect(await said({ ...bob, resource: 'cms:lists/other' })).toContain('default');
+
+    const payer = '<RequestPaymentConfiguration><Payer>Requester</Payer>';
+    const paying = await alice(
+      '/lists',
+      'requestPayment',
+      `${payer}</RequestPaymentConfiguration>`,
+    );
+    expect(paying.status).toBe(200);
+    expect((await said(bob)).slice(0, 2)).toEqual([true, 'acl']);
+    expect((await ask({ ...bob, resource: 'cms:lists/k' })).reason).toContain(
+      'x-amz-request-payer',
+    );
+    expect((await said(nobody)).slice(0, 2)).toEqual([false, 'requester-pays']);
+
+    const shut = (name: string) =>
+      alice(
+        ...(['/lists', 'publicAccessBlock'] as const),
+        `<PublicAccessBlockConfiguration><${name}>true</${name}></PublicAccessBlockConfiguration>`,
+      );
+    expect((await shut('IgnorePublicAcls')).status).toBe(200);
+    const blocked = [false, 'public-access-block'];
+    expect(await said(bob)).toEqual([...blocked, 'IgnorePublicAcls']);
+    await put('everybody', { subjects: ['anyone'], actions: ['s3:*'], bucket: 'lists' });
+    expect((await said(bob)).slice(0, 2)).toEqual([true, 'grant:everybody']);
+    expect((await shut('RestrictPublicBuckets')).status).toBe(200);
+    expect((await said({ ...bob, resource: 'cms:lists/other' })).slice(0, 2)).toEqual(blocked);
+  });
+
   test('is for admins, of what is theirs, and tells nothing of another tenant', async () => {
     const bob = { principal: 'atlas/bob', action: 's3:GetObject', resource: 'cms:raw/2026/x' };
     expect((await ask(bob, 'alice')).code).toBe('AccessDenied');

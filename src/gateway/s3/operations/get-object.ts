@@ -174,11 +174,10 @@ function describe(
   const part = range && 'number' in range ? range : null;
   if (part && part.count !== null) headers['x-amz-mp-parts-count'] = String(part.count);
   if (request.headers['x-amz-checksum-mode']?.toUpperCase() !== 'ENABLED') return;
-  // As on S3: of a part where that of the object is made of those of its parts, and of the whole.
+  // Of a range that is neither a part nor the whole, nobody knows one.
   const isWhole = !range || range.end - range.start === version.sizeBytes;
-  if (part && attributes.checksum?.type === 'COMPOSITE') {
-    Object.assign(headers, partChecksumHeaders(attributes, part));
-  } else if (isWhole) Object.assign(headers, checksumHeaders(attributes));
+  if (part) Object.assign(headers, partChecksumHeaders(attributes, part));
+  else if (isWhole) Object.assign(headers, checksumHeaders(attributes));
 }
 
 const unfitForHeader = /[^\t\u0020-\u007e\u0080-\u00ff]/;
