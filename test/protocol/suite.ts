@@ -22,6 +22,8 @@ import { describePostPolicies } from './suite/post-policies.ts';
 import { describePublicAccess } from './suite/public-access.ts';
 import { describeRanges } from './suite/ranges.ts';
 import { describeReceipts } from './suite/receipts.ts';
+import { describeRecordedAnswers } from './suite/recorded-answers.ts';
+import { describeRecordedErrors } from './suite/recorded-errors.ts';
 import { describeRename } from './suite/rename.ts';
 import { describeStated } from './suite/stated.ts';
 import { describeTenancy } from './suite/tenancy.ts';
@@ -61,6 +63,8 @@ export function protocolSuite(
     describeTenancy(targetOf);
     describeBadInput(targetOf, { isOfStore });
     if (isOfStore) return;
+    describeRecordedErrors(targetOf);
+    describeRecordedAnswers(targetOf);
     describeLifecycle(targetOf);
     describeObjectLock(targetOf);
     describeListing(targetOf);
