@@ -1,6 +1,6 @@
-"""pytest plugin for ceph/s3-tests, which expects of AWS what was so until 2023: that whoever cleans
-up may say everywhere that governance retention is bypassed. Now what bypasses nothing does not say so.
-What tests do afterwards, and by themselves, stays so.
+"""pytest plugin for ceph/s3-tests, which expects of AWS what was so until 2023: that whoever
+cleans up may say everywhere that governance retention is bypassed. Now what bypasses nothing does
+not say so. What tests do afterwards, and by themselves, stays so.
 """
 import botocore.client
 import botocore.exceptions

@@ -234,8 +234,8 @@ function readPartChecksum(
   if (another) throw invalidPartChecksum(value);
   if (one.name !== checksumElement(algorithm)) {
     const name = one.name.slice('Checksum'.length, valueLengthMax).toLowerCase();
-    const message =
-      `The ${name} you specified for part ${part.number} did not match ` + 'what we received.';
+    const { number } = part;
+    const message = `The ${name} you specified for part ${number} did not match what we received.`;
     throw new Refusal('BadDigest', { message });
   }
   if (!isChecksum(algorithm, value)) throw invalidPartChecksum(value);
