@@ -194,7 +194,10 @@ function checkNarrower(parent: Link, child: Link): void {
     throw tokenRefusal('Depth', 'lies deeper than its parent allows', index);
   }
   if (child.depthMax > parent.depthMax) throw widened('allows deeper links');
-  if (child.expiresAtMs > parent.expiresAtMs) throw widened('expires later');
+  if (child.expiresAtMs > parent.expiresAtMs) {
+    const end = isoTime(parent.expiresAtMs);
+    throw tokenRefusal('Widened', `expires later than its parent, which ends at ${end}`, index);
+  }
   if (child.issuedAtMs < parent.issuedAtMs) throw widened('was issued earlier');
   if (!isSubset(child.scope, parent.scope)) throw widened('has a wider scope');
   if (child.subject !== parent.subject) {

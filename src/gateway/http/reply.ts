@@ -209,6 +209,7 @@ export async function sendRefusal(
   const challenge = challengeOf(refusal);
   if (challenge !== undefined) headers['www-authenticate'] = challenge;
   if (refusal.status === 503) headers['retry-after'] = refusal.fields.RetryAfter ?? '1';
+  if (raw.method === 'HEAD') tellInHeaders(headers, refusal);
   const body = Buffer.from(raw.method === 'HEAD' ? '' : text);
   if (raw.method !== 'HEAD') headers['content-length'] = String(body.length);
   const unread = !raw.complete;
@@ -227,6 +228,15 @@ export async function sendRefusal(
   response.write(body);
   await linger(raw);
   response.end();
+}
+
+const toldLengthMax = 1024;
+
+/** What the document would say of a refusal, where there is none. */
+function tellInHeaders(headers: Record<string, string>, { code, message }: Refusal): void {
+  headers['x-bursar-error-code'] = code;
+  const text = message.replace(/[^\x20-\x7e]/g, '?');
+  headers['x-bursar-error-message'] = text.slice(0, toldLengthMax);
 }
 
 function linger(raw: IncomingMessage): Promise<void> {

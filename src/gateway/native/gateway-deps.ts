@@ -26,6 +26,7 @@ import type { RecordFolding } from '../s3/record-folding.ts';
 import { type Begun, parseRequest } from '../s3/request.ts';
 import { actorOf } from '../s3/request-record.ts';
 import type { Services } from '../services.ts';
+import { conflictWords } from './conflict-words.ts';
 import type { NativeDeps, NativeEntry } from './deps.ts';
 
 /** What the gateway adds to its services, for the native API. */
@@ -119,7 +120,7 @@ async function commitEntry(
   if (result.shortage) {
     throw quotaExceeded(result.shortage, new LimitAudience(entry.who, null, null));
   }
-  const { message, ...fields } = result.fields ?? {};
+  const { message = conflictWords(result.code, entry.change), ...fields } = result.fields ?? {};
   throw new Refusal(result.code, message === undefined ? { fields } : { message, fields });
 }
 

@@ -3,8 +3,8 @@
 
 import type { Page } from '../../authz/paced-page.ts';
 import { listOwned } from '../../catalog/buckets.ts';
-import { Refusal } from '../../core/errors.ts';
 import type { Role } from '../../core/principal.ts';
+import { ownedMax, refuseOwned } from './conflict-words.ts';
 import { checkGiven } from './rights.ts';
 import {
   type Call,
@@ -119,19 +119,11 @@ export const principalRoutes = routeTable([
   },
 ]);
 
-const namedMax = 3;
-
 /** Throws `Refusal` InUse where the principal owns buckets, and says which. */
 async function refuseOwner(call: Call): Promise<void> {
   const [tenant, owner] = [param(call, 't'), param(call, 'p')];
-  const wanted = { tenant, owner, after: '', max: namedMax + 1 };
-  const owned = await listOwned(call.deps.read, wanted);
-  if (owned.length === 0) return;
-  const names = owned.slice(0, namedMax).join(', ');
-  const message =
-    `${tenant}/${owner} owns ${owned.length > 1 ? 'buckets' : 'a bucket'}: ` +
-    `${names}${owned.length > namedMax ? ' and more' : ''}.`;
-  throw new Refusal('InUse', { message });
+  const wanted = { tenant, owner, after: '', max: ownedMax };
+  refuseOwned(`${tenant}/${owner}`, await listOwned(call.deps.read, wanted));
 }
 
 async function showPrincipal(call: Call, principalName: string): Promise<object> {

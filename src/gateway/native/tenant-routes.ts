@@ -1,9 +1,11 @@
 // Native API: tenants.
 
 import type { Page } from '../../authz/paced-page.ts';
+import { listBuckets } from '../../catalog/buckets.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
 import type { TenantEntry } from '../../state/directory.ts';
+import { ownedMax, refuseOwned } from './conflict-words.ts';
 import type { NativeDeps } from './deps.ts';
 import { type Call, listPage, nameOf, param, routeTable, showDated } from './route.ts';
 import {
@@ -96,9 +98,16 @@ export const tenantRoutes = routeTable([
     url: '/_/v1/tenants/:t',
     action: 'bursar:DeleteTenant',
     summary: 'Delete a tenant that owns no bucket, with its principals, groups and access keys.',
-    run: async (call) => ({
-      change: { kind: 'deleteTenant', name: param(call, 't') },
-    }),
+    run: async (call) => {
+      const tenant = param(call, 't');
+      const wanted = { tenant, prefix: '', after: '', max: ownedMax };
+      const owned = await listBuckets(call.deps.read, wanted);
+      refuseOwned(
+        tenant,
+        owned.map((bucket) => bucket.name),
+      );
+      return { change: { kind: 'deleteTenant', name: tenant } };
+    },
   },
 ]);
 

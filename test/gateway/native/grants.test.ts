@@ -237,7 +237,9 @@ describe('a mount', () => {
     const create = (name: string) =>
       send(as(target, people.bob), { method: 'PUT', path: `/${name}` });
     await create('first');
-    expect((await call('chief', 'PUT', `${mounts}/first`, made)).json.code).toBe('AlreadyExists');
+    expect((await call('chief', 'PUT', `${mounts}/first`, made)).json).toMatchObject({
+      ...{ code: 'AlreadyExists', detail: expect.stringContaining('atlas has a bucket first') },
+    });
     expect((await call('chief', 'PUT', `${mounts}/second`, made)).status).toBe(200);
     expect((await create('second')).code).toBe('BucketAlreadyExists');
     for (let i = 0; i < 5; i++) {

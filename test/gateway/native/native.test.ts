@@ -56,7 +56,7 @@ describe('tenants', () => {
     await api.addBucket('cms', 'data', 'alice');
     expect(await api.call('ROOT', 'DELETE', cms)).toMatchObject({
       status: 409,
-      json: { code: 'InUse' },
+      json: { code: 'InUse', detail: 'cms owns a bucket: data.' },
     });
   });
 

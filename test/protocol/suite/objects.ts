@@ -312,10 +312,14 @@ function describeErrors(room: Room): void {
       expect(elementsOf(got.text, 'RequestId')).toHaveLength(1);
     });
 
-    it('of a HEAD has no body', async () => {
+    it('of a HEAD has no body, and says in headers what it would', async () => {
       const { target, Bucket } = room();
       const got = await send(target, { method: 'HEAD', path: `/${Bucket}/none` });
       expect([got.status, got.body.length]).toEqual([404, 0]);
+      expect(got.headers).toMatchObject({
+        'x-bursar-error-code': 'NoSuchKey',
+        'x-bursar-error-message': 'The specified key does not exist.',
+      });
       expect(got.headers['x-amz-request-id']).toMatch(/^[0-9A-F]{16}$/);
     });
 

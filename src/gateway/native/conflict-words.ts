@@ -1,0 +1,68 @@
+// What stands in the way of a change, in words, where the code of its refusal alone would leave its
+// caller to guess. Nothing is told here that the code does not tell them anyway.
+import { type ErrorCode, Refusal } from '../../core/errors.ts';
+import { defaultTenant } from '../../core/principal.ts';
+import type { NativeChange } from './deps.ts';
+
+/** The message of a refusal; undefined: what its code says for all. */
+export function conflictWords(code: ErrorCode, change: NativeChange | null): string | undefined {
+  if (change === null) return undefined;
+  if (code === 'AlreadyExists') return takenWords(change);
+  return code === 'InUse' ? inUseWords(change) : undefined;
+}
+
+const notAgain = 'Names are not given again, also when what had them was deleted.';
+
+function takenWords(change: NativeChange): string | undefined {
+  switch (change.kind) {
+    case 'createTenant':
+      return `There is a tenant ${change.name}, or was one. ${notAgain}`;
+    case 'createPrincipal':
+      return `There is a principal ${change.tenant}/${change.name}, or was one. ${notAgain}`;
+    case 'createGroup':
+      return `There is a group ${change.name} of ${change.tenant}, or was one. ${notAgain}`;
+    case 'putMount':
+      return `${change.tenant} has a bucket ${change.name}; a mount cannot have its name.`;
+    case 'putIssuer':
+      return 'The tokens of this issuer for this audience are those of another entry already.';
+    case 'createPublicKey':
+      return 'The key was enrolled before. A key is of one principal, and is not enrolled again.';
+    default:
+      return undefined;
+  }
+}
+
+function inUseWords(change: NativeChange): string | undefined {
+  switch (change.kind) {
+    case 'deleteTenant':
+      if (change.name === defaultTenant) return `The tenant ${defaultTenant} stays.`;
+      return lastKey;
+    case 'updatePrincipal':
+    case 'deletePrincipal':
+    case 'updateAccessKey':
+    case 'deleteAccessKey':
+    case 'updatePublicKey':
+    case 'deletePublicKey':
+      return lastKey;
+    default:
+      return undefined;
+  }
+}
+
+const lastKey =
+  'It is, or has, the last active access key of an operator: give an operator another first.';
+
+const namedMax = 3;
+
+/** So many names are enough to say which buckets are in the way. */
+export const ownedMax = namedMax + 1;
+
+/** Throws `Refusal` InUse where there are buckets, and says which. */
+export function refuseOwned(owner: string, buckets: readonly string[]): void {
+  if (buckets.length === 0) return;
+  const names = buckets.slice(0, namedMax).join(', ');
+  const message =
+    `${owner} owns ${buckets.length > 1 ? 'buckets' : 'a bucket'}: ` +
+    `${names}${buckets.length > namedMax ? ' and more' : ''}.`;
+  throw new Refusal('InUse', { message });
+}
