@@ -69,6 +69,13 @@ async function startS3Path({ dir, gateway, peers, profileDir }) {
   return servers;
 }
 
+/** What `npm start` of a tree starts Node with. */
+function nodeFlags(tree) {
+  const { scripts } = JSON.parse(readFileSync(join(tree, 'package.json'), 'utf8'));
+  const [flags] = /(?<=exec node )(--\S+ )+/.exec(scripts.start) ?? [''];
+  return flags.split(' ').filter(Boolean);
+}
+
 /**
  * The gateway on a folder in `dir`, of this tree or of another that is built; `nodeArgs` are for
  * Node itself, `args` are more of the gateway's, and `env` is its. `isStoreThere`: another gateway
@@ -89,7 +96,14 @@ export async function startGateway(options) {
     version: gatewayVersion(tree),
     command: process.execPath,
     argsFor: (address) => [
-      ...[...nodeArgs, ...profiling, join(tree, 'dist/cli/main.js'), 'serve', ...storeArgs],
+      ...[
+        ...nodeFlags(tree),
+        ...nodeArgs,
+        ...profiling,
+        join(tree, 'dist/cli/main.js'),
+        'serve',
+        ...storeArgs,
+      ],
       ...['--data', join(dir, 'bursar'), '--listen', address, ...args],
     ],
     env: {

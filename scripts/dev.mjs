@@ -61,6 +61,7 @@ function start() {
   if (isEnding) return;
   const main = resolve(root, 'dist/cli/main.js');
   const args = [
+    '--max-semi-space-size=16',
     '--enable-source-maps',
     '--import',
     tether,

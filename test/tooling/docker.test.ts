@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { loadConfig } from '#bursar/server/settings/config.js';
 import { chooseStores } from '#bursar/server/settings/store-settings.js';
-import { type ServedGateway, startServedGateway } from './served-gateway.ts';
+import { nodeFlags, type ServedGateway, startServedGateway } from './served-gateway.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -71,7 +71,7 @@ describe('docker/Dockerfile', () => {
   });
 
   it('runs the built command itself, not through a shell, and as another user than root', () => {
-    expect(entrypoint.slice(0, 3)).toEqual(['node', 'dist/cli/main.js', 'serve']);
+    expect(entrypoint.slice(0, 4)).toEqual(['node', ...nodeFlags, 'dist/cli/main.js', 'serve']);
     expect(lastOf('USER')).toBe('node');
   });
 
@@ -84,7 +84,7 @@ describe('docker/Dockerfile', () => {
   it('names only flags that `bursar serve` has', () => {
     const main = join(root, 'dist/cli/main.js');
     const help = execFileSync(process.execPath, [main, 'serve', '--help'], { encoding: 'utf8' });
-    const flags = entrypoint.filter((word) => word.startsWith('--'));
+    const flags = entrypoint.slice(3).filter((word) => word.startsWith('--'));
     expect(flags).not.toHaveLength(0);
     for (const flag of flags) expect(help).toContain(flag);
     const own = service('bursar').environment as string[];

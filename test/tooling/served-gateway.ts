@@ -2,7 +2,7 @@
 // interface. Its data folder is temporary unless the test names one, and is removed by `stop`.
 // Set BURSAR_TEST_ENDPOINT, _ACCESS_KEY and _SECRET_KEY to aim the tests at a server that runs.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -37,6 +37,11 @@ export interface ServeOptions {
 /** The metrics token of a gateway that the test gave none. */
 export const metricsToken = 'metrics-token-of-the-tests';
 
+/** What `npm start` starts Node with. */
+export const nodeFlags = /exec node (--\S+(?: --\S+)*) /
+  .exec(readFileSync(resolve(import.meta.dirname, '../../package.json'), 'utf8'))?.[1]
+  ?.split(' ') as string[];
+
 const startMsMax = 30_000;
 const stopMsMax = 30_000;
 const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
@@ -51,7 +56,16 @@ export async function startServedGateway(options: ServeOptions = {}): Promise<Se
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'bursar-served-'));
   const child = spawn(
     process.execPath,
-    [main, 'serve', '--data', dataDir, '--listen', '127.0.0.1:0', ...(options.args ?? [])],
+    [
+      ...nodeFlags,
+      main,
+      'serve',
+      '--data',
+      dataDir,
+      '--listen',
+      '127.0.0.1:0',
+      ...(options.args ?? []),
+    ],
     {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
