@@ -104,18 +104,20 @@ function rowsOf({ limits, caps }: Limited): string[][] {
 /** The most a second, as people read it: `50 requests`, `10.0 MiB`. */
 export function showRates(limits: Rated | null): string[] {
   return Object.entries(limits?.rate ?? {}).map(([what, most]) =>
-    what === 'bytes' ? formatBytes(most) : `${most} requests`,
+    what === 'bytes' ? formatBytes(most, most) : `${most} requests`,
   );
 }
 
 function rowOf({ meter, window, resetAt, ...amounts }: Cap): string[] {
   const { limit, used, lost, reserved, left } = amounts;
-  const shown = [limit, used, lost, reserved, left].map((amount) => showAmount(meter, amount));
+  const shown = [limit, used, lost, reserved, left].map((amount) =>
+    showAmount(meter, amount, limit),
+  );
   return [meter, window, ...shown, resetAt ?? 'never'];
 }
 
-/** As people read it; --json has it exactly. */
-export function showAmount(meter: string, amount: string): string {
+/** As people read it, in the units of its limit; --json has it exactly. */
+export function showAmount(meter: string, amount: string, limit = '0'): string {
   if (meter === 'spend') return `${amount} USD`;
-  return meter.endsWith('Bytes') ? formatBytes(Number(amount)) : amount;
+  return meter.endsWith('Bytes') ? formatBytes(Number(amount), Number(limit)) : amount;
 }

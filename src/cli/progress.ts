@@ -68,14 +68,26 @@ function drawBar(done: Work, total: Work | null): string {
   return `[${'#'.repeat(filled)}${'-'.repeat(barLength - filled)}] ${percent}%  `;
 }
 
-const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
+const binary = { base: 1024, units: ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] } as const;
+const decimal = { base: 1000, units: ['B', 'KB', 'MB', 'GB', 'TB', 'PB'] } as const;
+type Units = typeof binary | typeof decimal;
 
-/** `1.5 GiB`: at least one digit, at most one decimal. */
-export function formatBytes(bytes: number): string {
+/**
+ * `1.5 GiB`: at least one digit, at most one decimal. `like`: in units of 1,000 where this number
+ * was given in such, as 10 GB; default: of 1,024.
+ */
+export function formatBytes(bytes: number, like = 0): string {
+  const isGivenIn = (units: Units) => Number.isInteger(inUnits(like, units).value * 10);
+  const units = isGivenIn(decimal) && !isGivenIn(binary) ? decimal : binary;
+  const { value, unit } = inUnits(bytes, units);
+  return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units.units[unit]}`;
+}
+
+function inUnits(bytes: number, { base, units }: Units): { value: number; unit: number } {
   let unit = 0;
   let value = bytes;
-  for (; value >= 1024 && unit < units.length - 1; unit++) value /= 1024;
-  return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+  for (; value >= base && unit < units.length - 1; unit++) value /= base;
+  return { value, unit };
 }
 
 /** `1,234,567` */

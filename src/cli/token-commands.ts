@@ -239,7 +239,7 @@ function describe(token: Token): string[] {
   const holder = boundTo === null ? 'whoever bears it' : `who proves the key ${boundTo}`;
   const words = scope === null ? [`do what ${principal} may`] : scopeWords(scope);
   const caps = token.caps.map(({ meter, window, limit, used, left }) => {
-    const [most, sum, rest] = [limit, used, left].map((amount) => showAmount(meter, amount));
+    const [most, sum, rest] = [limit, used, left].map((amount) => showAmount(meter, amount, limit));
     return `  ${meter} ${window}: ${rest} left of ${most}, ${sum} used`;
   });
   return [

@@ -107,7 +107,7 @@ async function showOne(connection: Connection, account: string, flags: UsageFlag
   else {
     const [, ...heading] = capHeading;
     const rows = capRows(usage).map(([, meter = '', window = '', ...row]) => [
-      ...[meter, window, ...row.slice(0, 4).map((amount) => show(meter, amount))],
+      ...[meter, window, ...row.slice(0, 4).map((amount) => show(meter, amount, row[3]))],
       ...row.slice(4),
     ]);
     print(`${usage.account}, and ${usage.accrued} USD accrued for storage, not charged yet`);
@@ -157,9 +157,9 @@ function shownOf(counters: Counters): string[] {
 }
 
 /** A removal is negative; a meter that does not apply stays empty. */
-function show(meter: string, amount: string): string {
-  if (amount.startsWith('-')) return `-${showAmount(meter, amount.slice(1))}`;
-  return amount === '' ? '' : showAmount(meter, amount);
+function show(meter: string, amount: string, limit?: string): string {
+  if (amount.startsWith('-')) return `-${showAmount(meter, amount.slice(1), limit)}`;
+  return amount === '' ? '' : showAmount(meter, amount, limit);
 }
 
 /** The limit of which the largest share is used. */

@@ -112,7 +112,7 @@ describe('CORS rules', () => {
             expect(rule.allowedOrigins.length).toBeGreaterThan(0);
             expect(rule.allowedMethods.every((method) => methods.includes(method))).toBe(true);
             const shown = [...rule.allowedOrigins, ...rule.allowedHeaders, ...rule.exposeHeaders];
-            expect(shown.every((one) => /^[\x21-\x7e]+$/.test(one))).toBe(true);
+            expect(shown.every((one) => /^[\x21-\x7e]*$/.test(one))).toBe(true);
           }
         } catch (error) {
           if (!(error instanceof Refusal)) throw error;

@@ -187,19 +187,15 @@ function notEmpty({ askedName, bucket }: Reserved<'bucket'>): Refusal {
 }
 
 const regionForm = /^(?:EU|[a-z]{2}(?:-[a-z]+)+-\d)$/;
-/** The one region that S3 knows by the absence of its name. */
-const nameless = 'us-east-1';
 
 /**
- * Throws `Refusal` unless the bucket can be where it is to be. As on S3, us-east-1 is not named as
- * a place, and there alone a name is told apart that is no region's.
+ * Throws `Refusal` unless the bucket can be where it is to be. As on S3, a name that is no region's
+ * is told apart in us-east-1 alone.
  */
 function checkLocation(location: string, region: string): void {
-  if (location === '') return;
-  if (location === region && region !== nameless) return;
+  if (location === '' || location === region) return;
   if (location === 'EU' && region === 'eu-west-1') return;
-  const isRegion = regionForm.test(location) && location !== nameless;
-  if (region === nameless && !isRegion) {
+  if (region === 'us-east-1' && !regionForm.test(location)) {
     throw new Refusal('InvalidLocationConstraint', { fields: { LocationConstraint: location } });
   }
   const message =
