@@ -15,7 +15,8 @@ import {
   storeSetting,
   type Versioning,
 } from './buckets.ts';
-import { dropSnapshots, readHeldBy } from './held-versions.ts';
+import { dropSnapshots } from './held-release.ts';
+import { readHeldBy } from './held-totals.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
 import { beginOf, heldByWindow, readWindow } from './undelete-window.ts';

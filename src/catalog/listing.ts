@@ -7,7 +7,7 @@
 import type { Reader } from '../core/database.ts';
 import { Pace } from '../core/pace.ts';
 import { compareText, textSuccessor } from '../core/text-order.ts';
-import { findSeqAt, listKeysEver, readListedAt, readVersionsAt } from './held-versions.ts';
+import { findSeqAt, listKeysEver, readListedAt, readVersionsAt } from './snapshot-reads.ts';
 import { currentColumns, noncurrentById, noncurrentColumns, type Version } from './versions.ts';
 
 export type ListedObject = Omit<Version, 'bucketId' | 'manifest'>;

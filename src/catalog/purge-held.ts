@@ -6,7 +6,7 @@ import type { Keyring } from '../core/keyring.ts';
 import { textSuccessor } from '../core/text-order.ts';
 import { isAuthentic, verifyVersion } from './authentic.ts';
 import { type Bucket, getBucket } from './buckets.ts';
-import { type HeldRow, readHeldOf, releasableAtOnce } from './held-versions.ts';
+import { type HeldRow, readHeldOf, releasableAtOnce } from './held-release.ts';
 import { type Lock, mayEnd } from './object-lock.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 

@@ -5,7 +5,7 @@
 import type { Reader, SqlValue } from '../core/database.ts';
 import { textSuccessor } from '../core/text-order.ts';
 import { extentState } from './extents.ts';
-import { findHeld } from './held-versions.ts';
+import { findHeld } from './held-rows.ts';
 import { findUpload, listParts } from './uploads.ts';
 import { type Catalog, findVersion, type Version } from './versions.ts';
 

@@ -4,7 +4,7 @@
 import { canonicalize } from '../core/canonical-json.ts';
 import type { Reader } from '../core/database.ts';
 import { type BucketName, verifyListed } from './authentic.ts';
-import { type ListedAt, readListedAt, readVersionsAt } from './held-versions.ts';
+import { type ListedAt, readListedAt, readVersionsAt } from './snapshot-reads.ts';
 import type { Attributes, Catalog } from './versions.ts';
 
 export interface Undeletion {

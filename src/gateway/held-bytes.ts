@@ -1,6 +1,6 @@
 // How much of what an account stores is held by snapshots and undelete windows, and not there any
 // more.
-import type { HeldShare } from '../catalog/held-versions.ts';
+import type { HeldShare } from '../catalog/held-totals.ts';
 import { parseAccount } from '../quota/accounts.ts';
 
 /** By the buckets that are the account's now; of tokens, which store nothing of their own, 0. */

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { type Bucket, getBucket } from '../catalog/buckets.ts';
-import { type HeldRow, takeHeld } from '../catalog/held-versions.ts';
+import { type HeldRow, takeHeld } from '../catalog/held-release.ts';
 import type { Purged } from '../catalog/purge-held.ts';
 import { heldByWindow, readWindow, slackOf } from '../catalog/undelete-window.ts';
 import type { Reader, Tx } from '../core/database.ts';

@@ -6,7 +6,7 @@ import { tileWidth } from '../audit/log/merkle.ts';
 import { readLogSize } from '../audit/log/stored-tiles.ts';
 import type { RecordSearch } from '../audit/search/record-search.ts';
 import { countEnded, readCondemned, readIntents, readUntold } from '../catalog/backlog.ts';
-import { listHeldShares } from '../catalog/held-versions.ts';
+import { listHeldShares } from '../catalog/held-totals.ts';
 import type { Reader } from '../core/database.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
 import type { RequestServices } from '../gateway/services.ts';

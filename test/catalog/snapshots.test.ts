@@ -3,7 +3,7 @@
 // and of moments in the window, each key is what it was then. What is let go of is what nobody has.
 // BURSAR_FULL=1 does many more.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { findAt, readHeldTotal } from '#bursar/catalog/held-versions.js';
+import { readHeldTotal } from '#bursar/catalog/held-totals.js';
 import {
   type Listing,
   type ListQuery,
@@ -13,6 +13,7 @@ import {
   type VersionListing,
   type VersionPosition,
 } from '#bursar/catalog/listing.js';
+import { findAt } from '#bursar/catalog/snapshot-reads.js';
 import { findSnapshot, listSnapshots } from '#bursar/catalog/snapshots.js';
 import { readWindow } from '#bursar/catalog/undelete-window.js';
 import { findNamed, type Version } from '#bursar/catalog/versions.js';

@@ -7,7 +7,7 @@
 
 import { type AddressPolicy, everywhere } from '../../authz/oidc/address-policy.ts';
 import { failLate } from '../../authz/oidc/guarded-request.ts';
-import { listHeldShares } from '../../catalog/held-versions.ts';
+import { listHeldShares } from '../../catalog/held-totals.ts';
 import { isoTime, monotonicMs, nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import { getOrMake } from '../../core/maps.ts';

@@ -5,7 +5,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import type { AddressPolicy } from '../../authz/oidc/address-policy.ts';
 import { isLoopbackAddress } from '../../authz/oidc/address-policy.ts';
 import { askGuarded } from '../../authz/oidc/guarded-request.ts';
-import type { HeldShare } from '../../catalog/held-versions.ts';
+import type { HeldShare } from '../../catalog/held-totals.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { amountText } from '../../quota/cap-report.ts';

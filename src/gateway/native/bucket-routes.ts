@@ -3,7 +3,7 @@
 
 import type { Page } from '../../authz/paced-page.ts';
 import { type Bucket, findBucket } from '../../catalog/buckets.ts';
-import { readHeldBy } from '../../catalog/held-versions.ts';
+import { readHeldBy } from '../../catalog/held-totals.ts';
 import { heldByWindow, readWindow } from '../../catalog/undelete-window.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';

@@ -1,12 +1,8 @@
 // Native API: snapshots of a bucket. What is in one is read by S3, through a mount of it.
 import { verifyListed } from '../../catalog/authentic.ts';
 import { type Bucket, findBucket } from '../../catalog/buckets.ts';
-import {
-  listKeysEver,
-  readHeldBelow,
-  readHeldTotal,
-  readListedAt,
-} from '../../catalog/held-versions.ts';
+import { readHeldBelow, readHeldTotal } from '../../catalog/held-totals.ts';
+import { listKeysEver, readListedAt } from '../../catalog/snapshot-reads.ts';
 import {
   type ListedSnapshot,
   listSnapshots,

@@ -3,7 +3,8 @@
 
 import { firstSince } from '../../audit/record-times.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
-import { listKeysEver, readHeldOf, readListedAt } from '../../catalog/held-versions.ts';
+import { readHeldOf } from '../../catalog/held-release.ts';
+import { listKeysEver, readListedAt } from '../../catalog/snapshot-reads.ts';
 import { planAsOf, planDeleted, type Undeletion } from '../../catalog/undelete.ts';
 import { readMoment } from '../../catalog/undelete-window.ts';
 import { Refusal } from '../../core/errors.ts';

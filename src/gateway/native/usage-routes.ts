@@ -1,7 +1,7 @@
 // Native API: what accounts (`tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`) have used, how
 // much of their limits is left, and when these will be reached.
 import { countAltered } from '../../audit/altered-records.ts';
-import { type HeldShare, listHeldShares } from '../../catalog/held-versions.ts';
+import { type HeldShare, listHeldShares } from '../../catalog/held-totals.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';

@@ -3,7 +3,7 @@
 // on the bucket and the key that are really meant; and nothing is written by its name.
 import type { S3Action } from '../../authz/grants/actions.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
-import { findAt } from '../../catalog/held-versions.ts';
+import { findAt } from '../../catalog/snapshot-reads.ts';
 import {
   type Attributes,
   type Catalog,

@@ -1,6 +1,6 @@
 // Commands of snapshots. Their types, checks and rows are in `catalog/`.
 import { getBucket } from '../../catalog/buckets.ts';
-import { type HeldRow, releaseRows } from '../../catalog/held-versions.ts';
+import { type HeldRow, releaseRows } from '../../catalog/held-release.ts';
 import { refused } from '../../catalog/outcome.ts';
 import { purgeHeld as findPurged, type PurgeHeld } from '../../catalog/purge-held.ts';
 import * as rows from '../../catalog/snapshots.ts';

@@ -2,13 +2,8 @@
 // versions (entries.ts), what is told was found authentic before.
 import { isAuthentic, verifyVersion } from '../../catalog/authentic.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
-import {
-  type HeldVersion,
-  holdsAny,
-  listHeld,
-  listHeldBy,
-  listHeldSince,
-} from '../../catalog/held-versions.ts';
+import { holdsAny, listHeld, listHeldBy, listHeldSince } from '../../catalog/held-rows.ts';
+import type { HeldVersion } from '../../catalog/held-versions.ts';
 import { isOfSnapshot, type OutboxRow } from '../../catalog/outbox.ts';
 import { findSnapshotAt, listLiving, type Snapshot } from '../../catalog/snapshots.ts';
 import type { Reader } from '../../core/database.ts';
