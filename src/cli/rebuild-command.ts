@@ -21,7 +21,7 @@ import { openStore } from '../server/folder/opened-store.ts';
 import { StorePrices } from '../server/folder/store-prices.ts';
 import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
 import { chooseStores } from '../server/settings/store-settings.ts';
-import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
+import type { StoreDriver } from '../tiering/stores/driver.ts';
 import { StoreTallies } from '../tiering/stores/store-tally.ts';
 import { print, printJson } from './output.ts';
 import { formatBytes, formatCount, StepProgress } from './progress.ts';
@@ -70,7 +70,7 @@ async function run(
   // As `serve` does: nothing in the folder is for other users' eyes.
   process.umask(0o077);
   using folder = await openDataFolder(config);
-  const stores: S3Store[] = [];
+  const stores: StoreDriver[] = [];
   const tallies = new StoreTallies();
   try {
     // Numbers are those of manifests, which the journals know.
@@ -88,7 +88,7 @@ async function run(
 
 async function rebuildFolder(
   folder: DataFolder,
-  stores: readonly S3Store[],
+  stores: readonly StoreDriver[],
   asked: Pick<RebuildOptions, 'generation' | 'discard' | 'withKeys' | 'prices' | 'tallies'>,
 ): Promise<RebuildReport> {
   using progress = new StepProgress();

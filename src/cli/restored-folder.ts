@@ -44,8 +44,8 @@ import { openStore } from '../server/folder/opened-store.ts';
 import { StorePrices } from '../server/folder/store-prices.ts';
 import type { Config } from '../server/settings/config.ts';
 import { chooseStores } from '../server/settings/store-settings.ts';
+import type { StoreDriver } from '../tiering/stores/driver.ts';
 import { extentFile } from '../tiering/stores/local-store.ts';
-import type { S3Store } from '../tiering/stores/s3/s3-store.ts';
 import { StoreTallies } from '../tiering/stores/store-tally.ts';
 import { chooseBackup, readPassphrase, summaryOf } from './backup-commands.ts';
 import { openLedger, renameLog } from './log-restart.ts';
@@ -226,7 +226,7 @@ export async function complete(
     const advice = 'give its settings, or --without-store to leave it as it is';
     throw new WorkFailure(`buckets are in store ${lacking}, which is not configured: ${advice}`);
   }
-  const stores: S3Store[] = [];
+  const stores: StoreDriver[] = [];
   const tallies = new StoreTallies();
   try {
     for (const settings of configured) {
@@ -260,7 +260,7 @@ async function joinStores(
     instance,
     stores,
     tallies,
-  }: Parts & { instance: string; stores: S3Store[]; tallies: StoreTallies },
+  }: Parts & { instance: string; stores: StoreDriver[]; tallies: StoreTallies },
 ): Promise<
   Omit<Restored, 'backup' | 'shipped' | 'left' | 'accepted'> & { settle: () => Promise<void> }
 > {

@@ -18,7 +18,7 @@ import { StoreMeters } from '../instruments/store-meter.ts';
 import { watchStoreMeters } from '../instruments/store-metrics.ts';
 import type { Tracing } from '../instruments/tracing.ts';
 import { TrafficSampler } from '../instruments/traffic-sampler.ts';
-import { failureCauses } from '../tiering/stores/s3/failure.ts';
+import { failureCauses } from '../tiering/stores/attempt-failure.ts';
 import { type Closers, opened } from './closers.ts';
 import { dataFiles } from './folder/data-folder.ts';
 import { probePrincipal } from './probe-account.ts';

@@ -1,8 +1,9 @@
-// The S3 stores of a running gateway: each gets its number, is probed and found to be ours, and
-// only then its gate is opened. Invariants: nothing is written under a prefix before its owner
-// marker says that it is this data folder's; a store that cannot be reached keeps its gate shut and
-// is tried again, without keeping the gateway from its other buckets; a prefix that was taken over,
-// or has lost its mark, is left alone with the next journal segment, or within a minute.
+// The stores of a running gateway besides its data folder's: each gets its number, is probed and
+// found to be ours, and only then its gate is opened. Invariants: nothing is written under a prefix
+// before its owner marker says that it is this data folder's; a store that cannot be reached keeps
+// its gate shut and is tried again, without keeping the gateway from its other buckets; a prefix
+// that was taken over, or has lost its mark, is left alone with the next journal segment, or within
+// a minute.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isStoreUsed, listStores, readInstance, type StoreRow } from '../catalog/stores.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
@@ -14,11 +15,11 @@ import type { StoreList, StoreView } from '../gateway/store-list.ts';
 import type { JournalState } from '../ledger/journal/journal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type {
-  S3Store,
-  S3StoreOptions,
+  DriverOptions,
+  StoreDriver,
   StoreEvent,
   StoreState,
-} from '../tiering/stores/s3/s3-store.ts';
+} from '../tiering/stores/driver.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
 import { StoreGate } from '../tiering/stores/store-gate.ts';
 import type { Claim, Owner } from '../tiering/stores/store-owner.ts';
@@ -26,18 +27,14 @@ import { explainOwner, lookForOwner, ownPlace, StoreProblem } from './folder/sto
 import { locationOf, type StoreChoice, type StoreSettings } from './settings/store-settings.ts';
 import type { StoreDoor } from './threads/thread-stores.ts';
 
-/** What the gateway needs of a driver. */
-export type StoreDriver = RemoteStore &
-  Pick<S3Store, 'state' | 'close' | 'opened' | 'loadCredentials' | 'followBreaker'>;
-
 export interface RemoteStoresOptions {
   choice: StoreChoice;
   read: Reader;
   ledger: Pick<Ledger, 'maintain'>;
   sealer: Sealer;
-  /** `S3Store.open`, or what stands for it in tests. */
+  /** `openDriver`, or what stands for it in tests. */
   openDriver: (
-    options: StoreSettings & Pick<S3StoreOptions, 'number' | 'onEvent' | 'confirmPlace' | 'signal'>,
+    options: StoreSettings & Pick<DriverOptions, 'number' | 'onEvent' | 'confirmPlace' | 'signal'>,
   ) => Promise<StoreDriver>;
   localState: () => { ready: boolean; freeBytes: number };
   /** The state of the store's journal. */

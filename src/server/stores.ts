@@ -55,9 +55,9 @@ export async function openStores(
     ledger,
     sealer: folder.sealer,
     openDriver: async (options) => {
-      const { S3Store } = await import('../tiering/stores/s3/s3-store.ts');
+      const { openDriver } = await import('../tiering/stores/drivers.ts');
       const { number, name } = options;
-      return S3Store.open({
+      return openDriver({
         ...options,
         tally: upkeep.tallyOf(number),
         meter: meters.ofRemote(name),

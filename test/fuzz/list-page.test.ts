@@ -1,7 +1,7 @@
 // Listings as servers, and those in between, may give them: whatever is taken for a page is one of
 // the place that was asked for, in order, and tells whether there is more.
 import { describe, expect, it } from 'vitest';
-import { AttemptFailure } from '#bursar/tiering/stores/s3/failure.js';
+import { AttemptFailure } from '#bursar/tiering/stores/attempt-failure.js';
 import { type AskedPage, readPage } from '#bursar/tiering/stores/s3/list-page.js';
 import { randomBelow, randomOf, seededRandom } from './seeded-random.ts';
 

@@ -1,8 +1,11 @@
 // What the protocol suite runs against: a served gateway and its operator's keys. The suite knows
 // nothing of the store behind it, so each store's gateway is held to the same promises.
 import { createHash, randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
+import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import {
   CreateBucketCommand,
   DeletePublicAccessBlockCommand,
@@ -78,9 +81,32 @@ export async function startS3Target(path: string): Promise<Target> {
   };
 }
 
+/** The gateway on a store in a folder of another disk. */
+export async function startFolderTarget(): Promise<Target> {
+  const folder = mkdtempSync(join(tmpdir(), 'bursar-folder-'));
+  const store = ['--store', pathToFileURL(folder).href];
+  const gateway = await startServedGateway({ args: ['--domain', domain, ...store] });
+  const { endpoint, accessKeyId, secretAccessKey, dataDir } = gateway;
+  return {
+    endpoint,
+    keys: { accessKeyId, secretAccessKey },
+    strayNames: () => [
+      // No file of the local store is expected: all bytes are in the other.
+      ...strayFiles(dataDir, [ownFile]).concat(strayFiles(join(dataDir, 'extents'), [])),
+      ...strayFiles(folder, [ownInFolder]),
+    ],
+    stop: async () => {
+      await gateway.stop();
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
+
 const ownFile =
   /^((bursar|search)\.db(-wal|-shm|-journal)?|lock\.db(-journal)?|credentials|log-keys\.json|log-checkpoint(\.tmp)?|http\.sock|samples\/traffic(-\d{8}\.jsonl|\.lock(-journal)?)|keys\/root-keys\.json|extents\/([0-9a-f]{2}\/){2}[0-9a-f]{32})$/;
 const ownObject = /^some\/prefix\/(owner|extents\/[0-9a-f]{2}\/[0-9a-f]{32}|journal\/[\w/-]+)$/;
+
+const ownInFolder = /^(owner|extents\/[0-9a-f]{2}\/[0-9a-f]{32}|journal\/[\w/-]+)$/;
 
 function strayFiles(folder: string, own: RegExp[]): string[] {
   if (folder === '' || folder === 'extents') return [];

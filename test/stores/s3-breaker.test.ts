@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
-import type { S3Store, StoreEvent } from '#bursar/tiering/stores/s3/s3-store.js';
+import type { StoreEvent } from '#bursar/tiering/stores/driver.js';
+import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { newId, piecesOf, readWhole, type S3Rig, startS3Rig } from './s3-rig.ts';
 

@@ -2,7 +2,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
-import type { FailureCause } from '#bursar/tiering/stores/s3/failure.js';
+import type { FailureCause } from '#bursar/tiering/stores/attempt-failure.js';
 import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import type { Fault } from '../tooling/fault-proxy.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';

@@ -3,7 +3,7 @@ import type { StoreTrace, TracedTry, TryTrace } from '#bursar/core/store-trace.j
 import { MetricRegistry } from '#bursar/instruments/metric-registry.js';
 import { StoreMeter, StoreMeters } from '#bursar/instruments/store-meter.js';
 import { watchStoreMeters } from '#bursar/instruments/store-metrics.js';
-import { failureCauses } from '#bursar/tiering/stores/s3/failure.js';
+import { failureCauses } from '#bursar/tiering/stores/attempt-failure.js';
 import { HedgeBudget } from '#bursar/tiering/stores/s3/hedge-budget.js';
 import type { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { StoreTally } from '#bursar/tiering/stores/store-tally.js';

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { S3Store, type StoreEvent } from '#bursar/tiering/stores/s3/s3-store.js';
+import type { StoreEvent } from '#bursar/tiering/stores/driver.js';
+import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type Oddity, type OddServer, startOddServer } from './odd-s3-server.ts';
 import { newId, piecesOf, startS3Rig } from './s3-rig.ts';

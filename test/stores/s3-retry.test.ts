@@ -3,9 +3,8 @@ import {
   AttemptFailure,
   type FailureCause,
   failureCauses,
-  failureOfAnswer,
-  failureOfError,
-} from '#bursar/tiering/stores/s3/failure.js';
+} from '#bursar/tiering/stores/attempt-failure.js';
+import { failureOfAnswer, failureOfError } from '#bursar/tiering/stores/s3/failure.js';
 import { defaultRetryPolicy, pauseMs, retry } from '#bursar/tiering/stores/s3/retry.js';
 
 const policy = { triesMax: 5, pauseMsMin: 1, pauseMsMax: 2 };

@@ -1,8 +1,8 @@
 // A store of the built code in front of a real S3 server, through the proxy that injects faults.
 import { randomBytes } from 'node:crypto';
 import { StoreMeter } from '#bursar/instruments/store-meter.js';
-import { failureCauses } from '#bursar/tiering/stores/s3/failure.js';
-import type { S3StoreOptions } from '#bursar/tiering/stores/s3/s3-store.js';
+import { failureCauses } from '#bursar/tiering/stores/attempt-failure.js';
+import type { S3StoreOptions } from '#bursar/tiering/stores/s3/options.js';
 import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { FaultProxy } from '../tooling/fault-proxy.ts';
 import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';

@@ -19,8 +19,8 @@ import { BufferPool } from '../../tiering/buffer-pool.ts';
 import { DigestPool } from '../../tiering/digest-pool.ts';
 import { ObjectReader } from '../../tiering/object-reader.ts';
 import { ReadLeases } from '../../tiering/read-leases.ts';
+import type { StoreDriver } from '../../tiering/stores/driver.ts';
 import { LocalStore } from '../../tiering/stores/local-store.ts';
-import type { S3Store } from '../../tiering/stores/s3/s3-store.ts';
 import { Stores } from '../../tiering/stores/stores.ts';
 import { chooseStores } from '../settings/store-settings.ts';
 import { type DataFolder, type DataSettings, openDataFolder } from './data-folder.ts';
@@ -111,9 +111,9 @@ async function openRemotes(
   config: StoreConfig,
   read: Reader,
   closers: (() => unknown)[],
-): Promise<S3Store[]> {
+): Promise<StoreDriver[]> {
   const known = await listStores(read);
-  const opened: S3Store[] = [];
+  const opened: StoreDriver[] = [];
   for (const settings of chooseStores(config).stores) {
     const number = known.find(({ name }) => name === settings.name)?.number;
     if (number === undefined) continue;
@@ -124,13 +124,13 @@ async function openRemotes(
   return opened;
 }
 
-function openNumbers(remotes: readonly S3Store[]): number[] {
+function openNumbers(remotes: readonly StoreDriver[]): number[] {
   return [localStore, ...remotes.map(({ number }) => number)];
 }
 
 async function listReadable(
   read: Reader,
-  remotes: readonly S3Store[],
+  remotes: readonly StoreDriver[],
 ): Promise<Pick<DeepParts, 'buckets' | 'storesSkipped'>> {
   const numbers = openNumbers(remotes);
   const buckets = await read.all<{ tenant: string; name: string; store: number }>(

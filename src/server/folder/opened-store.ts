@@ -1,16 +1,17 @@
-// An S3 store for a command that works without a gateway.
+// A store for a command that works without a gateway.
 
 import { CommandFailure, messageOfFailure } from '../../core/command-failure.ts';
 import { StoreMeter } from '../../instruments/store-meter.ts';
-import type { S3Store } from '../../tiering/stores/s3/s3-store.ts';
+import type { StoreDriver } from '../../tiering/stores/driver.ts';
+import type { StoreOptions } from '../../tiering/stores/drivers.ts';
 
 /** Throws `CommandFailure` unless it answers. */
-export async function openStore(settings: Parameters<typeof S3Store.open>[0]): Promise<S3Store> {
+export async function openStore(settings: StoreOptions): Promise<StoreDriver> {
   // The SDK takes longer to load than all else that the other commands do.
-  const s3 = await import('../../tiering/stores/s3/s3-store.ts');
-  let store: S3Store;
+  const { openDriver } = await import('../../tiering/stores/drivers.ts');
+  let store: StoreDriver;
   try {
-    store = await s3.S3Store.open({ meter: new StoreMeter(), ...settings });
+    store = await openDriver({ meter: new StoreMeter(), ...settings });
   } catch (error) {
     throw new CommandFailure('failed', `store ${settings.name}: ${messageOfFailure(error)}`, error);
   }

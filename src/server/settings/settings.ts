@@ -180,7 +180,8 @@ export const settings = {
   store: setting({
     key: 'store',
     placeholder: 'STORE',
-    description: 'where new buckets keep their bytes: s3://BUCKET/PREFIX, a named store or local',
+    description:
+      'where new buckets keep bytes: s3://BUCKET/PREFIX, file:///FOLDER, a named store or local',
     default: localStoreName,
     parse: parseChosenStore,
   }),

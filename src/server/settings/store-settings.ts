@@ -1,6 +1,6 @@
-// The settings of S3 stores: `--store s3://bucket/prefix` with its flags, and named ones under the
-// key `stores`. Invariant: what is given is understood or refused with the path of its key; two
-// stores never share a place.
+// The settings of stores besides the data folder's: `--store s3://bucket/prefix` with its flags, or
+// `--store file:///folder`, and named ones under the key `stores`. Invariant: what is given is
+// understood or refused with the path of its key; two stores never share a place.
 
 import { CommandFailure } from '../../core/command-failure.ts';
 import { isObject } from '../../core/json.ts';
@@ -8,6 +8,7 @@ import { chunkBytes, extentBytesMax } from '../../core/limits.ts';
 import { localStoreName } from '../../core/manifest.ts';
 import { freeMarket } from '../../quota/prices/price-books.ts';
 import type { S3StoreOptions } from '../../tiering/stores/s3/options.ts';
+import { kindOf } from '../../tiering/stores/store-place.ts';
 import {
   parseCount,
   parseDuration,
@@ -18,7 +19,7 @@ import {
 } from './quantities.ts';
 import { parseDocument } from './yaml-text.ts';
 
-/** One S3 store as it is to be opened. Milliseconds and bytes; undefined: the driver's default. */
+/** One store as it is to be opened. Milliseconds and bytes; undefined: the driver's default. */
 export interface StoreSettings
   extends Pick<S3StoreOptions, 'name' | 'url' | 'endpoint' | 'region' | 'pathStyle' | 'profile'>,
     Pick<S3StoreOptions, 'extentBytesMax' | 'connectionsMax' | 'connectTimeoutMs'>,
@@ -27,7 +28,7 @@ export interface StoreSettings
   prices?: string;
 }
 
-/** What `--store` names: an S3 store by its place, or one that is configured, or `local`. */
+/** What `--store` names: a store by its place, or one that is configured, or `local`. */
 export type ChosenStore = { url: string } | { name: string };
 
 export interface StoreChoice {
@@ -37,11 +38,13 @@ export interface StoreChoice {
   defaultStore: string;
 }
 
-/** The name of the store that `--store s3://…` gives. */
-export const flagStoreName = 's3';
+/** The names of the stores that `--store s3://…` and `--store file:///…` give. */
+export const flagStoreNames = { s3: 's3', folder: 'folder' } as const;
 /** `catalog` is what health and metrics call the database. */
 const reservedNames = [localStoreName, 'inline', 'catalog'];
 const storesMax = 200;
+/** What a store in a folder can be told besides its place. */
+const folderKeys = ['url', 'prices', 'extentBytes', 'connectionsMax', 'stallTimeout'];
 const timeoutMsMax = 10 * 60_000;
 
 const parsers: {
@@ -66,7 +69,8 @@ const parsers: {
 /** Throws an Error that says what would have fitted. */
 export function parseChosenStore(text: string): ChosenStore {
   if (text.includes(':')) return { url: parseStoreUrl(text) };
-  if (!isStoreName(text)) throw new Error('must be s3://BUCKET/PREFIX or the name of a store');
+  if (!isStoreName(text))
+    throw new Error('must be s3://BUCKET/PREFIX, file:///FOLDER or the name of a store');
   return { name: text };
 }
 
@@ -93,12 +97,14 @@ export function chooseStores(config: {
 }): StoreChoice {
   const { store, storeEndpoint: endpoint, storeRegion: region, storePathStyle: pathStyle } = config;
   const stores = [...(config.stores ?? [])];
-  if ('url' in store)
-    stores.push({ name: flagStoreName, url: store.url, endpoint, region, pathStyle });
-  else if (endpoint !== undefined || region !== undefined || pathStyle) {
+  const hasFlags = endpoint !== undefined || region !== undefined || pathStyle;
+  const isServer = 'url' in store && kindOf(store.url) === 's3';
+  if (isServer)
+    stores.push({ name: flagStoreNames.s3, url: store.url, endpoint, region, pathStyle });
+  else if (hasFlags) {
     const message = 'the store endpoint, region and path style go with --store s3://BUCKET/PREFIX';
     throw new CommandFailure('usage', message);
-  }
+  } else if ('url' in store) stores.push({ name: flagStoreNames.folder, url: store.url });
   const places = new Map<string, string>();
   for (const one of stores) {
     const place = locationOf(one);
@@ -109,12 +115,11 @@ export function chooseStores(config: {
     }
     places.set(place, one.name);
   }
-  if ('url' in store && stores.filter((one) => one.name === flagStoreName).length > 1) {
-    const other = `stores.${flagStoreName} is another`;
-    const message = `--store s3://… is called ${flagStoreName}, but ${other}`;
-    throw new CommandFailure('usage', message);
+  const defaultStore = 'url' in store ? flagStoreNames[kindOf(store.url)] : store.name;
+  if ('url' in store && stores.filter((one) => one.name === defaultStore).length > 1) {
+    const message = `--store ${store.url} is called ${defaultStore}`;
+    throw new CommandFailure('usage', `${message}, but stores.${defaultStore} is another`);
   }
-  const defaultStore = 'url' in store ? flagStoreName : store.name;
   if (defaultStore !== localStoreName && !stores.some((one) => one.name === defaultStore)) {
     throw new CommandFailure('usage', `--store ${defaultStore} is not among the configured stores`);
   }
@@ -141,6 +146,10 @@ function parseStore(name: string, content: unknown): StoreSettings {
     settings[property] = parseAt(`.${name}.${key}`, parse, value);
   }
   if (settings.url === undefined) throw new Error(`.${name}.url is missing`);
+  if (kindOf(String(settings.url)) === 'folder') {
+    const odd = mapping(content, '').find(([key]) => !folderKeys.includes(key))?.[0];
+    if (odd !== undefined) throw new Error(`.${name}.${odd} is for stores in S3, not in a folder`);
+  }
   return settings as unknown as StoreSettings;
 }
 
@@ -164,7 +173,21 @@ function isStoreName(text: string): boolean {
   return /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(text);
 }
 
+/** `s3://BUCKET/PREFIX` or `file:///FOLDER`, without a slash at its end. */
 export function parseStoreUrl(text: string): string {
+  return kindOf(text) === 'folder' ? parseFolderUrl(text) : parseS3Url(text);
+}
+
+function parseFolderUrl(text: string): string {
+  const url = URL.parse(text);
+  const isPlain = url && url.host === '' && url.search === '' && url.hash === '';
+  if (!isPlain || !/^file:\/\/\/[^/]/.test(text) || /%2f|%00/i.test(text)) {
+    throw new Error('must be file:///FOLDER, with the path of a folder that exists');
+  }
+  return url.href.replace(/\/+$/, '');
+}
+
+export function parseS3Url(text: string): string {
   const match = /^s3:\/\/([A-Za-z0-9][A-Za-z0-9._-]{2,254})(\/[A-Za-z0-9!_.*'()/-]*)?$/.exec(text);
   const prefix = (match?.[2] ?? '').replace(/^\/|\/$/g, '');
   const names = prefix === '' ? [] : prefix.split('/');

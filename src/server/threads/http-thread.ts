@@ -33,9 +33,9 @@ import { Ledger } from '../../ledger/ledger.ts';
 import { DiskRoom, freeBytesOf } from '../../quota/disk-room.ts';
 import { RemoteRooms } from '../../quota/remote-rooms.ts';
 import { State } from '../../state/state.ts';
+import { failureCauses } from '../../tiering/stores/attempt-failure.ts';
 import { LocalStore } from '../../tiering/stores/local-store.ts';
 import { MadeFolders } from '../../tiering/stores/made-folders.ts';
-import { failureCauses } from '../../tiering/stores/s3/failure.ts';
 import { Stores } from '../../tiering/stores/stores.ts';
 import { type Closers, closeAll, opened } from '../closers.ts';
 import { dataFiles } from '../folder/data-folder.ts';
@@ -177,8 +177,8 @@ tell({ ready: true });
 
 /** Loading it takes memory of each thread. */
 async function joinStores() {
-  const { S3Store } = await import('../../tiering/stores/s3/s3-store.ts');
-  return S3Store.join;
+  const { joinDriver } = await import('../../tiering/stores/drivers.ts');
+  return joinDriver;
 }
 
 /** A part of what the main thread's connection keeps of the database. */

@@ -1,5 +1,5 @@
 // What each of several HTTP threads has of what is bounded for the gateway as one.
-import { defaultConnectionsMax } from '../../tiering/stores/s3/options.ts';
+import { defaultConnectionsMax } from '../../tiering/stores/store-place.ts';
 import type { Config } from '../settings/config.ts';
 import type { StoreSettings } from '../settings/store-settings.ts';
 
@@ -20,7 +20,10 @@ export function shareOf(config: Config, count: number): Config {
 
 /** The connections that one of `count` threads may have to a store. */
 export function connectionsOf(
-  { connectionsMax = defaultConnectionsMax }: Pick<StoreSettings, 'connectionsMax'>,
+  {
+    url,
+    connectionsMax = defaultConnectionsMax(url),
+  }: Pick<StoreSettings, 'url' | 'connectionsMax'>,
   count: number,
 ): number {
   return Math.ceil(connectionsMax / count);

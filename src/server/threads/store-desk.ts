@@ -5,9 +5,9 @@
 import { messageOfFailure } from '../../core/command-failure.ts';
 import type { BackendUpkeep } from '../../ledger/backend-upkeep.ts';
 import type { Journals } from '../../ledger/journal/journals.ts';
+import { AttemptFailure, type FailureCause } from '../../tiering/stores/attempt-failure.ts';
+import type { StoreState } from '../../tiering/stores/driver.ts';
 import type { Credentials } from '../../tiering/stores/s3/credentials.ts';
-import { AttemptFailure, type FailureCause } from '../../tiering/stores/s3/failure.ts';
-import type { StoreState } from '../../tiering/stores/s3/options.ts';
 import type { TakenUse } from '../../tiering/stores/store-tally.ts';
 import type { RemoteStores } from '../remote-stores.ts';
 
@@ -83,7 +83,7 @@ export class StoreDesk {
     const { store, about } = question;
     const journal = journals.of(store);
     if (about === 'credentials') {
-      const credentials = await storeList.driverOf(store)?.loadCredentials(question.again);
+      const credentials = await storeList.driverOf(store)?.loadCredentials?.(question.again);
       if (!credentials) throw new Error('the store is not open');
       return { credentials };
     }

@@ -1,6 +1,6 @@
 // What all threads see of each store over a network at once: words of memory that they share, by
 // the store's number.
-import { breakerWords } from '../../tiering/stores/s3/breaker.ts';
+import { breakerWords } from '../../tiering/stores/breaker.ts';
 
 /** Manifests have a byte for the number. */
 const numbers = 256;

@@ -9,8 +9,14 @@ import type { StoreList } from '../../gateway/store-list.ts';
 import type { StoreMeters } from '../../instruments/store-meter.ts';
 import { admitByWord, unsafe } from '../../ledger/journal/journal.ts';
 import { type AskedJournal, RequestJournals } from '../../ledger/journal/journals.ts';
-import type { AttemptFailure } from '../../tiering/stores/s3/failure.ts';
-import type { OpenedStore, S3Store, StoreEvent } from '../../tiering/stores/s3/s3-store.ts';
+import type { AttemptFailure } from '../../tiering/stores/attempt-failure.ts';
+import type {
+  OpenedStore,
+  StoreDriver,
+  StoreEvent,
+  StoreState,
+} from '../../tiering/stores/driver.ts';
+import type { joinDriver } from '../../tiering/stores/drivers.ts';
 import { StoreGate } from '../../tiering/stores/store-gate.ts';
 import { StoreTallies, type TakenUse } from '../../tiering/stores/store-tally.ts';
 import type { StoreSettings } from '../settings/store-settings.ts';
@@ -37,8 +43,8 @@ export interface ThreadStoresOptions {
   count: number;
   words: SharedArrayBuffer;
   meters: StoreMeters;
-  /** `S3Store.join`; null: there are no such stores. */
-  join: typeof S3Store.join | null;
+  /** Null: there are no such stores. */
+  join: typeof joinDriver | null;
   ask: (question: StoreQuestion) => Promise<StoreAnswer>;
   tell: (news: StoreNews) => void;
 }
@@ -46,7 +52,7 @@ export interface ThreadStoresOptions {
 interface JoinedStore {
   door: StoreDoor;
   gate: StoreGate;
-  driver: S3Store | null;
+  driver: StoreDriver | null;
 }
 
 /** How long what was counted waits for more. */
@@ -127,7 +133,7 @@ export class ThreadStores implements StoreList {
     this.#tell();
   }
 
-  #join({ number, name, settings }: StoreDoor, opened: OpenedStore): S3Store | null {
+  #join({ number, name, settings }: StoreDoor, opened: OpenedStore): StoreDriver | null {
     const { meters, words, count, join } = this.#options;
     const options = {
       ...(settings as StoreSettings),
@@ -177,7 +183,7 @@ export class ThreadStores implements StoreList {
   #tell(): void {
     const uses = this.#tallies.take();
     const states = [...this.#stores].flatMap(([number, { driver }]) =>
-      driver ? [[number, driver.state()] as [number, ReturnType<S3Store['state']>]] : [],
+      driver ? [[number, driver.state()] as [number, StoreState]] : [],
     );
     const told = JSON.stringify(states);
     if (uses.length === 0 && told === this.#toldStates) return;

@@ -61,6 +61,22 @@ describe('the stores of a start', () => {
     });
   });
 
+  test('can be in folders, with the settings that go with them', () => {
+    const stores = 'tape: {url: "file:///mnt/tape/é x", stallTimeout: 5m, connectionsMax: 2}';
+    const tape = { name: 'tape', url: 'file:///mnt/tape/%C3%A9%20x', connectionsMax: 2 };
+    expect(choiceOf({ store: 'file:///mnt/tank/bursar/' }, stores)).toEqual({
+      stores: [
+        { ...tape, stallTimeoutMs: 300_000 },
+        { name: 'folder', url: 'file:///mnt/tank/bursar' },
+      ],
+      defaultStore: 'folder',
+    });
+    const flags = { store: 'file:///mnt/tank', storeRegion: 'x' };
+    expect(refusal(flags)).toMatch(/go with --store s3:/);
+    const twice = 'folder: {url: s3://archive}';
+    expect(refusal({ store: 'file:///mnt/tank' }, twice)).toMatch(/is called folder, but/);
+  });
+
   test('are named in the file, with every setting of theirs', () => {
     const config = yaml(`
 store: cold
@@ -137,6 +153,22 @@ describe('what does not fit', () => {
     ['cold: {url: s3://archive, profile: "[x]"}', /cold\.profile "\[x\]" must be the name/],
     ['cold: {url: s3://archive, prices: aws}', /cold\.prices "aws" must be PROVIDER\/REGION/],
     ['cold: {url: s3://archive, endpoint: x}', /cold\.endpoint "x" must be a URL/],
+    [
+      'cold: {url: "file://host/disk"}',
+      /cold\.url "file:\/\/host\/disk" must be file:\/\/\/FOLDER/,
+    ],
+    ['cold: {url: "file:///"}', /cold\.url .* must be file:\/\/\/FOLDER/],
+    ['cold: {url: "file:disk"}', /cold\.url "file:disk" must be file:\/\/\/FOLDER/],
+    ['cold: {url: "file:///disk%2Fx"}', /cold\.url .* must be file:\/\/\/FOLDER/],
+    ['cold: {url: "file:///disk?x"}', /cold\.url .* must be file:\/\/\/FOLDER/],
+    [
+      'cold: {url: "file:///disk", region: x}',
+      /cold\.region is for stores in S3, not in a folder$/,
+    ],
+    [
+      '{a: {url: "file:///disk/x"}, b: {url: "file:///disk/y/../x/"}}',
+      /b and a are at one place, file:\/\/\/disk\/x/,
+    ],
     [
       '{a: {url: s3://archive}, b: {url: s3://archive/}}',
       /b and a are at one place, s3:\/\/archive/,

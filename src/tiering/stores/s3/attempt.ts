@@ -5,7 +5,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { monotonicMs } from '../../../core/clock.ts';
-import { AttemptFailure, errorElement, failureOfAnswer, failureOfError } from './failure.ts';
+import { AttemptFailure } from '../attempt-failure.ts';
+import { errorElement, failureOfAnswer, failureOfError } from './failure.ts';
 
 /** Takes the bytes of a successful answer. An error that it throws is the outcome of the try. */
 export interface AnswerBody {

@@ -4,6 +4,8 @@
 // given back once.
 import { buildConnector, Client } from 'undici';
 import { monotonicMs, nowMs } from '../../../core/clock.ts';
+import { AttemptFailure, type FailureCause } from '../attempt-failure.ts';
+import { Breaker, type BreakerOptions, type BreakerState, refusalOf } from '../breaker.ts';
 import type { StoreMeter } from '../store-meter.ts';
 import type { StoreTally } from '../store-tally.ts';
 import type { StoreAddress } from './address.ts';
@@ -15,10 +17,9 @@ import {
   type Outcome,
   type Phase,
 } from './attempt.ts';
-import { Breaker, type BreakerOptions, type BreakerState, refusalOf } from './breaker.ts';
 import { ClientSlots } from './client-slots.ts';
 import { CredentialSource, type Credentials, type LoadCredentials } from './credentials.ts';
-import { AttemptFailure, type FailureCause, failureOfError } from './failure.ts';
+import { failureOfError } from './failure.ts';
 import { type RetryPolicy, retry } from './retry.ts';
 import { signStoreRequest } from './signed-request.ts';
 

@@ -2,7 +2,7 @@
 // not expired; it is loaded again in the background before it does, and at once when the server
 // says that it has.
 import { nowMs } from '../../../core/clock.ts';
-import { AttemptFailure } from './failure.ts';
+import { AttemptFailure } from '../attempt-failure.ts';
 
 /** The credentials in the SDK's form. */
 export interface Credentials {

@@ -6,12 +6,12 @@
 // answer wins (docs/decisions/0037-store-measurements-and-traces.md).
 import { IntegrityError } from '../../../core/errors.ts';
 import { copyIntoShared } from '../../buffer-pool.ts';
+import { AttemptFailure } from '../attempt-failure.ts';
 import type { RemoteRead } from '../store.ts';
 import { damagedCause, type HedgeCause, type StoreMeter } from '../store-meter.ts';
 import type { StoreTally } from '../store-tally.ts';
 import { type Answer, type Attempt, countBytes } from './attempt.ts';
 import type { Admission, Connection } from './connection.ts';
-import { AttemptFailure } from './failure.ts';
 import type { HedgeBudget } from './hedge-budget.ts';
 import { persistRead } from './object-read.ts';
 import { RangeAnswer } from './range-answer.ts';

@@ -3,7 +3,7 @@
 // failed try. The sweeper and a rebuild take an object that is missing here for one that is gone.
 // Specification: "ListObjectsV2" of the Amazon S3 API reference, general purpose buckets.
 import type { ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
-import { AttemptFailure } from './failure.ts';
+import { AttemptFailure } from '../attempt-failure.ts';
 
 /** Where a page begins: after a name, or where the page before it ended. */
 export interface PageStart {

@@ -3,8 +3,8 @@
 // the head announced.
 import type { IncomingHttpHeaders } from 'node:http';
 import { IntegrityError } from '../../../core/errors.ts';
+import { AttemptFailure } from '../attempt-failure.ts';
 import type { AnswerBody } from './attempt.ts';
-import { AttemptFailure } from './failure.ts';
 import { checkIsData, checkLength, parseContentRange } from './range-answer.ts';
 
 /** No larger object is kept beside the extents. */

@@ -3,9 +3,9 @@
 // encryption key of his own, a policy on its name). Such an object counts as damaged, and the store
 // does not count as unavailable: those who read many objects report it and go on with the others.
 import { IntegrityError } from '../../../core/errors.ts';
-import { refusalOf } from './breaker.ts';
+import { AttemptFailure } from '../attempt-failure.ts';
+import { refusalOf } from '../breaker.ts';
 import type { Connection } from './connection.ts';
-import { AttemptFailure } from './failure.ts';
 
 /** The owner's mark, which every store has: a server that gives it can serve objects. */
 const probedName = 'owner';

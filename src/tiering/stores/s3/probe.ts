@@ -4,9 +4,9 @@
 // store that lacks a necessary one is refused; and a probe removes what it wrote.
 import { randomBytes } from 'node:crypto';
 import { monotonicMs } from '../../../core/clock.ts';
+import { AttemptFailure, type FailureCause } from '../attempt-failure.ts';
 import type { Answer } from './attempt.ts';
 import type { Connection, StoreRequest } from './connection.ts';
-import { AttemptFailure, type FailureCause } from './failure.ts';
 import { ObjectAnswer } from './object-answer.ts';
 import { checksumHeader, checksumOf, isMd5Etag, md5Of, type ProofKind } from './proven-put.ts';
 import { RangeAnswer } from './range-answer.ts';

@@ -9,10 +9,11 @@ import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32c } from '@node-rs/crc32';
+import { AttemptFailure } from '../attempt-failure.ts';
 import type { StoreTally } from '../store-tally.ts';
 import type { AnswerBody } from './attempt.ts';
 import type { Connection } from './connection.ts';
-import { AttemptFailure, errorElement } from './failure.ts';
+import { errorElement } from './failure.ts';
 import { ComparedAnswer } from './object-answer.ts';
 
 /**

@@ -5,8 +5,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { IntegrityError } from '../../../core/errors.ts';
 import { discard } from '../../../core/spent-bytes.ts';
+import { AttemptFailure } from '../attempt-failure.ts';
 import type { AnswerBody } from './attempt.ts';
-import { AttemptFailure } from './failure.ts';
 
 export interface ContentRange {
   /** The first and the last byte, both inclusive. */

@@ -2,7 +2,7 @@
 // tries of one request are bounded, and so is every pause, so that no request hangs.
 // Source: "Exponential Backoff And Jitter", AWS Architecture Blog.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AttemptFailure } from './failure.ts';
+import { AttemptFailure } from '../attempt-failure.ts';
 
 export interface RetryPolicy {
   triesMax: number;

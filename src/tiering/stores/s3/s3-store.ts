@@ -8,38 +8,36 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { Refusal } from '../../../core/errors.ts';
 import { extentIdBytes } from '../../../core/ids.ts';
 import { extentBytesMax } from '../../../core/limits.ts';
-import type { RemoteRead, RemoteStore } from '../store.ts';
+import { AttemptFailure } from '../attempt-failure.ts';
+import {
+  defaultBreaker,
+  defaultStallMs,
+  type StoreDriver,
+  type StoreEvent,
+  type StoreState,
+} from '../driver.ts';
+import type { RemoteRead } from '../store.ts';
 import { type StoreMeter, unmeasured } from '../store-meter.ts';
+import { defaultConnectionsMax } from '../store-place.ts';
 import { StoreTally } from '../store-tally.ts';
 import { loadSdk, openAddress, type StoreAddress } from './address.ts';
 import { Connection, type Timeouts } from './connection.ts';
 import type { LoadCredentials } from './credentials.ts';
 import { ExtentReader } from './extent-reader.ts';
-import { AttemptFailure } from './failure.ts';
 import { HedgeBudget } from './hedge-budget.ts';
 import { type ListedPage, type PageStart, readPage } from './list-page.ts';
 import { EndAnswer, ObjectAnswer } from './object-answer.ts';
 import { persistRead } from './object-read.ts';
-import {
-  defaultConnectionsMax,
-  type JoinOptions,
-  type OpenedStore,
-  type S3StoreOptions,
-  type StoreEvent,
-  type StoreState,
-} from './options.ts';
+import type { JoinOptions, S3OpenedStore, S3StoreOptions } from './options.ts';
 import { type Finding, Prober } from './probe.ts';
 import { type ProofKind, ProvenPut, type Write } from './proven-put.ts';
 import { defaultRetryPolicy } from './retry.ts';
 
-export type { OpenedStore, S3StoreOptions, StoreEvent, StoreState };
-
 const defaultExtentBytesMax = 8 * 1024 * 1024;
-const defaultBreaker = { failuresMax: 10, pauseMsMin: 100, pauseMsMax: 10_000 };
 /** An extent is in the folder of its id. What is in another one somebody else has put there. */
 const namePattern = /^extents\/([0-9a-f]{2})\/([0-9a-f]{30}\1)$/;
 
-export class S3Store implements RemoteStore {
+export class S3Store implements StoreDriver {
   readonly number: number;
   readonly name: string;
   readonly extentBytesMax: number;
@@ -80,7 +78,7 @@ export class S3Store implements RemoteStore {
       meter,
       address,
       loadCredentials,
-      connectionsMax: options.connectionsMax ?? defaultConnectionsMax,
+      connectionsMax: options.connectionsMax ?? defaultConnectionsMax(options.url),
       timeouts: timeoutsOf(options),
       retryPolicy,
       breaker: { ...breaker, words: options.breakerState },
@@ -131,7 +129,7 @@ export class S3Store implements RemoteStore {
    * Joins in what another thread has opened and probed, and goes on to look after: that thread
    * loads credentials, lists, and finds out when a server that was down is back.
    */
-  static join(options: JoinOptions, { address, honoursConditions, proof }: OpenedStore): S3Store {
+  static join(options: JoinOptions, { address, honoursConditions, proof }: S3OpenedStore): S3Store {
     const { loadCredentials } = options;
     const store = new S3Store(options, address, { client: null, loadCredentials });
     store.#honoursConditions = honoursConditions;
@@ -141,9 +139,9 @@ export class S3Store implements RemoteStore {
   }
 
   /** What others join in. */
-  get opened(): OpenedStore {
+  get opened(): S3OpenedStore {
     const [address, honoursConditions] = [this.#address, this.#honoursConditions];
-    return { address, honoursConditions, proof: this.#proof };
+    return { kind: 's3', address, honoursConditions, proof: this.#proof };
   }
 
   /** A thread that has joined in has found the server down. */
@@ -340,7 +338,7 @@ function timeoutsOf(options: S3StoreOptions): Timeouts {
   return {
     connectMs: connectTimeoutMs ?? 2000,
     firstByteMs: firstByteTimeoutMs ?? 10_000,
-    stallMs: stallTimeoutMs ?? 10_000,
+    stallMs: stallTimeoutMs ?? defaultStallMs,
   };
 }
 

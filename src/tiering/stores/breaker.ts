@@ -3,8 +3,8 @@
 // several threads ask the same server, they share its words: it is open for all of them or for
 // none, and one of them makes the trials. Invariant: while it is not closed, at most one request is
 // under way that began after it opened: the trial.
-import { Refusal } from '../../../core/errors.ts';
-import type { AttemptFailure } from './failure.ts';
+import { Refusal } from '../../core/errors.ts';
+import type { AttemptFailure } from './attempt-failure.ts';
 
 const states = ['closed', 'open', 'half-open'] as const;
 export type BreakerState = (typeof states)[number];
