@@ -99,7 +99,7 @@ function follow(data, backend) {
 async function untilFollowed(data) {
   const sinceMs = Date.now();
   while (Date.now() - sinceMs < waitMsMax) {
-    const asked = [main, 'standby', 'status', '--data', data, '--json'];
+    const asked = [main, 'standby', 'show', '--data', data, '--json'];
     const askedMs = Date.now();
     const told = await run(process.execPath, asked, { env: plainEnv() }).catch(() => null);
     const status = told && JSON.parse(told.stdout);

@@ -40,7 +40,7 @@ export function addAlarmCommands(program: Command): void {
       if (flags.json) printJson({ problem });
       else print('it was taken');
     });
-  addTenant(alarm.command('remove'))
+  addTenant(alarm.command('delete'))
     .description('tell no webhook any more')
     .action(calling((given: AlarmFlags) => ({ method: 'DELETE', path: pathOf(given) })));
 }

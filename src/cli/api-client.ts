@@ -90,10 +90,24 @@ export interface ApiAnswer {
 /** The gateway answered with something else than what was asked for. */
 export class ApiRefusal extends CommandFailure {
   readonly status: number;
+  /** The gateway's own, as docs/users/errors.md lists them. */
+  readonly code: string;
+  /** In the gateway's words. */
+  readonly reason: string;
+  readonly requestId: string | undefined;
 
-  constructor(status: number, message: string) {
-    super('failed', message);
+  constructor({ endpoint }: Connection, status: number, json: unknown) {
+    const { detail, code, requestId } = (json ?? {}) as Partial<Record<string, unknown>>;
+    const isOurs = typeof detail === 'string';
+    const reason = isOurs
+      ? detail
+      : `${endpoint} answered ${status}, which is not an answer of Bursar`;
+    const where = status >= 500 ? `, request ${requestId}` : '';
+    super('failed', isOurs ? `${reason} (${code}${where})` : reason);
     this.status = status;
+    this.code = isOurs ? String(code) : 'UnknownAnswer';
+    this.reason = reason;
+    this.requestId = typeof requestId === 'string' ? requestId : undefined;
   }
 }
 
@@ -106,7 +120,7 @@ export async function callApi(connection: Connection, request: ApiRequest): Prom
     process.stderr.write(`bursar: store ${untold} is told of this later: until then ${why}\n`);
   }
   if (status >= 200 && status < 300) return { text, json };
-  throw new ApiRefusal(status, explain(connection, status, json));
+  throw new ApiRefusal(connection, status, json);
 }
 
 /** Reads all pages of a listing. */
@@ -220,13 +234,4 @@ export function encode(text: string): string {
     /[!'()*]/g,
     (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
   );
-}
-
-function explain(connection: Connection, status: number, json: unknown): string {
-  const problem = json as { detail?: unknown; code?: unknown; requestId?: unknown } | undefined;
-  if (typeof problem?.detail !== 'string') {
-    return `${connection.endpoint} answered ${status}, which is not an answer of Bursar`;
-  }
-  const id = status >= 500 ? `, request ${String(problem.requestId)}` : '';
-  return `${problem.detail} (${String(problem.code)}${id})`;
 }

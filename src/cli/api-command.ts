@@ -9,6 +9,8 @@ import { printJson, printTable } from './output.ts';
 export interface Columns<Entry> {
   heading: readonly string[];
   row: (entry: Entry) => readonly string[];
+  /** The same with exact amounts, for --csv; absent: the same. */
+  csvRow?: (entry: Entry) => readonly string[];
 }
 
 type Action = (...given: unknown[]) => Promise<void>;
@@ -32,7 +34,7 @@ export function calling<Answer, Given extends unknown[]>(
       typeof asked === 'function' ? await asked(connection) : asked,
     );
     if (typeof show === 'object') printEntries(flags.json, show, json, [json as Answer]);
-    else if (show && flags.json) printJson(json);
+    else if (flags.json) printJson(json ?? {});
     else show?.(json as Answer);
   };
 }
@@ -52,11 +54,11 @@ export function listing<Entry, Given extends unknown[]>(
 
 export function printEntries<Entry>(
   asJson: boolean | undefined,
-  { heading, row }: Columns<Entry>,
+  { heading, row, csvRow = row }: Columns<Entry>,
   json: unknown,
   entries: readonly Entry[],
 ): void {
-  printTable(asJson, { json, heading, rows: entries.map(row) });
+  printTable(asJson, { json, heading, rows: entries.map(row), csv: entries.map(csvRow) });
 }
 
 /** The path of what is called TENANT/NAME, in a collection of its tenant. */

@@ -11,7 +11,6 @@ import { CountProgress, formatCount } from './progress.ts';
 import { timeForms, timeOrIndex } from './times.ts';
 
 interface ExportFlags {
-  tenant: string;
   from?: string;
   to?: string;
   out: string;
@@ -26,10 +25,10 @@ bundle FILE --key KEY" sees offline that no record of the tenant is missing. A r
 turned into one of log indexes; --from with the "to" of the bundle before leaves no gap.
 
 Examples:
-  bursar audit export --tenant cms --out cms.jsonl
-  bursar audit export --tenant cms --from 2026-10-01T00:00:00Z --to 2026-11-01T00:00:00Z \\
+  bursar audit export cms --out cms.jsonl
+  bursar audit export cms --from 2026-10-01T00:00:00Z --to 2026-11-01T00:00:00Z \\
     --out october.jsonl
-  bursar audit export --tenant cms --from 81920 --out later.jsonl`;
+  bursar audit export cms --from 81920 --out later.jsonl`;
 
 export function addAuditCommands(program: Command): void {
   const audit = program
@@ -38,10 +37,7 @@ export function addAuditCommands(program: Command): void {
   audit
     .command('export')
     .description("write a tenant's records with the proof that none is missing")
-    .requiredOption(
-      '--tenant <name>',
-      'of what its principals did, and what was done in its buckets',
-    )
+    .argument('<tenant>', 'of what its principals did, and what was done in its buckets')
     .option(
       '--from <place>',
       `not before this log index, or time: ${timeForms} (default: the first)`,
@@ -54,9 +50,9 @@ export function addAuditCommands(program: Command): void {
     )
     .requiredOption('--out <file>', 'the bundle; a file of this name is replaced')
     .addHelpText('after', exportHelp)
-    .action(async (given: ExportFlags, command: Command) => {
+    .action(async (tenant: string, given: ExportFlags, command: Command) => {
       const { connection, flags } = connect(command);
-      await exportBundle(connection, given, flags.json === true);
+      await exportBundle(connection, { ...given, tenant }, flags.json === true);
     });
   audit
     .command('erase')
@@ -79,7 +75,7 @@ interface Head {
 
 async function exportBundle(
   connection: Connection,
-  { tenant, from, to, out }: ExportFlags,
+  { tenant, from, to, out }: ExportFlags & { tenant: string },
   asJson: boolean,
 ): Promise<void> {
   const path = ['tenants', tenant, 'bundle'];

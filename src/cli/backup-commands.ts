@@ -222,6 +222,12 @@ function addList(backup: Command): void {
             keys?.form ?? '-',
           ];
         }),
+        csv: rows.map(({ id, manifest }) => {
+          if (!manifest) return [id, 'DAMAGED', '', '', '', ''];
+          const { timeMs, database, records, extents, keys } = manifest;
+          const amounts = [database.sizeBytes, records, extents?.count ?? ''].map(String);
+          return [id, isoTime(timeMs), ...amounts, keys?.form ?? ''];
+        }),
       });
     },
   );

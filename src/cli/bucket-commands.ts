@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { callApi } from './api-client.ts';
+import { type Connection, callApi } from './api-client.ts';
 import { type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
 import { addBucketCopy } from './bucket-copy.ts';
 import { findPlace } from './bucket-names.ts';
@@ -32,20 +32,6 @@ export function addBucketCommands(program: Command): void {
     .description('show a bucket')
     .action(calling((id: string) => ({ method: 'GET', path: pathIn('buckets', id) }), buckets));
   bucket
-    .command('update <tenant/bucket>')
-    .description("change a bucket's settings")
-    .requiredOption(
-      '--record-reads <mode>',
-      `when reads are recorded: ${recordReadsModes.join(', ')}, or ${asTenant}: as its tenant says`,
-      choice([...recordReadsModes, asTenant]),
-    )
-    .action(
-      calling((id: string, given: { recordReads: string }) => {
-        const recordReads = given.recordReads === asTenant ? null : given.recordReads;
-        return { method: 'PATCH', path: pathIn('buckets', id), body: { recordReads } };
-      }, buckets),
-    );
-  bucket
     .command('chown <bucket> <principal>')
     .description('give a bucket (s3://raw or cms/raw) to another principal of its tenant')
     .action(async (written: string, owner: string, _: object, command: Command) => {
@@ -58,9 +44,18 @@ export function addBucketCommands(program: Command): void {
   addBucketCopy(bucket);
   bucket
     .command('set <bucket>')
-    .description('for how long what is overwritten or deleted can be brought back')
-    .requiredOption('--undelete <duration>', 'hold it for so long, such as 7d; or off', windowOf)
-    .action(setUndelete);
+    .description('change settings of a bucket (s3://raw or cms/raw)')
+    .option(
+      '--record-reads <mode>',
+      `when reads are recorded: ${recordReadsModes.join(', ')}, or ${asTenant}: as its tenant says`,
+      choice([...recordReadsModes, asTenant]),
+    )
+    .option(
+      '--undelete <duration>',
+      'for how long what is overwritten or deleted can be brought back, such as 7d; or off',
+      windowOf,
+    )
+    .action(set);
 }
 
 /** Milliseconds; 0: off. */
@@ -70,22 +65,48 @@ function windowOf(written: string): number {
 
 type Undelete = Answers['PutUndelete'];
 
-async function setUndelete(
-  given: string,
-  { undelete: windowMs }: { undelete: number },
-  command: Command,
-): Promise<void> {
+interface SetFlags {
+  recordReads?: string;
+  /** Milliseconds; 0: off. */
+  undelete?: number;
+}
+
+async function set(given: string, settings: SetFlags, command: Command): Promise<void> {
+  const { recordReads, undelete } = settings;
+  if (recordReads === undefined && undelete === undefined) {
+    throw new CommandFailure('usage', 'say what to set: --record-reads or --undelete');
+  }
   const { connection, flags } = connect(command);
-  const place = await findPlace(connection, given);
-  const path = ['tenants', place.tenant, 'buckets', place.bucket, 'undelete'];
+  const { tenant, bucket } = await findPlace(connection, given);
+  const path = ['tenants', tenant, 'buckets', bucket];
+  if (recordReads !== undefined) {
+    const body = { recordReads: recordReads === asTenant ? null : recordReads };
+    await callApi(connection, { method: 'PATCH', path, body });
+  }
+  const held = undelete === undefined ? null : await setUndelete(connection, path, undelete);
+  const { json } = await callApi(connection, { method: 'GET', path });
+  if (held === null || flags.json) {
+    const shown = { ...(json as Answers['GetBucket']), ...held };
+    printEntries(flags.json, buckets, shown, [shown]);
+  } else {
+    printEntries(false, windows, held, [held]);
+    print(held.notice);
+  }
+}
+
+/** null: the window was ended. */
+async function setUndelete(
+  connection: Connection,
+  ofBucket: readonly string[],
+  windowMs: number,
+): Promise<Undelete | null> {
+  const path = [...ofBucket, 'undelete'];
   if (windowMs === 0) {
     await callApi(connection, { method: 'DELETE', path });
-    return;
+    return null;
   }
   const body = { seconds: windowMs / 1000 };
-  const json = (await callApi(connection, { method: 'PUT', path, body })).json as Undelete;
-  printEntries(flags.json, windows, json, [json]);
-  if (!flags.json) print(json.notice);
+  return (await callApi(connection, { method: 'PUT', path, body })).json as Undelete;
 }
 
 const windows: Columns<Undelete> = {
@@ -110,7 +131,7 @@ export function addMountCommands(program: Command): void {
     .command('mount')
     .description("mounts: other tenants' buckets, and snapshots, under names of one's own");
   mount
-    .command('add <tenant/name> <other:bucket>')
+    .command('create <tenant/name> <other:bucket>')
     .description('give a bucket of another tenant a name; who may use it is granted there')
     .option(
       '--at <snapshot>',
@@ -129,7 +150,11 @@ export function addMountCommands(program: Command): void {
     .description("list a tenant's mounts")
     .action(listing(mounts, 'mounts', (tenant: string) => ['tenants', tenant, 'mounts']));
   mount
-    .command('remove <tenant/name>')
+    .command('show <tenant/name>')
+    .description('show a mount')
+    .action(calling((id: string) => ({ method: 'GET', path: pathIn('mounts', id) }), mounts));
+  mount
+    .command('delete <tenant/name>')
     .description('take a mount away; the bucket stays as it is')
     .action(calling((id: string) => ({ method: 'DELETE', path: pathIn('mounts', id) })));
 }

@@ -5,6 +5,7 @@ import { type Connection, type ConnectionFlags, findConnection } from './api-cli
 
 export interface CommandFlags extends ConnectionFlags {
   json?: boolean;
+  csv?: boolean;
 }
 
 /** The flags of a command and of the program around it, and the gateway that they lead to. */

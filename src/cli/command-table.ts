@@ -77,6 +77,13 @@ export async function addCommands(program: Command, word: string | undefined): P
   await add(overHttp);
   for (const command of program.commands.slice(served)) addClientFlags(command);
   await add(offline);
+  for (const command of program.commands) addFormFlags(command);
+}
+
+/** Those of all lists and of all else that answers, so that no command has to. */
+function addFormFlags(command: Command): void {
+  for (const one of command.commands) addFormFlags(one);
+  if (command.name() === 'list') command.option('--csv', 'answer with CSV');
 }
 
 /** Adds the flags that lead to a gateway to each command that does something. */

@@ -51,16 +51,18 @@ Each --book, --class and --cache-hits can have several values: each is compared 
 
 Examples:
   bursar cost --from 2026-10-01 --to 2026-11-01
-  bursar cost --account principal:cms/alice --book s3-2007 s3-2010
-  bursar cost --account bucket:cms/raw --class STANDARD_IA GLACIER_IR --csv
+  bursar cost principal:cms/alice --book s3-2007 s3-2010
+  bursar cost bucket:cms/raw --class STANDARD_IA GLACIER_IR --csv
   bursar cost --workload archive.json --cache-hits 0.5 0.8
   bursar cost example dzero`;
 
 export function addCostCommand(program: Command): void {
   const command = program
-    .command('cost')
-    .description('say what was paid, or what a workload costs, and what it would cost otherwise')
-    .option('--account <name>', 'what this account paid (tenant:cms, principal:cms/alice, …)')
+    .command('cost [account]')
+    .description(
+      'say what was paid, by all or by one account (tenant:cms, principal:cms/alice, ' +
+        'bucket:cms/raw, token:ID), or what a workload costs, and what it would cost otherwise',
+    )
     .option('--bucket <name>', 'only what is about this bucket')
     .option('--from <time>', `not before this time: ${timeForms}`, time)
     .option('--to <time>', 'before this time', time)
@@ -70,9 +72,8 @@ export function addCostCommand(program: Command): void {
     .option('--cache-hits <share...>', 'and with this share of reads from a cache', parseShares)
     .option('--csv', 'answer with CSV')
     .addHelpText('after', help)
-    .action(async (_given: object, one: Command) => {
-      const flags = one.optsWithGlobals<CostFlags>();
-      if (flags.json && flags.csv) throw new CommandFailure('usage', '--json or --csv, not both');
+    .action(async (account: string | undefined, _given: object, one: Command) => {
+      const flags = { ...one.optsWithGlobals<CostFlags>(), account };
       const books = readBooks(flags.priceBooks);
       const { workload } = flags;
       if (workload === undefined) {
@@ -125,7 +126,8 @@ function addPage(
 function answerWorkload(file: string, flags: CostFlags, books: PriceBooks): CostAnswer {
   for (const flag of ['account', 'bucket', 'from', 'to'] as const) {
     if (flags[flag] === undefined) continue;
-    throw new CommandFailure('usage', `--${flag} is of records: leave it out with --workload`);
+    const what = flag === 'account' ? 'an account' : `--${flag}`;
+    throw new CommandFailure('usage', `${what} is of records: leave it out with --workload`);
   }
   const workload = readWorkload(file);
   const inForce = books.inForce(String(settings.prices.default), Date.now());
@@ -223,13 +225,13 @@ function filtersOf({ account: name, bucket, from, to }: CostFlags) {
   const account = parseAccount(name);
   if (!account) {
     const forms = 'tenant:cms, principal:cms/alice, bucket:cms/raw or token:ID';
-    throw new CommandFailure('usage', `--account ${name} must be such as ${forms}`);
+    throw new CommandFailure('usage', `${name} must be such as ${forms}`);
   }
   if (account.kind === 'token') return { bucket, from, to };
   const { tenant } = account;
   if (account.kind !== 'bucket') return { tenant, bucket, from, to };
   if (bucket !== undefined && bucket !== account.name) {
-    throw new CommandFailure('usage', `--bucket ${bucket} is another than --account ${name}`);
+    throw new CommandFailure('usage', `--bucket ${bucket} is another than that of ${name}`);
   }
   return { tenant, bucket: account.name, from, to };
 }

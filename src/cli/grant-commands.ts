@@ -35,7 +35,7 @@ const grants: Columns<Grant> = {
 export function addGrantCommands(program: Command): void {
   const grant = program.command('grant').description('grants: who may do what, and where');
   grant
-    .command('put <tenant/name>')
+    .command('set <tenant/name>')
     .description('make a grant, or replace the one of this name')
     .requiredOption(
       '--subject <subject...>',
@@ -89,8 +89,6 @@ function placeOf({ bucket, prefix = '', key }: Grant): string {
 interface ExplainFlags {
   principal?: string;
   group?: string[];
-  action: string;
-  resource?: string;
   source?: string;
   secure?: boolean;
   time?: string;
@@ -107,17 +105,18 @@ const self: Columns<Answers['WhoAmI']> = {
 export function addExplainCommands(program: Command): void {
   program
     .command('explain')
+    .argument('<action>', 's3:GetObject, s3:ListBucket, bursar:ListPrincipals; …')
+    .argument('[resource]', 'BUCKET/KEY, TENANT:BUCKET/KEY, BUCKET/PREFIX of a listing')
     .description('say whether a principal may do something, and which rule or right decides')
     .option('--principal <tenant/name>', 'who (default: somebody without credentials)')
-    .requiredOption('--action <name>', 's3:GetObject, s3:ListBucket, bursar:ListPrincipals; …')
-    .option('--resource <name>', 'BUCKET/KEY, TENANT:BUCKET/KEY, BUCKET/PREFIX of a listing')
     .option('--group <name...>', "groups of another tenant's principal")
     .option('--source <address>', 'from there (default: from here)')
     .option('--secure <yes|no>', 'over TLS? (default: as this command)', parseBoolean)
     .option('--time <time>', `at this time (${timeForms}; default: now)`, readTime)
     .action(
-      calling(({ principal, group: groups, action, ...where }: ExplainFlags) => {
-        const { resource, source, secure, time } = where;
+      calling((action: string, resource: string | undefined, given: ExplainFlags) => {
+        const { group: groups, ...where } = given;
+        const { principal, source, secure, time } = where;
         const body = { principal, groups, action, resource, source, secure, time };
         return { method: 'POST', path: ['explain'], body };
       }, show),

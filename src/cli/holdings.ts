@@ -75,7 +75,7 @@ function commandFor(tenant: string, { kind, name, bucket, key }: Holding): strin
       return `aws s3api abort-multipart-upload ${at}`;
     }
     case 'share':
-      return `bursar share revoke ${name}`;
+      return `bursar share delete ${name}`;
     case 'grant':
       return `bursar grant delete ${tenant}/${name}`;
     default:

@@ -67,7 +67,7 @@ export function addTenantCommands(program: Command): void {
     .description('show a tenant')
     .action(calling((name: string) => ({ method: 'GET', path: ['tenants', name] }), tenants));
   tenant
-    .command('update <name>')
+    .command('set <name>')
     .description("change a tenant's settings")
     .option(membersFlag, membersHelp, parseBoolean)
     .option(storeFlag, storeHelp)
@@ -121,7 +121,7 @@ export function addPrincipalCommands(program: Command): void {
     .description('show a principal')
     .action(calling((id: string) => ({ method: 'GET', path: pathOf(id) }), principals));
   principal
-    .command('update <tenant/name>')
+    .command('set <tenant/name>')
     .description("change a principal's role or replace its groups")
     .option('--role <role>', roles.join(', '), choice(roles))
     .option('--group <name...>', 'groups to be in from now on')

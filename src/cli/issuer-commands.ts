@@ -29,7 +29,7 @@ export function addIssuerCommands(program: Command): void {
   const issuer = program
     .command('issuer')
     .description('outside issuers of tokens (OIDC) that a tenant trusts');
-  addAdd(issuer);
+  addSet(issuer);
   issuer
     .command('list <tenant>')
     .description('list the issuers that a tenant trusts')
@@ -39,14 +39,14 @@ export function addIssuerCommands(program: Command): void {
     .description('show an issuer, whom its tokens act for, and the state of its keys')
     .action(calling((id: string) => ({ method: 'GET', path: pathIn('issuers', id) }), showIssuer));
   issuer
-    .command('remove <tenant/name>')
+    .command('delete <tenant/name>')
     .description('trust an issuer no longer; its tokens are refused at once')
     .action(calling((id: string) => ({ method: 'DELETE', path: pathIn('issuers', id) })));
 }
 
-function addAdd(issuer: Command): void {
+function addSet(issuer: Command): void {
   issuer
-    .command('add <tenant/name>')
+    .command('set <tenant/name>')
     .description('trust an issuer, or replace all that was said of the one of this name')
     .requiredOption('--url <url>', 'the issuer, exactly as its tokens have it in "iss"')
     .requiredOption('--audience <text>', 'what its tokens must have in "aud"')

@@ -6,7 +6,7 @@ import { listAll } from './api-client.ts';
 import { calling } from './api-command.ts';
 import { connect } from './command-arguments.ts';
 import { addLimitFlags, type LimitFlags, readLimitFlags, readLimitsPatch } from './limit-flags.ts';
-import { print, printJson, printTable } from './output.ts';
+import { print, printJson, printNote, printTable } from './output.ts';
 import { formatBytes } from './progress.ts';
 
 type Cap = Answers['GetLimit']['caps'][number];
@@ -37,7 +37,7 @@ export function addLimitCommands(program: Command): void {
       else show(limits);
     });
   limit
-    .command('remove <account>')
+    .command('delete <account>')
     .description('take all limits of an account away; what it used stays counted')
     .action(calling((account: string) => ({ method: 'DELETE', path: ['limits', account] })));
   limit
@@ -87,32 +87,43 @@ function showOne(one: Limited): void {
 }
 
 function show(limited: readonly Limited[]): void {
-  const rows = limited.flatMap((one) => rowsOf(one).map((row) => [one.account, ...row]));
-  printTable(false, { json: null, heading, rows });
+  const rowsBy = (shownOf: ShownOf) =>
+    limited.flatMap((one) => rowsOf(one, shownOf).map((row) => [one.account, ...row]));
+  printTable(false, { json: null, heading, rows: rowsBy(showAmount), csv: rowsBy(exactly) });
   for (const { account, caps } of limited) {
     for (const { meter, window } of caps.filter(({ exceeded }) => exceeded)) {
-      print(`${account} has used more ${meter} per ${window} than its limit: all more is refused.`);
+      printNote(
+        `${account} has used more ${meter} per ${window} than its limit: all more is refused.`,
+      );
     }
   }
 }
 
-function rowsOf({ limits, caps }: Limited): string[][] {
-  const rates = showRates(limits).map((most) => ['rate', 'second', most, '', '', '', '', '']);
-  return [...caps.map(rowOf), ...rates];
+type ShownOf = (meter: string, amount: string, limit?: string) => string;
+
+const exactly: ShownOf = (_, amount) => amount;
+
+function rowsOf({ limits, caps }: Limited, shownOf: ShownOf): string[][] {
+  const rates = Object.entries((limits as Rated | null)?.rate ?? {}).map(([what, most]) => {
+    const [shown, exact] = [showRate(what, most), String(most)];
+    const meter = shownOf === exactly ? `rate ${what}` : 'rate';
+    return [meter, 'second', shownOf === exactly ? exact : shown, '', '', '', '', ''];
+  });
+  return [...caps.map((cap) => rowOf(cap, shownOf)), ...rates];
 }
 
 /** The most a second, as people read it: `50 requests`, `10.0 MiB`. */
 export function showRates(limits: Rated | null): string[] {
-  return Object.entries(limits?.rate ?? {}).map(([what, most]) =>
-    what === 'bytes' ? formatBytes(most, most) : `${most} requests`,
-  );
+  return Object.entries(limits?.rate ?? {}).map(([what, most]) => showRate(what, most));
 }
 
-function rowOf({ meter, window, resetAt, ...amounts }: Cap): string[] {
+function showRate(what: string, most: number): string {
+  return what === 'bytes' ? formatBytes(most, most) : `${most} requests`;
+}
+
+function rowOf({ meter, window, resetAt, ...amounts }: Cap, shownOf: ShownOf): string[] {
   const { limit, used, lost, reserved, left } = amounts;
-  const shown = [limit, used, lost, reserved, left].map((amount) =>
-    showAmount(meter, amount, limit),
-  );
+  const shown = [limit, used, lost, reserved, left].map((amount) => shownOf(meter, amount, limit));
   return [meter, window, ...shown, resetAt ?? 'never'];
 }
 

@@ -27,7 +27,7 @@ type Witness = LogState['witnesses'][number];
 export function addLogCommands(program: Command): void {
   const log = program.command('log').description('the audit log: its state, keys and copies');
   log
-    .command('status')
+    .command('show')
     .description('show how far the log is signed, by which keys, and what its witnesses have seen')
     .action(
       calling(

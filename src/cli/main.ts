@@ -1,27 +1,45 @@
 #!/usr/bin/env node
 // The `bursar` command. Exit codes: 0 done, 1 could not be done, 2 asked for wrongly; a failure is
-// one line on stderr that says what to change.
+// one line on stderr that says what to change, and with --json a document on stdout as well.
 import { Command, CommanderError } from 'commander';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { readVersion } from '../core/version.ts';
 import { quietenSdk } from '../server/settings/config.ts';
+import { ApiRefusal, Unreachable } from './api-client.ts';
 import { addCommands } from './command-table.ts';
+import { reword } from './old-words.ts';
+import { chooseForm, type FailureDocument, print, printFailure } from './output.ts';
 
-async function makeProgram(): Promise<Command> {
+async function makeProgram(word: string | undefined): Promise<Command> {
   const program = new Command('bursar')
     .description('A secure multi-tenant S3 gateway: serve, and administer over HTTP.')
     .version(readVersion())
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(`bursar: ${oneLine(text)}\n`) })
-    .addHelpText('after', clientHelp);
-  await addCommands(program, process.argv[2]);
+    .addHelpText('after', clientHelp)
+    .hook('preAction', (_, command) => chooseForm(command.optsWithGlobals()));
+  await addCommands(program, word);
   return program;
 }
+
+const introduction = `bursar: what people do most
+
+  who am I here, and what may I do?        bursar whoami
+  let somebody read a part of my bucket    bursar token create --scope storage.read:/BUCKET/PREFIX
+  send somebody a link to an object        bursar share create s3://BUCKET/KEY
+  what did I use, and what is left?        bursar usage; bursar limit show principal:TENANT/NAME
+  what happened to my data?                bursar records --bucket BUCKET
+
+bursar --help lists all commands, and bursar COMMAND --help tells more of one.`;
 
 const clientHelp = `
 Administration commands find the gateway by BURSAR_ENDPOINT, BURSAR_ACCESS_KEY_ID and
 BURSAR_SECRET_ACCESS_KEY, else by the profile "bursar" (--profile, BURSAR_PROFILE) of
-./bursar-data/credentials (--credentials, BURSAR_CREDENTIALS).`;
+./bursar-data/credentials (--credentials, BURSAR_CREDENTIALS).
+
+With --json an answer is one JSON document, and so is a failure: {"error": {"code", "message", …}}.
+Exit codes: 0 it is done, 1 it could not be done (or what was verified is not so), 2 it was asked
+for wrongly, and nothing was done.`;
 
 function oneLine(text: string): string {
   return text
@@ -30,17 +48,33 @@ function oneLine(text: string): string {
     .replaceAll(/\s*\n\s*/g, ' ');
 }
 
-function exitCodeOf(error: unknown): number {
+/** Tells what was thrown, and gives the exit code. */
+function fail(error: unknown): number {
+  const failure = failureOf(error);
+  if (failure === null) return 0;
+  printFailure(failure);
+  return failure.exitCode;
+}
+
+/** null: it is none. Of what commander throws it has told on stderr already. */
+function failureOf(error: unknown): FailureDocument | null {
   if (error instanceof CommanderError) {
-    // Commander has printed its message already; help and version are no failures.
-    return error.exitCode === 0 || error.code === 'commander.help' ? error.exitCode && 2 : 2;
+    if (error.exitCode === 0) return null;
+    return { code: 'UsageError', message: oneLine(error.message), exitCode: 2 };
   }
   if (error instanceof CommandFailure) {
-    process.stderr.write(`bursar: ${messageOfFailure(error)}\n`);
-    return error.exitCode;
+    const message = messageOfFailure(error);
+    process.stderr.write(`bursar: ${message}\n`);
+    const { exitCode } = error;
+    if (error instanceof ApiRefusal) {
+      const { code, reason, status, requestId } = error;
+      return { code, message: reason, exitCode, status, requestId };
+    }
+    const code = error instanceof Unreachable ? 'Unreachable' : 'CommandFailed';
+    return { code: exitCode === 2 ? 'UsageError' : code, message, exitCode };
   }
   process.stderr.write(`bursar: ${error instanceof Error ? error.stack : String(error)}\n`);
-  return 1;
+  return { code: 'InternalError', message: messageOfFailure(error), exitCode: 1 };
 }
 
 quietenSdk();
@@ -49,8 +83,13 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   if (process.argv[2] !== 'serve') process.exit();
 });
+const { words, notes } = reword(process.argv.slice(2));
+for (const note of notes) process.stderr.write(`bursar: ${note}\n`);
+// Also known before the arguments are, of which there may be an error to tell.
+chooseForm({ json: words.includes('--json') });
 try {
-  await (await makeProgram()).parseAsync();
+  if (words.length === 0) print(introduction);
+  else await (await makeProgram(words[0])).parseAsync(words, { from: 'user' });
 } catch (error) {
-  process.exitCode = exitCodeOf(error);
+  process.exitCode = fail(error);
 }

@@ -1,8 +1,9 @@
-// How administration commands answer: aligned columns for people, JSON for machines (--json).
+// How commands answer: aligned columns for people, one JSON document for programs (--json), or
+// lines of CSV for spreadsheets (--csv, of lists). With --json a failure is a document too.
 
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { orFail } from '../core/command-failure.ts';
+import { CommandFailure, orFail } from '../core/command-failure.ts';
 import {
   type DurableFileOptions,
   streamFileDurably,
@@ -10,13 +11,34 @@ import {
 } from '../core/durable-file.ts';
 import { printable } from '../core/printable.ts';
 
+/** What the command that runs was asked for. One process runs one command. */
+const asked = { json: false, csv: false };
+let hasPrintedJson = false;
+
+/** To be called before the command runs. Throws `CommandFailure` where both are asked for. */
+export function chooseForm({ json, csv }: { json?: boolean; csv?: boolean | string }): void {
+  asked.json = json === true;
+  asked.csv = csv === true;
+  if (!asked.json || !asked.csv) return;
+  throw new CommandFailure('usage', '--json and --csv exclude each other');
+}
+
+interface Table {
+  json: unknown;
+  heading: readonly string[];
+  rows: readonly (readonly string[])[];
+  /** The rows as CSV has them, with exact amounts; absent: the same. */
+  csv?: readonly (readonly string[])[];
+}
+
 /** Writes what a command found: `json` with --json, else `rows` under `heading`. */
-export function printTable(
-  asJson: boolean | undefined,
-  answer: { json: unknown; heading: readonly string[]; rows: readonly (readonly string[])[] },
-): void {
+export function printTable(asJson: boolean | undefined, answer: Table): void {
   if (asJson) {
     printJson(answer.json);
+    return;
+  }
+  if (asked.csv) {
+    printCsv(answer.heading.map(columnName), answer.csv ?? answer.rows);
     return;
   }
   const lines = [answer.heading, ...answer.rows];
@@ -32,8 +54,37 @@ export function printPairs(width: number, rows: readonly (readonly [string, stri
   for (const [name, value] of rows) print(`${name.padEnd(width)}${printable(value)}`);
 }
 
+/** The same as JSON has it: `CREATED BY` is `createdBy`. */
+function columnName(title: string): string {
+  const [first = '', ...others] = title.toLowerCase().split(' ');
+  return first + others.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
+}
+
 export function printJson(json: unknown): void {
+  hasPrintedJson = true;
   print(JSON.stringify(json, null, 2));
+}
+
+/** A line for people below a list. Whoever reads CSV finds it on standard error. */
+export function printNote(line: string): void {
+  if (asked.csv) process.stderr.write(`${line}\n`);
+  else print(line);
+}
+
+/** What a failure is in JSON; `exitCode` is the command's. */
+export interface FailureDocument {
+  /** Of the gateway's errors, or `UsageError`, `Unreachable` or `CommandFailed`. */
+  code: string;
+  message: string;
+  exitCode: number;
+  /** Of the gateway's answer, as are all below. */
+  status?: number;
+  requestId?: string;
+}
+
+/** With --json, unless the command has answered with a document already. */
+export function printFailure(error: FailureDocument): void {
+  if (asked.json && !hasPrintedJson) print(JSON.stringify({ error }));
 }
 
 export function print(line: string): void {

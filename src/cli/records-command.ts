@@ -115,14 +115,14 @@ function parseLimit(value: string): number {
   return limit;
 }
 
-// `bursar receipt get`: the proof that an operation is in the audit log, for whoever wants to keep
+// `bursar receipt show`: the proof that an operation is in the audit log, for whoever wants to keep
 // it.
 
 export function addReceiptCommands(program: Command): void {
   const receipt = program.command('receipt').description('proofs of what was done');
   receipt
-    .command('get')
-    .description('get the receipt of an operation; "bursar verify receipt" needs no gateway')
+    .command('show')
+    .description('show the receipt of an operation; "bursar verify receipt" needs no gateway')
     .argument(
       '<index>',
       'the x-bursar-receipt of its answer, or the index of its record',

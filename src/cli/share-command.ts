@@ -50,13 +50,13 @@ export function addShareCommands(program: Command): void {
     .description('share links, those that ended too; never their URLs')
     .action(listing(shares, 'shares', () => ['shares']));
   share
-    .command('revoke <id>')
+    .command('delete <id>')
     .description('end a share link at once; its id is what stands before the dot in the URL')
     .action(async (id: string, _given: object, command: Command) => {
       const { connection, flags } = connect(command);
       await callApi(connection, { method: 'DELETE', path: ['shares', id] });
-      if (flags.json) printJson({ revoked: id });
-      else print(`revoked ${id}`);
+      if (flags.json) printJson({ deleted: id });
+      else print(`deleted ${id}`);
     });
 }
 

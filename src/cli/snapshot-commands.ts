@@ -7,7 +7,7 @@ import { type Columns, calling, printEntries } from './api-command.ts';
 import { mounts } from './bucket-commands.ts';
 import { findPlace, findSnapshots } from './bucket-names.ts';
 import { choice, connect, duration } from './command-arguments.ts';
-import { print, printJson } from './output.ts';
+import { print, printJson, printNote } from './output.ts';
 import { formatBytes } from './progress.ts';
 import { differences, restore } from './snapshot-restore.ts';
 import { isSnapshotName, timeOrSnapshot } from './times.ts';
@@ -19,6 +19,9 @@ const snapshots: Columns<Shown> = {
   heading: ['SNAPSHOT', 'PREFIX', 'CREATED', 'EXPIRES', 'LOCK', 'HOLDS'],
   row: ({ name, prefix, createdAt, expiresAt, lock, heldBytes }) => [
     ...[name, prefix, createdAt, expiresAt ?? 'never', lock ?? '', formatBytes(heldBytes)],
+  ],
+  csvRow: ({ name, prefix, createdAt, expiresAt, lock, heldBytes }) => [
+    ...[name, prefix, createdAt, expiresAt ?? '', lock ?? '', String(heldBytes)],
   ],
 };
 
@@ -33,7 +36,6 @@ export function addSnapshotCommands(program: Command): void {
   ofBucket('create')
     .argument('[name]')
     .description('make a snapshot of a bucket as it is now; without a name, by the time')
-    .option('--name <name>', 'the same as [name]')
     .option('--prefix <prefix>', prefixHelp)
     .option('--expires <duration>', 'delete it by itself after this time, such as 90d', duration)
     .option('--lock <mode>', 'until it expires: governance or compliance', lock)
@@ -66,12 +68,8 @@ export function addSnapshotCommands(program: Command): void {
     .description("give a snapshot a bucket's name, by which all S3 clients can read it")
     .action(calling(mount, mounts));
   ofBucket('restore')
+    .argument('<name>', 'the snapshot, or a time: 2026-11-23T16:30:00Z or 2h ago', timeOrSnapshot)
     .description('bring back what was overwritten or deleted since a snapshot, without moving data')
-    .requiredOption(
-      '--from <name>',
-      'the snapshot, or a time: 2026-11-23T16:30:00Z or 2h ago',
-      timeOrSnapshot,
-    )
     .option('--prefix <prefix>', prefixHelp)
     .option('--dry-run', 'only list what would be done')
     .option('--delete-new', 'delete what came since under other keys, too')
@@ -100,7 +98,6 @@ export function addSnapshotCommands(program: Command): void {
 }
 
 interface CreateFlags {
-  name?: string;
   prefix?: string;
   expires?: number;
   lock?: string;
@@ -110,10 +107,7 @@ const lock = choice(['governance', 'compliance']);
 
 function create(text: string, given: string | undefined, flags: CreateFlags) {
   const { expires, lock } = flags;
-  if (given !== undefined && flags.name !== undefined) {
-    throw new CommandFailure('usage', 'give the name once');
-  }
-  const name = given ?? flags.name ?? nameOfNow();
+  const name = given ?? nameOfNow();
   const expiresAt =
     expires === undefined ? undefined : new Date(Date.now() + expires).toISOString();
   return async (connection: Connection): Promise<ApiRequest> => {
@@ -188,7 +182,7 @@ async function list(text: string, given: { prefix?: string }, command: Command):
   const { heldVersions = 0, heldBytes = 0 } = held ?? {};
   printEntries(flags.json, snapshots, { snapshots: all, heldVersions, heldBytes }, all);
   if (flags.json) return;
-  process.stdout.write(`${heldVersions} versions held, ${formatBytes(heldBytes)}\n`);
+  printNote(`${heldVersions} versions held, ${formatBytes(heldBytes)}`);
 }
 
 async function diff(

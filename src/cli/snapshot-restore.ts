@@ -14,7 +14,6 @@ import { formatBytes } from './progress.ts';
 type Difference = Answers['DiffSnapshot']['differences'][number];
 
 interface RestoreFlags {
-  from: string;
   prefix?: string;
   dryRun?: true;
   deleteNew?: true;
@@ -33,11 +32,17 @@ export const differences: Columns<Difference> = {
   row: ({ change, key, size }) => [change, key, size === null ? '' : formatBytes(size)],
 };
 
-export async function restore(text: string, given: RestoreFlags, command: Command): Promise<void> {
+/** `from`: a snapshot, or a time. */
+export async function restore(
+  text: string,
+  from: string,
+  given: RestoreFlags,
+  command: Command,
+): Promise<void> {
   const flags = command.optsWithGlobals<CommandFlags>();
   const connection = findConnection(flags);
   const place = await findSnapshots(connection, text, given.prefix);
-  const all = readDifferences(connection, place, given);
+  const all = readDifferences(connection, place, from);
   if (given.dryRun) {
     const planned: Difference[] = [];
     for await (const one of all) planned.push(undoing(one));
@@ -71,7 +76,7 @@ function tell({ restored, deleted, left }: Done): void {
 async function* readDifferences(
   connection: Connection,
   { path, prefix }: SnapshotsPlace,
-  { from }: RestoreFlags,
+  from: string,
 ): AsyncGenerator<Difference & { index: number }> {
   let after: string | undefined;
   do {

@@ -45,7 +45,7 @@ export function addStandbyCommands(program: Command): void {
     .command('standby')
     .description('a second machine that follows a gateway, and can take its place');
   addFollow(standby);
-  addStatus(standby);
+  addShow(standby);
   addPromote(standby);
 }
 
@@ -106,9 +106,9 @@ function requireRoom({ data }: Config): void {
   throw new CommandFailure('failed', `${keyFile} ${reason}`);
 }
 
-function addStatus(standby: Command): void {
+function addShow(standby: Command): void {
   const status = standby
-    .command('status')
+    .command('show')
     .description('say how far a standby is')
     .option('--json', 'answer with JSON');
   addSettingFlags(status, ['data', 'config']).action(async (given: { json?: boolean } & Flags) => {

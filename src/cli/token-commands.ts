@@ -12,7 +12,7 @@ import { printable } from '../core/printable.ts';
 import type { Meter } from '../core/quota-terms.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { callApi, listAll } from './api-client.ts';
-import { calling } from './api-command.ts';
+import { type Columns, calling, printEntries } from './api-command.ts';
 import { collect, connect, splitId } from './command-arguments.ts';
 import { loadPrivateKey } from './key-files.ts';
 import { showAmount, showRates } from './limit-commands.ts';
@@ -131,15 +131,15 @@ function printToken(made: MadeToken, asJson: boolean | undefined): void {
   else print(token);
 }
 
-// `bursar token create|list|revoke`: tokens that the gateway issues, those that it knows of, and
-// their end.
+// `bursar token create|list|show|delete`: tokens that the gateway issues, those that it knows of,
+// and their end.
 
 export function addIssuedTokenCommands(program: Command): void {
   const token = program.command('token').description('tokens: what others may do in your name');
   addCreate(token);
   addList(token);
   addShow(token);
-  addRevoke(token);
+  addDelete(token);
 }
 
 interface CreateFlags extends RestrictionFlags {
@@ -188,9 +188,22 @@ function addList(token: Command): void {
       const tokens = await listAll<Token>(connection, ['tokens'], 'tokens', { principal });
       const shown = given.all ? tokens : tokens.filter(({ state }) => state === 'valid');
       if (flags.json) return printJson(shown);
-      for (const line of treeOf(shown)) print(printable(line));
+      if (flags.csv) printEntries(false, columns, null, shown);
+      else for (const line of treeOf(shown)) print(printable(line));
     });
 }
+
+/** For --csv: a token a line. */
+const columns: Columns<Token> = {
+  heading: [
+    ...['TOKEN', 'PARENT', 'LABEL', 'PRINCIPAL', 'SCOPE'],
+    ...['STATE', 'USES', 'LAST USED', 'EXPIRES'],
+  ],
+  row: ({ jti, parent, label, principal, scope, state, uses, lastUsedAt, expiresAt }) => [
+    ...[jti, parent ?? '', label ?? '', principal, scope ?? '', state, String(uses)],
+    ...[lastUsedAt ?? '', expiresAt],
+  ],
+};
 
 function addShow(token: Command): void {
   token
@@ -256,9 +269,9 @@ function timesOf(uses: number): string {
   return uses === 1 ? 'once' : `${uses} times`;
 }
 
-function addRevoke(token: Command): void {
+function addDelete(token: Command): void {
   token
-    .command('revoke')
+    .command('delete')
     .argument('[jti]', 'id of the token, as `bursar token list` shows it')
     .description('refuse a token from now on, with all that was made from it')
     .option('--token-file <file>', 'the token itself, instead of its id (-: standard input)')

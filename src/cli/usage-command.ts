@@ -72,9 +72,8 @@ At the present rate: by the use in the limit's window so far, or in the present 
 limits without a window, by that of the last seven days. The earliest is shown, and --json has
 them all.`;
 
-function checkFlags(account: string | undefined, { by, from, to, json, csv }: UsageFlags): void {
+function checkFlags(account: string | undefined, { by, from, to }: UsageFlags): void {
   const fail = (message: string) => new CommandFailure('usage', message);
-  if (json && csv) throw fail('--json and --csv exclude each other');
   if (by === undefined && (from !== undefined || to !== undefined)) {
     throw fail('--from and --to go with --by');
   }

@@ -48,7 +48,7 @@ test('a tenant is created, shown, changed, listed and deleted', async () => {
     name: 'lhcb',
     membersCreateBuckets: false,
   });
-  await json(['tenant', 'update', 'lhcb', '--members-create-buckets', 'yes']);
+  await json(['tenant', 'set', 'lhcb', '--members-create-buckets', 'yes']);
   expect(await json(['tenant', 'show', 'lhcb'])).toMatchObject({ membersCreateBuckets: true });
   const { stdout } = await run('tenant', 'list');
   expect(stdout).toMatch(
@@ -73,7 +73,7 @@ test('principals, groups and keys are managed, and a deleted key stops working',
     role: 'member',
     groups: ['muons'],
   });
-  await json(['principal', 'update', 'atlas/alice', '--role', 'auditor', '--no-group']);
+  await json(['principal', 'set', 'atlas/alice', '--role', 'auditor', '--no-group']);
   expect(await json(['principal', 'list', 'atlas'])).toMatchObject([
     { name: 'alice', role: 'auditor', groups: [] },
   ]);

@@ -58,7 +58,7 @@ async function indexesOf(...filters: string[]): Promise<number[]> {
 }
 
 test('a bundle verifies without the gateway, and has all records of its tenant', async () => {
-  const { stdout } = await run('audit export --tenant cms --json --out', bundle);
+  const { stdout } = await run('audit export cms --json --out', bundle);
   const { records, from, to } = JSON.parse(stdout);
   expect(records).toBeGreaterThanOrEqual(601);
   expect(existsSync(`${bundle}.partial`)).toBe(false);
@@ -79,8 +79,8 @@ test('a bundle that lacks one record is refused', async () => {
 
 test('bundles of one range behind the other have each record once', async () => {
   const [first, second] = ['first.jsonl', 'second.jsonl'].map((name) => join(place.folder, name));
-  await run('audit export --tenant cms --to 300 --out', first as string);
-  await run('audit export --tenant cms --from 300 --to 500 --out', second as string);
+  await run('audit export cms --to 300 --out', first as string);
+  await run('audit export cms --from 300 --to 500 --out', second as string);
   const [one, other] = [await verify(first as string), await verify(second as string)];
   expect([one.found.to, other.found.from, other.found.to]).toEqual([300, 300, 500]);
   const within = (await indexesOf()).filter((index) => index < 500);
@@ -89,14 +89,14 @@ test('bundles of one range behind the other have each record once', async () => 
 
 test('a bundle that cannot be written leaves no file, and says why', async () => {
   const out = join(place.folder, 'no-folder', 'cms.jsonl');
-  const { code, stderr } = await tryRun('audit export --tenant cms --out', out);
+  const { code, stderr } = await tryRun('audit export cms --out', out);
   expect([code, existsSync(out)]).toEqual([1, false]);
   expect(stderr).toContain('no-folder');
 });
 
 test('a bundle of a tenant that is not there, or is not one’s own, is refused', async () => {
   const out = join(place.folder, 'none.jsonl');
-  const { code } = await tryRun('audit export --tenant nobody --out', out);
+  const { code } = await tryRun('audit export nobody --out', out);
   expect([code, existsSync(out)]).toEqual([1, false]);
 });
 
@@ -115,7 +115,7 @@ test('records are erased by their indexes, more than one call takes', async () =
   const { code, stdout } = await place.run([...erase, ...indexes.map(String)]);
   expect([code, stdout]).toEqual([0, '150 erased; the log verifies as before\n']);
   expect(await indexesOf('--status', '404')).toHaveLength(450);
-  await run('audit export --tenant cms --out', bundle);
+  await run('audit export cms --out', bundle);
   const { found } = await verify(bundle);
   // The acts are the operator's, of another tenant, and are in the bundle all the same.
   expect(found).toMatchObject({ ok: true, erased: 150, unexplained: [] });

@@ -94,9 +94,9 @@ describe('what was paid', () => {
     expect(answer.of.records).toBe(all.filter(({ cost }) => cost !== undefined).length);
     // Buckets and the principal, the one who asked.
     const ofBuckets = await Promise.all(
-      ['raw', 'derived'].map((name) => costs('--account', `bucket:default/${name}`, ...to)),
+      ['raw', 'derived'].map((name) => costs(`bucket:default/${name}`, ...to)),
     );
-    const ofPrincipal = await costs('--account', 'principal:default/admin', ...to);
+    const ofPrincipal = await costs('principal:default/admin', ...to);
     expect(firstOf(ofPrincipal).total).toBe(firstOf(answer).total);
     const sum = ofBuckets.reduce((total, one) => total + usd(firstOf(one).total), 0n);
     // Making a bucket is charged to who asks: there is no bucket yet.
@@ -117,7 +117,7 @@ describe('what was paid', () => {
   });
 
   test('is nothing of an account that paid nothing, or of a time before', async () => {
-    expect(firstOf(await costs('--account', 'tenant:cms')).total).toBe('0.00');
+    expect(firstOf(await costs('tenant:cms')).total).toBe('0.00');
     expect(firstOf(await costs('--to', '2020-01-01')).total).toBe('0.00');
     const today = new Date().toISOString().slice(0, 10);
     expect(firstOf(await costs('--from', today)).total).toBe(firstOf(await costs()).total);
@@ -204,13 +204,12 @@ describe('what a workload costs', () => {
   test.each([
     [['--workload', 'nothing.json'], 'nothing.json: ENOENT'],
     [['--workload', join('price-books', 'lab-2026.json')], 'lab-2026.json: workload: must'],
-    [['--workload', 'archive.json', '--account', 'tenant:cms'], '--account is of records'],
+    [['tenant:cms', '--workload', 'archive.json'], 'an account is of records'],
     [['--workload', 'archive.json', '--book', 'lab-1999'], '--book lab-1999 is not there'],
     [['--workload', 'archive.json', '--cache-hits', '1.2'], 'Must be a share'],
     [['--workload', 'archive.json', '--cache-hits', '101%'], 'Must be a share'],
-    [['--workload', 'archive.json', '--json', '--csv'], '--json or --csv'],
-    [['--account', 'cms/alice'], '--account cms/alice must be such as'],
-    [['--account', 'bucket:cms/raw', '--bucket', 'other'], 'is another than --account'],
+    [['cms/alice'], 'cms/alice must be such as'],
+    [['bucket:cms/raw', '--bucket', 'other'], 'is another than that of'],
   ])('or what is asked for is refused: %j', async (flags, message) => {
     const outcome = await place.run(['cost', ...flags]);
     expect(outcome).toMatchObject({ code: 2, stdout: '' });

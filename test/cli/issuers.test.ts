@@ -45,7 +45,7 @@ test('an issuer is added, shown, used, narrowed and removed', async () => {
   await run('tenant', 'create', 'cms');
   await run('principal', 'create', 'cms/loader', '--kind', 'robot');
   await run('group', 'create', 'cms/shifters');
-  const add = ['issuer', 'add', 'cms/ci', '--url', issuer.url, ...audience];
+  const add = ['issuer', 'set', 'cms/ci', '--url', issuer.url, ...audience];
   const mapped = ['--principal', 'repo:cms/code:ref:main=loader', '--group', '/cms/a=b=shifters'];
   const shown = await run(...add, '--path-prefix', '/', ...mapped);
   expect(shown.split('\n')).toEqual([
@@ -80,7 +80,7 @@ test('an issuer is added, shown, used, narrowed and removed', async () => {
 
   const last = token();
   expect(await ask('GET', '/raw/2026/a', last)).toBe(200);
-  await run('issuer', 'remove', 'cms/ci');
+  await run('issuer', 'delete', 'cms/ci');
   expect(await ask('GET', '/raw/2026/a', last)).toBe(401);
   expect(await place.run(['issuer', 'show', 'cms/ci'])).toMatchObject({
     code: 1,

@@ -77,7 +77,7 @@ it('is told what is in the way of deleting them, and the command for each', asyn
     'bursar bucket chown cms/notes OTHER',
     'bursar bucket chown cms/raw OTHER',
     `--bucket raw --key 'it'\\''s big' --upload-id ${made.upload}`,
-    `bursar share revoke ${made.share}`,
+    `bursar share delete ${made.share}`,
     'bursar grant delete cms/readers',
     'bursar principal transfer cms/student --to cms/OTHER',
   ];

@@ -105,7 +105,7 @@ describe('bursar limit', () => {
       requests: { hour: 800 },
       egressBytes: { total: 1024 ** 2 },
     });
-    await run(`limit remove ${account}`);
+    await run(`limit delete ${account}`);
     expect(await limitsOf()).toBeNull();
     expect(await run(`limit show ${account}`)).toBe(`${account} has no limits\n`);
   });
@@ -149,7 +149,7 @@ describe('bursar limit', () => {
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('AccessDenied')]);
     expect((await fail(`limit reconcile ${account}`, asAlice())).code).toBe(1);
     expect(await run(`limit reconcile ${account}`)).toContain('requests');
-    await run('limit remove tenant:cms');
+    await run('limit delete tenant:cms');
   });
 });
 
@@ -179,7 +179,7 @@ describe('a limit', () => {
   });
 
   test('of a token is set when it is made, shown in the list, and survives a restart', async () => {
-    await run(`limit remove ${account}`);
+    await run(`limit delete ${account}`);
     const line =
       'token create --bearer --scope storage.read:/raw --requests 3 --spend 1 --rate ' +
       'requests=9 --json';

@@ -49,7 +49,7 @@ async function signers(): Promise<string[]> {
   return lines.map((line) => Buffer.from(line.split(' ')[2] ?? '', 'base64').toString('hex', 0, 4));
 }
 
-const receipt = (index: number) => run('receipt', 'get', String(index));
+const receipt = (index: number) => run('receipt', 'show', String(index));
 
 describe('the keys of the log', () => {
   test('follow each other: receipts of before stay good, and records say so', async () => {

@@ -49,12 +49,12 @@ const [at0, at1, at2] = [0, 1, 2].map((place) => () => String(indexes[place])) a
   ...[() => string, () => string, () => string],
 ];
 
-describe('bursar receipt get', () => {
+describe('bursar receipt show', () => {
   it('prints or writes a receipt that verifies by what bursar log key prints', async () => {
-    const printed = await run('receipt', 'get', at0());
+    const printed = await run('receipt', 'show', at0());
     expect(printed).toMatchObject({ code: 0, stderr: '' });
     const file = join(place.folder, 'a.tlog-proof');
-    expect(await run('receipt', 'get', at0(), '--out', file)).toMatchObject({
+    expect(await run('receipt', 'show', at0(), '--out', file)).toMatchObject({
       code: 0,
       stdout: '',
     });
@@ -71,13 +71,13 @@ describe('bursar receipt get', () => {
     ['01', 2, /whole number/],
     ['x', 2, /whole number/],
   ])('of %s says why there is none', async (index, code, why) => {
-    const outcome = await run('receipt', 'get', '--', index);
+    const outcome = await run('receipt', 'show', '--', index);
     expect(outcome).toMatchObject({ code, stdout: '' });
     expect(outcome.stderr).toMatch(why);
   });
 
   it('says where it cannot write', async () => {
-    const outcome = await run('receipt', 'get', at0(), '--out', '/nowhere/a');
+    const outcome = await run('receipt', 'show', at0(), '--out', '/nowhere/a');
     expect(outcome).toMatchObject({ code: 1, stdout: '' });
     expect(outcome.stderr).toMatch(/cannot write \/nowhere\/a/);
   });
@@ -85,10 +85,10 @@ describe('bursar receipt get', () => {
 
 describe('bursar log', () => {
   it('status shows origin, size, root and keys, for people and as JSON', async () => {
-    const { stdout } = await run('log', 'status');
+    const { stdout } = await run('log', 'show');
     expect(stdout).toMatch(/^origin {3}bursar\/[0-9a-f]{32}\nrecords {2}\d+\nroot {5}\S{44}\n/);
     expect(stdout).toMatch(/^key {6}[0-9a-f]{8} {2}active {2}since \d{4}-/m);
-    const state = JSON.parse((await run('log', 'status', '--json')).stdout);
+    const state = JSON.parse((await run('log', 'show', '--json')).stdout);
     expect(state).toMatchObject({ refusal: null, keys: [{ state: 'active' }], witnesses: [] });
   });
 

@@ -56,7 +56,7 @@ test('what was deleted and overwritten comes back', async () => {
   expect(listed.stdout).toMatch(/16 versions held/);
   const differences = await json('snapshot', 'diff', 'default/raw', 'before');
   expect(differences).toHaveLength(17);
-  const restoring = ['restore', 'default/raw', '--from', 'before'];
+  const restoring = ['restore', 'default/raw', 'before'];
   const { stdout: plan } = await run(...restoring, '--dry-run');
   expect(plan.trim().split('\n')).toHaveLength(17);
   expect(await bodyOf(pathOf(changed))).toBe('second');
@@ -76,7 +76,7 @@ test('what was deleted and overwritten comes back', async () => {
 });
 
 test('a mount shows a snapshot, until that is deleted', async () => {
-  await json('mount', 'add', 'default/then', 'default:raw', '--at', 'before');
+  await json('mount', 'create', 'default/then', 'default:raw', '--at', 'before');
   expect(await json('mount', 'list', 'default')).toMatchObject([{ bucket: 'raw', at: 'before' }]);
   await send(client, 'PUT', '/raw/2026/later', { body: 'later' });
   expect(await bodyOf('/then/2026/later')).toBe('404');
@@ -88,7 +88,7 @@ test('a mount shows a snapshot, until that is deleted', async () => {
 });
 
 test('a bucket is named by URL, and a snapshot is mounted', async () => {
-  const made = await json('snapshot', 'create', 's3://raw/2026/', '--name', 'by-url');
+  const made = await json('snapshot', 'create', 's3://raw/2026/', 'by-url');
   expect(made).toMatchObject({ name: 'by-url', prefix: '2026/' });
   expect(await json('snapshot', 'show', 's3://default:raw', 'by-url')).toEqual(made);
   expect((await json('snapshot', 'list', 's3://raw/2026/')).snapshots).toEqual([made]);
@@ -102,7 +102,6 @@ test('a bucket is named by URL, and a snapshot is mounted', async () => {
   expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('NoSuchSnapshot')]);
   for (const wrong of [
     ['show', 's3://raw/2026/', 'by-url'],
-    ['create', 's3://raw', 'one', '--name', 'two'],
     ['diff', 's3://raw/2026/', 'by-url', '--prefix', '2026/'],
     ['mount', 's3://raw', '2h ago'],
   ]) {

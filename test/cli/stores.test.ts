@@ -160,19 +160,17 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
       expect(await json('create', 'cms', '--store', 'local')).toMatchObject({
         defaultStore: 'local',
       });
-      expect(await json('update', 'cms', '--store', 's3')).toMatchObject({ defaultStore: 's3' });
-      expect(await json('update', 'cms', '--members-create-buckets', 'no')).toMatchObject({
+      expect(await json('set', 'cms', '--store', 's3')).toMatchObject({ defaultStore: 's3' });
+      expect(await json('set', 'cms', '--members-create-buckets', 'no')).toMatchObject({
         defaultStore: 's3',
         membersCreateBuckets: false,
       });
-      expect(await json('update', 'cms', '--no-store')).toMatchObject({ defaultStore: null });
-      expect(await place.run(['tenant', 'update', 'cms', '--store', 'none'], client)).toMatchObject(
-        {
-          code: 1,
-          stderr: expect.stringContaining('There is no store of this name'),
-        },
-      );
-      expect(await place.run(['tenant', 'update', 'cms'], client)).toMatchObject({
+      expect(await json('set', 'cms', '--no-store')).toMatchObject({ defaultStore: null });
+      expect(await place.run(['tenant', 'set', 'cms', '--store', 'none'], client)).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('There is no store of this name'),
+      });
+      expect(await place.run(['tenant', 'set', 'cms'], client)).toMatchObject({
         code: 2,
         stderr: expect.stringContaining('--no-store'),
       });

@@ -91,7 +91,7 @@ test('a token of the gateway reads its prefix, is seen in use, and ends at once'
   expect(text).toContain('may read and list raw/2026 and all below it');
   expect(text).toMatch(/last used \S+Z, (once|\d+ times)/);
 
-  expect(await run(`token revoke ${jti}`, alice)).toBe('');
+  expect(await run(`token delete ${jti}`, alice)).toBe('');
   expect(await read()).toMatchObject({ status: 403, text: expect.stringContaining('revoked') });
   expect(await run('token list', alice)).toBe('');
   expect(await run('token list --all', alice)).toContain('REVOKED');
@@ -127,7 +127,7 @@ test('a key of one’s own makes tokens offline, others shrink them, all end wit
   expect(text).toContain(`\n    ${child.jti}`);
 
   save('child', child.token);
-  await run('token revoke --token-file child', alice);
+  await run('token delete --token-file child', alice);
   expect(await get('/raw/2026/run1', bear(child.token))).toMatchObject({ status: 403 });
   expect(await get('/raw/2025/run1', JSON.parse(await run(`${sign} ${url}`)))).toMatchObject({
     status: 200,
@@ -156,7 +156,7 @@ test('a principal that is deactivated can do nothing by any key or token', async
 });
 
 test.each([
-  ['token revoke', 'its id or --token-file'],
+  ['token delete', 'its id or --token-file'],
   ['token create --scope storage.read:/raw', '--to FILE'],
   ['token create --scope storage.read --bearer', '--scope'],
   ['key enroll cms/alice', '--key FILE or --proof FILE'],

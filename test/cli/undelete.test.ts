@@ -80,13 +80,13 @@ test('a window is set, says what it costs, and shows the bucket as of then', asy
     headers: { authorization: `Bearer ${metricsToken}` },
   });
   expect(await metrics.text()).toMatch(new RegExp(`^bursar_held_bytes ${bytes}$`, 'm'));
-  await json('mount', 'add', 'default/then', 'default:raw', '--at', then);
+  await json('mount', 'create', 'default/then', 'default:raw', '--at', then);
   for (const key of keys) expect(await bodyOf(`/then/${key}`)).toBe(`first ${key}`);
-  await json('mount', 'add', 'default/before', 'default:raw', '--at', before);
+  await json('mount', 'create', 'default/before', 'default:raw', '--at', before);
   expect(await bodyOf('/before/early')).toBe('404');
-  const unkept = await place.run(['snapshot', 'restore', 'default/raw', '--from', before]);
+  const unkept = await place.run(['snapshot', 'restore', 'default/raw', before]);
   expect([unkept.code, unkept.stderr]).toEqual([1, expect.stringContaining('MomentNotKept')]);
-  const restored = await json('snapshot', 'restore', 'default/raw', '--from', then);
+  const restored = await json('snapshot', 'restore', 'default/raw', then);
   expect(restored).toEqual({ restored: 16, deleted: 0, left: 0, failed: [] });
   for (const key of keys) expect(await bodyOf(`/raw/${key}`)).toBe(`first ${key}`);
 });
@@ -160,7 +160,7 @@ test('off lets go of it', async () => {
   await send(client, 'PUT', '/other/key', { body: 'kept' });
   const then = await betweenMoments();
   await send(client, 'DELETE', '/other/key');
-  await json('mount', 'add', 'default/others', 'default:other', '--at', then);
+  await json('mount', 'create', 'default/others', 'default:other', '--at', then);
   expect(await bodyOf('/others/key')).toBe('kept');
   const deletion = await client.send('DELETE', '/other');
   expect([deletion.status, deletion.body.toString()]).toEqual([
@@ -191,8 +191,8 @@ test('what is held is purged by law, but where it is locked', async () => {
   const locked = ['--prefix', 'q', '--expires', '1d', '--lock', 'compliance'];
   await json('snapshot', 'create', 'default/raw', 'locked', ...locked);
   const then = await betweenMoments();
-  await json('mount', 'add', 'default/with-them', 'default:raw', '--at', then);
-  await json('mount', 'add', 'default/older', 'default:raw', '--at', 'older');
+  await json('mount', 'create', 'default/with-them', 'default:raw', '--at', then);
+  await json('mount', 'create', 'default/older', 'default:raw', '--at', 'older');
   for (const key of ['p/1', 'p/2', 'q']) await send(client, 'DELETE', `/raw/${key}`);
   expect(await bodyOf('/with-them/p/1')).toBe('personal p/1');
   expect(await bodyOf('/older/p/2')).toBe('personal p/2');
@@ -233,7 +233,7 @@ test('what is under object lock is not purged, as a snapshot has it', async () =
     'c/on-hold': await put('c/on-hold', { 'x-amz-object-lock-legal-hold': 'ON' }),
   };
   await json('snapshot', 'create', 'default/locked', 'then');
-  await json('mount', 'add', 'default/unlocked', 'default:locked', '--at', 'then');
+  await json('mount', 'create', 'default/unlocked', 'default:locked', '--at', 'then');
   await send(client, 'PUT', '/locked/c/on-hold', {
     query: [['legal-hold', '']],
     body: '<LegalHold><Status>OFF</Status></LegalHold>',

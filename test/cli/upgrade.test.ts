@@ -173,7 +173,7 @@ describe('after the start', () => {
     };
     const put = (audience: string) => {
       const url = ['--url', 'https://sso.example.org/realms/cms', '--audience', audience];
-      const args = ['issuer', 'add', 'cms/sso', ...url, '--path-prefix', '/plain'];
+      const args = ['issuer', 'set', 'cms/sso', ...url, '--path-prefix', '/plain'];
       return place.run([...args, '--default-principal', 'alice'], asHead);
     };
     expect((await put('https://s3.example.org/free')).stderr).toContain('InvalidAudience');
@@ -186,7 +186,7 @@ describe('after the start', () => {
     for (const name of what.receipts) {
       const file = join(kept, name);
       await run('verify', 'receipt', file, '--key', logKey);
-      await run('receipt', 'get', name.replace('receipt-', ''), '--out', `${file}-new`);
+      await run('receipt', 'show', name.replace('receipt-', ''), '--out', `${file}-new`);
       await run('verify', 'receipt', `${file}-new`, '--key', logKey);
     }
     await run('verify', 'bundle', join(kept, 'cms.bundle'), '--key', logKey);

@@ -269,7 +269,7 @@ describe('alarms', () => {
     served = await place.serve(['--private-webhooks', '127.0.0.1:*']);
     await expect.poll(() => messages.length).toBe(before + 2);
     expect(messages.at(-1)).toEqual(messages.at(-2));
-    await run('alarm remove --tenant cms', as('cms/boss'));
+    await run('alarm delete --tenant cms', as('cms/boss'));
     expect((await fail('alarm show --tenant cms', as('cms/boss'))).stderr).toContain(
       'No webhook is set',
     );
@@ -277,7 +277,7 @@ describe('alarms', () => {
 
   test("are the operator's to hear for all, an admin's for its tenant, no member's", async () => {
     const url = 'https://hooks.example.org/';
-    for (const line of [`alarm set ${url}`, 'alarm show', 'alarm remove']) {
+    for (const line of [`alarm set ${url}`, 'alarm show', 'alarm delete']) {
       expect((await fail(line, as('cms/boss'))).stderr).toContain('AccessDenied');
     }
     for (const line of [`alarm set ${url} --tenant cms`, 'alarm show --tenant cms']) {
@@ -290,7 +290,7 @@ describe('alarms', () => {
     expect((await fail('alarm set http://hooks.example.org/')).stderr).toContain('https');
     expect(await json(`alarm set ${url}`)).toMatchObject({ tenant: null, url });
     expect(await json('alarm show')).not.toHaveProperty('secret');
-    await run('alarm remove');
+    await run('alarm delete');
   });
 });
 

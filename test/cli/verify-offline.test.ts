@@ -77,7 +77,7 @@ async function change(name: string, to: string, edit: (text: string) => string):
 
 describe('bursar verify receipt', () => {
   it('says what the receipt proves and what it does not, without a gateway', async () => {
-    await bursar('receipt', 'get', '5', '--out', 'five');
+    await bursar('receipt', 'show', '5', '--out', 'five');
     const found = await verify('receipt', 'five', '--key', 'log.key');
     expect(found).toMatchObject({ code: 0, stderr: '' });
     const [proves, provesNot, ...rest] = found.stdout.split('\n');
@@ -170,7 +170,7 @@ describe('bursar verify log', () => {
 
 describe('bursar verify bundle', () => {
   it('counts the records, and finds one that is altered or missing', async () => {
-    await bursar('audit', 'export', '--tenant', 'cms', '--out', 'cms.jsonl');
+    await bursar('audit', 'export', 'cms', '--out', 'cms.jsonl');
     const found = await verify('bundle', 'cms.jsonl', '--key', 'log.key');
     expect(found).toMatchObject({ code: 0, stderr: '' });
     expect(found.stdout).toMatch(/^all 6 records of cms, log indexes 0 to before/);
@@ -196,7 +196,7 @@ describe('bursar verify bundle', () => {
 describe("the log's keys", () => {
   it('can be rotated: what was kept and received before stays valid', async () => {
     await bursar('log', 'rotate-key', '--overlap', '0s');
-    await bursar('receipt', 'get', '5', '--out', 'five-anew');
+    await bursar('receipt', 'show', '5', '--out', 'five-anew');
     const keyNow = (await bursar('log', 'key')).trim();
     writeFileSync(file('both.key'), `${keyNow}\n`);
     expect(keyNow.split('\n')).toHaveLength(2);

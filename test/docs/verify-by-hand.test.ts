@@ -69,7 +69,7 @@ describeWithTool(cryptographyPython, 'the script', (python) => {
       for (const name of ['cms', 'lab', 'third']) await bursar('tenant', 'create', name);
       const key = await (await fetch(`${gateway.endpoint}/_/log/key`)).text();
       for (const index of [0, 2]) {
-        const receipt = await bursar('receipt', 'get', String(index));
+        const receipt = await bursar('receipt', 'show', String(index));
         expect(await verify(receipt, key.trim())).toMatchObject({ index, principal: 'admin' });
         expect(await refusal(receipt)).toMatch(/refused: not a receipt of the log bursar\/test/);
       }

@@ -52,7 +52,7 @@ describeWithTool(compiler, 'a command', (compilerPath) => {
   });
 
   const bundle = join(written, 'bundle');
-  const exportAll = ['audit', 'export', '--tenant', 'default', '--out', bundle];
+  const exportAll = ['audit', 'export', 'default', '--out', bundle];
 
   it.each([
     'write written/bundle 1 ENOSPC',

@@ -51,7 +51,7 @@ export class Standby {
   }
 
   async status() {
-    const { code, stdout } = await this.run(['standby', 'status', '--json'], []);
+    const { code, stdout } = await this.run(['standby', 'show', '--json'], []);
     return code === 0 ? JSON.parse(stdout) : null;
   }
 

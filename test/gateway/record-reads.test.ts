@@ -133,17 +133,15 @@ describe('how reads are recorded', () => {
     const reads = ['--record-reads', 'aggregate'];
     const run = (...args: string[]) => place.run(args, environment);
     try {
-      expect((await run('bucket', 'update', 'default/plain', ...reads)).stdout).toContain(
-        'aggregate',
-      );
+      expect((await run('bucket', 'set', 'default/plain', ...reads)).stdout).toContain('aggregate');
       expect((await run('bucket', 'show', 'default/plain')).stdout).toContain('aggregate');
-      const own = await run('bucket', 'update', 'default/plain', '--record-reads', 'tenant');
+      const own = await run('bucket', 'set', 'default/plain', '--record-reads', 'tenant');
       expect(own.stdout).toContain('tenant');
-      expect((await run('tenant', 'update', 'default', ...reads)).stdout).toContain('aggregate');
-      expect(await run('tenant', 'update', 'default', '--record-reads', 'prompt')).toMatchObject({
+      expect((await run('tenant', 'set', 'default', ...reads)).stdout).toContain('aggregate');
+      expect(await run('tenant', 'set', 'default', '--record-reads', 'prompt')).toMatchObject({
         code: 0,
       });
-      const wrong = await run('bucket', 'update', 'default/plain', '--record-reads', 'never');
+      const wrong = await run('bucket', 'set', 'default/plain', '--record-reads', 'never');
       expect(wrong.code).toBe(2);
     } finally {
       await place.remove();

@@ -368,7 +368,7 @@ describe('the command', () => {
       new RegExp(`^${id} +cms/alice +s3://cms:raw/run/a.txt .*1 of 3 +valid$`, 'm'),
     );
     expect(listed).not.toContain(secret);
-    await bursar('revoke', id);
+    await bursar('delete', id);
     await ended(open(url));
   });
 });

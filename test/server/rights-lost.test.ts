@@ -35,7 +35,7 @@ describeWithTool(compiler, 'a gateway that cannot read what was committed of rig
     expect((await place.run(['principal', 'create', 'cms/alice'])).code).toBe(0);
     const made = await place.run(['key', 'create', 'cms/alice', '--json']);
     const alice = JSON.parse(made.stdout);
-    const add = ['issuer', 'add', 'cms/ci', '--url', 'https://ci.example'];
+    const add = ['issuer', 'set', 'cms/ci', '--url', 'https://ci.example'];
     const more = ['--audience', 'https://bursar.example/cms', '--path-prefix', '/'];
     let hasEnded = false;
     served.process.once('close', () => {
