@@ -14,6 +14,7 @@ import {
 import type { Socket } from 'node:net';
 import { isKnownSender } from './connections.ts';
 import type { Exchange } from './exchange.ts';
+import { hasBody } from './message-body.ts';
 
 /** Says which addresses the client's connection has: its own and, behind a blank, the gateway's. */
 const peerHeader = 'bursar-peer';
@@ -113,11 +114,6 @@ export class MainThread {
   close(): void {
     this.#agent.destroy();
   }
-}
-
-/** RFC 9112 section 6.3. */
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined;
 }
 
 function sendOn(answer: IncomingMessage, response: Exchange['response']): void {

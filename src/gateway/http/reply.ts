@@ -7,6 +7,7 @@ import { ClientGone } from '../s3/body.ts';
 import type { Reserved } from '../s3/stages.ts';
 import { challengeOf } from './challenge.ts';
 import type { Exchange } from './exchange.ts';
+import { hasBody } from './message-body.ts';
 import { sendInTurns } from './shaped-body.ts';
 import {
   renderErrorXml,
@@ -212,7 +213,8 @@ export async function sendRefusal(
   if (raw.method === 'HEAD') tellInHeaders(headers, refusal);
   const body = Buffer.from(raw.method === 'HEAD' ? '' : text);
   if (raw.method !== 'HEAD') headers['content-length'] = String(body.length);
-  const unread = !raw.complete;
+  // A request that is refused as soon as its head has come is not complete yet, body or not.
+  const unread = !raw.complete && hasBody(raw);
   if (unread) headers.connection = 'close';
   exchange.writeHead(refusal.status, headers);
   exchange.bytesOut += body.length;

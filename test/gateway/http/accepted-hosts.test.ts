@@ -168,6 +168,24 @@ describe('a served gateway', () => {
     expect(statuses).toEqual(['403', '403', '421', '403', '403', '421', '403']);
   });
 
+  it('keeps a connection for more when it has refused a host on it', async () => {
+    const { host } = new URL(target.endpoint);
+    const wire = await Wire.open(target);
+    // One after the other: each is refused while its end is still to be read.
+    for (const [one, more] of [
+      [evil, ''],
+      [evil, 'Content-Length: 0\r\n'],
+      [host, ''],
+      [evil, 'Connection: close\r\n'],
+    ] as const) {
+      const count = wire.received.split('</Error>').length;
+      wire.write(`GET /raw/k HTTP/1.1\r\nHost: ${one}\r\n${more}\r\n`);
+      await wire.until(new RegExp(`(?:[\\s\\S]*?</Error>){${count}}`));
+    }
+    const statuses = (await wire.closed()).match(/(?<=HTTP\/1\.1 )\d+/g);
+    expect(statuses).toEqual(['421', '421', '403', '421']);
+  });
+
   it('takes no request with two hosts or two Authorization headers', async () => {
     const { host } = new URL(target.endpoint);
     const head = (path: string) => `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n`;
