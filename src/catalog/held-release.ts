@@ -5,7 +5,7 @@ import type { Reader, Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { type BucketName, isAuthentic, verifyVersion } from './authentic.ts';
 import { dropReferences } from './extents.ts';
-import { addToTotal, heldBytesOf } from './held-totals.ts';
+import { addToSum, heldBytesOf, takeFromSum } from './held-totals.ts';
 import { findCovering, type HeldVersion, heldColumns, wholeColumns } from './held-versions.ts';
 import type { BilledDelta, EndedObject, Moment, StorageDelta } from './outcome.ts';
 import { heldByWindow } from './undelete-window.ts';
@@ -120,9 +120,8 @@ async function moveTo(tx: Tx, row: HeldRow, from: number, to: number): Promise<v
        WHERE bucket_id = ? AND key = ? AND seq = ? AND ended_seq = ?`,
     ...[to, bucketId, key, seq, endedSeq],
   );
-  const bytes = heldBytesOf(row, row.heldMac);
-  await addToTotal(tx, { bucketId, holder: from }, { versions: -1, bytes: -bytes });
-  await addToTotal(tx, { bucketId, holder: to }, { versions: 1, bytes });
+  await takeFromSum(tx, { bucketId, holder: from }, [row]);
+  await addToSum(tx, { bucketId, holder: to }, [row]);
 }
 
 /** Ends versions that no snapshot has any more, and lets go of their bytes. */
@@ -140,18 +139,17 @@ export async function releaseRows(
       'DELETE FROM held_versions WHERE bucket_id = ? AND key = ? AND seq = ? AND ended_seq = ?',
       ...[bucketId, key, seq, endedSeq],
     );
-    const bytes = heldBytesOf(row, row.heldMac);
-    await addToTotal(tx, { bucketId, holder }, { versions: -1, bytes: -bytes });
     // The extents that a damaged row names may belong to other objects, so they are not released.
     if (isAuthentic(() => verifyVersion(keyring, bucket, row))) {
       await dropReferences(tx, row.manifest, timeMs);
     }
     if (!row.heldMac || row.isImage || row.isMarker) continue;
     const billedBytes = countedBytes(row.billedBytes);
-    storedBytes -= bytes;
+    storedBytes -= heldBytesOf(row, row.heldMac);
     billed.set(of, (billed.get(of) ?? 0) - billedBytes);
     released.push({ class: of, billedBytes, createdMs });
   }
+  await takeFromSum(tx, { bucketId: bucket.id, holder }, rows);
   const deltas = [...billed].map(([storageClass, bytes]) => ({ class: storageClass, bytes }));
   return { storedBytes, storedObjects: 0, billed: deltas, ended: null, released };
 }

@@ -1,7 +1,7 @@
 // Held versions as their rows are, for the journal, verification and settings.
 import type { Reader } from '../core/database.ts';
 import { type BucketName, verifyVersion } from './authentic.ts';
-import { type HeldVersion, heldColumns, wholeColumns } from './held-versions.ts';
+import { type HeldVersion, heldColumns, newestNull, wholeColumns } from './held-versions.ts';
 import type { Catalog } from './versions.ts';
 
 /**
@@ -23,7 +23,7 @@ export async function findHeld(
 
 /** Whether anything of a bucket is held. */
 export async function holdsAny(read: Reader, bucketId: number): Promise<boolean> {
-  const sql = 'SELECT 1 FROM held_totals WHERE bucket_id = ? AND versions > 0 LIMIT 1';
+  const sql = 'SELECT 1 FROM held_versions WHERE bucket_id = ? LIMIT 1';
   return (await read.get(sql, bucketId)) !== undefined;
 }
 
@@ -35,9 +35,12 @@ export async function listHeldBy(
   read: Reader,
   { bucketId, key, seq }: { bucketId: number; key: string; seq: number },
 ): Promise<HeldVersion[]> {
+  const select = `SELECT ${heldColumns}, ${wholeColumns} FROM held_versions AS v`;
+  const ended = 'WHERE bucket_id = ? AND key = ? AND ended_seq = ? AND held_mac IS NOT NULL';
   return read.all<HeldVersion>(
-    `SELECT ${heldColumns}, ${wholeColumns} FROM held_versions AS v
-       WHERE bucket_id = ? AND key = ? AND ended_seq = ? AND held_mac IS NOT NULL`,
+    `${select} ${ended} AND seq = ${newestNull('< ?')}
+       UNION ALL ${select} INDEXED BY held_by_end ${ended} AND version_id IS NOT NULL`,
+    ...[bucketId, key, seq, seq],
     ...[bucketId, key, seq],
   );
 }
@@ -51,16 +54,16 @@ export async function listHeldSince(
   at: { bucketId: number; key: string; versionId: string | null; seq: number },
 ): Promise<HeldVersion[]> {
   const { bucketId, key, versionId, seq } = at;
-  const select = `SELECT ${heldColumns}, ${wholeColumns} FROM held_versions AS v
-    WHERE bucket_id = ? AND key = ? AND ended_seq > ? AND held_mac IS NOT NULL`;
+  const select = `SELECT ${heldColumns}, ${wholeColumns} FROM held_versions AS v`;
+  const since = 'WHERE bucket_id = ? AND key = ? AND ended_seq > ? AND held_mac IS NOT NULL';
   if (versionId !== null) {
-    const sql = `${select} AND seq <= ? AND version_id = ?`;
+    const sql = `${select} INDEXED BY held_by_end ${since} AND seq <= ? AND version_id = ?`;
     return read.all<HeldVersion>(sql, bucketId, key, seq, seq, versionId);
   }
   // A key may have had very many null versions since: of those made up to then, it is the newest.
   const newest = `SELECT seq FROM held_versions
     WHERE bucket_id = ? AND key = ? AND seq <= ? AND version_id IS NULL ORDER BY seq DESC LIMIT 1`;
-  const sql = `${select} AND seq = (${newest})`;
+  const sql = `${select} ${since} AND seq = (${newest})`;
   return read.all<HeldVersion>(sql, bucketId, key, seq, bucketId, key, seq);
 }
 

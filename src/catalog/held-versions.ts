@@ -8,7 +8,7 @@
 import type { Tx } from '../core/database.ts';
 import { type BucketName, computeHeldMac } from './authentic.ts';
 import { addReferences } from './extents.ts';
-import { addToTotal, heldBytesOf } from './held-totals.ts';
+import { noteHeld } from './held-totals.ts';
 import type { Moment } from './outcome.ts';
 import { heldByWindow } from './undelete-window.ts';
 import type { OpenBucket } from './version-places.ts';
@@ -32,6 +32,17 @@ export const heldColumns = `${sharedColumns}, superseded_seq AS supersededSeq,
   NOT is_image AND NOT EXISTS(SELECT 1 FROM superseded AS s
     WHERE s.seq = v.seq AND s.by_seq = v.ended_seq) AS isStale,
   ended_seq AS endedSeq, ended_ms AS endedMs, is_image AS isImage, held_mac AS heldMac`;
+/**
+ * `seq` of the newest null version that is held of the key of `v`, of those whose `seq` is so. A
+ * key has one null version at a time: so of those that were made up to a record no other goes on
+ * behind it. Others are found by an index of their ends, which null versions are not in, as that
+ * would be one more page of each overwrite where there is no versioning.
+ */
+export function newestNull(condition: string): string {
+  return `(SELECT n.seq FROM held_versions AS n WHERE n.bucket_id = v.bucket_id AND n.key = v.key
+    AND n.seq ${condition} AND n.version_id IS NULL ORDER BY n.seq DESC LIMIT 1)`;
+}
+
 /** What is not shown to clients. */
 export const wholeColumns = 'bucket_id AS bucketId, manifest';
 
@@ -42,11 +53,13 @@ export const wholeColumns = 'bucket_id AS bucketId, manifest';
  */
 export async function findHolder(
   tx: Tx,
-  { id, newestSnapshot, hasWindow }: Pick<OpenBucket, 'id' | 'newestSnapshot' | 'hasWindow'>,
+  bucket: OpenBucket,
   { key, sinceSeq }: { key: string; sinceSeq: number },
 ): Promise<number | null> {
+  const { id, newestSnapshot, newestPrefix, hasWindow } = bucket;
   if (hasWindow) return heldByWindow;
   if (newestSnapshot === null || newestSnapshot < sinceSeq) return null;
+  if (newestPrefix !== null && key.startsWith(newestPrefix)) return newestSnapshot;
   return findCovering(tx, id, { key, fromSeq: sinceSeq, beforeSeq: null });
 }
 
@@ -99,8 +112,9 @@ async function hold(
   bucket: BucketName,
   version: FoundVersion,
   { holder, isImage }: { holder: number; isImage: number },
-  { keyring, seq: endedSeq, timeMs: endedMs }: Moment,
+  moment: Moment,
 ): Promise<void> {
+  const { keyring, seq: endedSeq, timeMs: endedMs } = moment;
   const { bucketId, key, seq, supersededSeq, isDamaged } = version;
   const from =
     supersededSeq === null ? 'v.*, NULL, NULL FROM versions' : 'v.* FROM noncurrent_versions';
@@ -113,5 +127,5 @@ async function hold(
     ...[endedSeq, endedMs, isImage, mac, holder],
     ...[bucketId, key, seq],
   );
-  await addToTotal(tx, { bucketId, holder }, { versions: 1, bytes: heldBytesOf(held, mac) });
+  await noteHeld(tx, { bucketId, holder }, moment);
 }

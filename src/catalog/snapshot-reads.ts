@@ -2,7 +2,7 @@
 // what a listing shows of it.
 import type { Reader, SqlValue } from '../core/database.ts';
 import { type BucketName, verifyVersion } from './authentic.ts';
-import { type HeldVersion, heldColumns, wholeColumns } from './held-versions.ts';
+import { type HeldVersion, heldColumns, newestNull, wholeColumns } from './held-versions.ts';
 import {
   type Catalog,
   currentColumns,
@@ -14,13 +14,18 @@ const notHeld = 'NULL AS endedSeq, NULL AS endedMs, 0 AS isImage, NULL AS heldMa
 const inlineBody = '(SELECT body FROM extents WHERE id = substr(manifest, 1, 16)) AS inlineBody';
 
 /**
- * The current version of a key, where it is what the key was: one seek more than to read it now.
- * Values: `[bucketId, key, at, at, at]`.
+ * The current version of a key, where it is what the key was: two seeks more than to read it now.
+ * Values: `[bucketId, key, at, at, at, at, at]`.
  */
 function selectUnchanged(more: string): string {
   return `SELECT ${currentColumns}, ${notHeld}${more} FROM versions AS v
-    WHERE bucket_id = ? AND key = ? AND seq <= ? AND NOT EXISTS(SELECT 1 FROM held_versions AS h
-      WHERE h.bucket_id = v.bucket_id AND h.key = v.key AND h.seq <= ? AND h.ended_seq > ?)`;
+    WHERE bucket_id = ? AND key = ? AND seq <= ?
+      AND NOT EXISTS(SELECT 1 FROM held_versions AS h
+        WHERE h.bucket_id = v.bucket_id AND h.key = v.key AND h.ended_seq > ?
+          AND h.seq = ${newestNull('<= ?')})
+      AND NOT EXISTS(SELECT 1 FROM held_versions AS h INDEXED BY held_by_end
+        WHERE h.bucket_id = v.bucket_id AND h.key = v.key AND h.version_id IS NOT NULL
+          AND h.seq <= ? AND h.ended_seq > ?)`;
 }
 
 /**
@@ -66,7 +71,7 @@ async function readUnchanged<R>(
   sql: string,
   { bucketId, key, at }: Asked,
 ): Promise<R | undefined> {
-  return read.get<R>(sql, bucketId, key, at, at, at);
+  return read.get<R>(sql, bucketId, key, at, at, at, at, at);
 }
 
 /** What of a version goes on is the last to be what it was: its images come first. */

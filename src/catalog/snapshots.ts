@@ -6,6 +6,7 @@
 import type { Reader, Tx } from '../core/database.ts';
 import { snapshotsPerBucketMax } from '../core/limits.ts';
 import { getBucket } from './buckets.ts';
+import { heldSums } from './held-totals.ts';
 import { noteSnapshot } from './outbox.ts';
 import { type Moment, type Outcome, refused, unchanged } from './outcome.ts';
 
@@ -93,7 +94,7 @@ export async function listSnapshots(
 }
 
 function heldOf(column: string): string {
-  return `ifnull((SELECT ${column} FROM held_totals AS t
+  return `ifnull((SELECT ${column} FROM ${heldSums} AS t
     WHERE t.bucket_id = s.bucket_id AND t.holder = s.seq), 0)`;
 }
 

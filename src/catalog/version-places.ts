@@ -27,6 +27,8 @@ export interface OpenBucket extends BucketName {
   objectLock: string | null;
   /** `seq` of the newest snapshot that there is a row of; null: there is none. */
   newestSnapshot: number | null;
+  /** Of the keys that it is of, if it lives. */
+  newestPrefix: string | null;
   /** 1: it has an undelete window (undelete-window.ts). */
   hasWindow: number;
 }
@@ -46,11 +48,13 @@ export async function openKey(
 ): Promise<Outcome<OpenKey>> {
   const { bucketId, conditions } = at;
   const bucket = await tx.get<OpenBucket>(
-    `SELECT id, tenant, name, owner, store, versioning, object_lock AS objectLock,
-       (SELECT max(seq) FROM snapshots WHERE bucket_id = buckets.id) AS newestSnapshot,
+    `SELECT id, b.tenant, b.name, owner, store, versioning, object_lock AS objectLock,
+       s.seq AS newestSnapshot, iif(s.state = 'living', s.prefix, NULL) AS newestPrefix,
        EXISTS(SELECT 1 FROM bucket_settings
-         WHERE bucket_id = buckets.id AND name = 'undelete') AS hasWindow
-       FROM buckets WHERE id = ?`,
+         WHERE bucket_id = b.id AND name = 'undelete') AS hasWindow
+       FROM buckets AS b LEFT JOIN snapshots AS s ON s.bucket_id = b.id
+         AND s.seq = (SELECT max(seq) FROM snapshots WHERE bucket_id = b.id)
+       WHERE b.id = ?`,
     bucketId,
   );
   if (!bucket) return refused('NoSuchBucket');

@@ -16,6 +16,7 @@ import {
   forgetSwept,
   noteSwept,
 } from '../catalog/extents.ts';
+import { countAll } from '../catalog/held-totals.ts';
 import { noteJournalObject, noteSnapshot } from '../catalog/journal-objects.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { noStorage, type OtherKey, type Outcome } from '../catalog/outcome.ts';
@@ -329,6 +330,8 @@ export async function applyMaintenance(
       const apply = (commit: Commit) => applyCommit(tx, commit, context);
       return releaseSlice(tx, work, { timeMs, keyring: context.keyring, apply });
     }
+    case 'countHeld':
+      return Number(await countAll(tx, work, timeMs));
     case 'enterPack':
       return enterPackedRecords(tx, work, timeMs);
     case 'unpackTiles':

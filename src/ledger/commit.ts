@@ -75,6 +75,7 @@ export type Maintenance =
   | { kind: 'endDue'; bucketId: number; places: LifecyclePlace[]; dayMs: number; book: string }
   /** A slice of what a snapshot held that is dying. Touches as many. */
   | { kind: 'releaseHeld'; bucketId: number; seq: number; max: number; book: string }
+  | { kind: 'countHeld'; bucketId: number; holder: number }
   /** A pack of old records whose bytes are stored: from now on it is known. */
   | { kind: 'enterPack'; pack: Pack; ids: Uint8Array[] }
   /** The tiles from this one on, whose records are in the database, are to be packed anew. */

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { type Bucket, getBucket } from '../catalog/buckets.ts';
 import { type HeldRow, takeHeld } from '../catalog/held-release.ts';
+import { listUncounted } from '../catalog/held-totals.ts';
 import type { Purged } from '../catalog/purge-held.ts';
 import { heldByWindow, readWindow, slackOf } from '../catalog/undelete-window.ts';
 import type { Reader, Tx } from '../core/database.ts';
@@ -228,6 +229,10 @@ export function releaseHeldRun({ read, ledger, bookOf, onError }: ReleaseOptions
     for (const one of due) {
       // Others go on: it is this bucket that has a row which is not what was written.
       await releaseAll(one, stopping).catch(onError);
+    }
+    for (const holding of await listUncounted(sparing)) {
+      if (stopping.aborted) return;
+      await ledger.maintain({ kind: 'countHeld', ...holding });
     }
   };
 }

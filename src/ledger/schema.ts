@@ -285,16 +285,19 @@ ${versionColumns}
   PRIMARY KEY (bucket_id, key, seq DESC, ended_seq)
 ) WITHOUT ROWID;
 CREATE INDEX held_by_holder ON held_versions (bucket_id, holder, ended_ms);
-CREATE INDEX held_by_end ON held_versions (bucket_id, key, ended_seq);
+CREATE INDEX held_by_end ON held_versions (bucket_id, key, ended_seq)
+  WHERE version_id IS NOT NULL;
 
 CREATE TABLE held_totals (         -- sums over held_versions
   bucket_id INTEGER NOT NULL,
   holder INTEGER NOT NULL,
   versions INTEGER NOT NULL,
   bytes INTEGER NOT NULL,          -- without images, which share what the version itself keeps
+  counted_ms INTEGER,              -- what ended from then on is not in it; null: all is
   PRIMARY KEY (bucket_id, holder)
 ) WITHOUT ROWID;
 CREATE INDEX held_by_window ON held_totals (bucket_id) WHERE holder = 0;
+CREATE INDEX held_uncounted ON held_totals (bucket_id, holder) WHERE counted_ms IS NOT NULL;
 
 CREATE TABLE outbox (              -- changes that the journal in their store does not have yet
   store INTEGER NOT NULL,

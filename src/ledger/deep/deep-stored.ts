@@ -7,6 +7,7 @@
 import { randomBytes } from 'node:crypto';
 import { guarded } from '../../audit/verify/guard.ts';
 import { extentState } from '../../catalog/extents.ts';
+import { heldBytesSql, heldSums } from '../../catalog/held-totals.ts';
 import type { Reader } from '../../core/database.ts';
 import { decodeManifest, type ExtentRun } from '../../core/manifest.ts';
 import { archiveTenant } from '../archive/pack-entry.ts';
@@ -99,12 +100,12 @@ export class DeepStored {
 /** What each snapshot holds, against the rows of what it holds. */
 async function compareHeldTotals(read: Reader, tell: Comparison['tell']): Promise<void> {
   const counted = `SELECT bucket_id, holder, count(*) AS versions,
-    sum(iif(is_image OR is_marker OR held_mac IS NULL, 0, size)) AS bytes
+    sum(${heldBytesSql}) AS bytes
     FROM held_versions GROUP BY bucket_id, holder`;
   const rows = await read.all<{ bucket: number; holder: number }>(
     `SELECT bucket_id AS bucket, holder FROM (
-       SELECT * FROM (${counted} EXCEPT SELECT bucket_id, holder, versions, bytes FROM held_totals)
-       UNION SELECT * FROM (SELECT bucket_id, holder, versions, bytes FROM held_totals
+       SELECT * FROM (${counted} EXCEPT SELECT bucket_id, holder, versions, bytes FROM ${heldSums})
+       UNION SELECT * FROM (SELECT bucket_id, holder, versions, bytes FROM ${heldSums}
          WHERE versions <> 0 OR bytes <> 0 EXCEPT ${counted})) LIMIT ?`,
     totalsShownMax,
   );

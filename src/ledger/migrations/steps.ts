@@ -9,6 +9,7 @@ import { seals } from './0010-seals.ts';
 import { renameTokens } from './0011-rename-tokens.ts';
 import { snapshots } from './0012-snapshots.ts';
 import { undeleteWindows } from './0013-undelete-windows.ts';
+import { heldSums } from './0014-held-sums.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -25,6 +26,7 @@ export const steps: readonly Migration[] = [
   renameTokens,
   snapshots,
   undeleteWindows,
+  heldSums,
 ];
 
 /** The schema of this Bursar. */
