@@ -10,10 +10,12 @@ import { type HeldRow, takeHeld } from '../catalog/held-release.ts';
 import { listUncounted } from '../catalog/held-totals.ts';
 import type { Purged } from '../catalog/purge-held.ts';
 import { heldByWindow, readWindow, slackOf } from '../catalog/undelete-window.ts';
+import { monotonicMs } from '../core/clock.ts';
 import type { Reader, Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { Repeated } from '../core/repeated.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
+import { restAfter, SlicePace } from '../core/slice-pace.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import { chargeStored } from '../quota/charge.ts';
 import type { Change } from './commands/index.ts';
@@ -186,14 +188,16 @@ export function snapshotTarget(tenant: string, bucket: string, name: string): st
 }
 
 const pauseMs = 5000;
-/** A transaction of a few milliseconds. */
-const slice = 32;
+/** A transaction of a few milliseconds, its sync included. */
+const slices = { first: 8, most: 32, longMs: 4 };
 
 interface ReleaseOptions {
   read: Reader;
   ledger: Pick<Ledger, 'commit' | 'maintain'>;
   /** The name of the price book in force in a store. */
   bookOf: (store: number) => string;
+  /** Nobody else commits: there is nobody to leave time to. */
+  isAlone?: boolean;
   onError: (error: unknown) => void;
 }
 
@@ -208,7 +212,9 @@ export function releaseHeldSoon(options: ReleaseOptions): Repeated {
 }
 
 /** One run of it. */
-export function releaseHeldRun({ read, ledger, bookOf, onError }: ReleaseOptions) {
+export function releaseHeldRun(options: ReleaseOptions) {
+  const { read, ledger, bookOf, isAlone = false, onError } = options;
+  const pace = new SlicePace(slices);
   const releaseAll = async (due: DueHolder, stopping: AbortSignal): Promise<void> => {
     const { bucketId, seq, isDying } = due;
     const bucket = await getBucket(read, bucketId);
@@ -218,8 +224,14 @@ export function releaseHeldRun({ read, ledger, bookOf, onError }: ReleaseOptions
       const commit = await expiryOf(read, bucket, { seq, book });
       if (commit) await ledger.commit(commit);
     }
-    const one = { kind: 'releaseHeld', bucketId, seq, max: slice, book } as const;
-    while (!stopping.aborted && (await ledger.maintain(one)) > 0);
+    const one = { kind: 'releaseHeld', bucketId, seq, book } as const;
+    while (!stopping.aborted) {
+      const begunMs = monotonicMs();
+      if ((await ledger.maintain({ ...one, max: pace.rows })) === 0) break;
+      const tookMs = monotonicMs() - begunMs;
+      pace.note(tookMs);
+      if (!isAlone) await restAfter(tookMs);
+    }
   };
   return async (stopping: AbortSignal): Promise<void> => {
     const nowMs = steadyClock.nowMs();

@@ -134,7 +134,7 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
 /** What was let go of after the backup, or was to be, is not in the stores any more. */
 async function releasePassed({ read, work }: Forward, ledger: Ledger): Promise<void> {
   const release = releaseHeldRun({
-    ...{ read, ledger, bookOf: (store) => work.prices.bookOf(store).name },
+    ...{ read, ledger, bookOf: (store) => work.prices.bookOf(store).name, isAlone: true },
     onError: (error) => {
       throw error;
     },
