@@ -12,7 +12,7 @@ import { CountProgress } from './progress.ts';
 
 type Holding = Answers['ListHoldings']['holdings'][number];
 
-function listHoldings(connection: Connection, id: string): Promise<Holding[]> {
+export function listHoldings(connection: Connection, id: string): Promise<Holding[]> {
   return listAll<Holding>(connection, [...pathIn('principals', id), 'holdings'], 'holdings');
 }
 

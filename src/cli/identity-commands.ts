@@ -7,6 +7,7 @@ import type { Answers } from '../gateway/native/routes.ts';
 import { type Columns, calling, listing, pathIn } from './api-command.ts';
 import { choice, parseBoolean, splitId } from './command-arguments.ts';
 import { deletePrincipal, transfer } from './holdings.ts';
+import { deleteTenant } from './tenant-deletion.ts';
 
 interface TenantFlags {
   membersCreateBuckets?: boolean;
@@ -85,8 +86,9 @@ export function addTenantCommands(program: Command): void {
     );
   tenant
     .command('delete <name>')
-    .description('delete a tenant that owns no bucket; its name is not given again')
-    .action(calling((name: string) => ({ method: 'DELETE', path: ['tenants', name] })));
+    .description('show what goes with a tenant, ask, and delete it; it must own no bucket')
+    .option('--yes', 'do not ask')
+    .action(deleteTenant);
 }
 
 export function addPrincipalCommands(program: Command): void {

@@ -69,8 +69,8 @@ function addSet(limit: Command): void {
 }
 
 const setHelp = `
-An amount is of one window, minute, hour, day, month or total, of the UTC calendar; without one it
-is of all time. What is stored has no window. \`none\` takes a limit away.
+An amount is of one window: minute, hour, day or month, of the UTC calendar, or total, of all time.
+What is stored has no window. \`none\` takes a limit away.
 
   bursar limit set principal:cms/alice --spend month=20 --egress day=50GiB,month=500GiB
   bursar limit set bucket:cms/raw --stored-bytes 1TiB --stored-objects 1000000

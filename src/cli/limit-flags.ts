@@ -34,7 +34,7 @@ interface Form {
   given: keyof LimitFlags;
   name: Meter | 'rate';
   parts: readonly string[];
-  /** The window that an amount without a window is for; null: such an amount is refused. */
+  /** What an amount without a name is for; null: such an amount is refused. */
   alone: string | null;
   parse: (part: string) => Parse;
   help: string;
@@ -42,7 +42,8 @@ interface Form {
 
 const flow = (given: keyof LimitFlags, name: Meter, parse: Parse): Omit<Form, 'help'> => ({
   flag: `--${given}`,
-  ...{ given, name, parts: windowsOf(name), alone: 'total', parse: () => parse },
+  ...{ given, name, parts: windowsOf(name), alone: isLevel(name) ? 'total' : null },
+  parse: () => parse,
 });
 
 const forms: readonly Form[] = [
@@ -108,7 +109,11 @@ function readParts(form: Form, texts: readonly string[]): Record<string, number 
   return amounts;
 }
 
-function wrong({ flag, parts }: Form, text: string): CommandFailure {
+function wrong({ flag, name, parts }: Form, text: string): CommandFailure {
+  if (name !== 'rate' && parts.length > 1 && !text.includes('=')) {
+    const choices = parts.map((part) => `${part}=${text}`).join(', ');
+    return new CommandFailure('usage', `${flag} ${text} says no window: ${choices}`);
+  }
   const form = parts.length > 1 ? `NAME=AMOUNT, with a name of ${parts.join(', ')}` : 'an amount';
   return new CommandFailure('usage', `${flag} ${text} must be ${form}`);
 }

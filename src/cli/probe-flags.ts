@@ -13,7 +13,6 @@ import { probeSizes, retryPauseMs } from '../instruments/sample.ts';
 import { usualClass } from '../quota/prices/price-book.ts';
 import { freeMarket } from '../quota/prices/price-books.ts';
 import { profileDefault, readCredentials } from '../server/folder/credentials-file.ts';
-import { dataFiles } from '../server/folder/data-folder.ts';
 import type { ProbeJob } from '../server/processes/probe-job.ts';
 import { type ProbePlace, tellPrices } from '../server/processes/probe-place.ts';
 import { readAwsEnvironment, readClientEnvironment } from '../server/settings/config.ts';
@@ -28,6 +27,7 @@ import {
 import { parseMarket } from '../server/settings/store-settings.ts';
 import { type ConnectionFlags, endpointDefault, findConnection } from './api-client.ts';
 import { addPriceBooksFlag, readBooks } from './price-commands.ts';
+import { findSamplesFolder } from './samples-folder.ts';
 
 export interface ProbeFlags {
   endpoint?: string;
@@ -96,8 +96,8 @@ export function addProbeFlags(command: Command): Command {
     .option('--part-size <size>', 'size of a part', '8MiB')
     .option('--fresh-connections', 'a connection for each request, whose making is measured too')
     .option('--timeout <duration>', 'give up a try when nothing moves for so long', '60s')
-    .option('--samples <dir>', 'folder for the samples (default: DIR/samples of --data)')
-    .option('--data <dir>', 'data folder of a gateway')
+    .option('--samples <dir>', 'folder for the samples (default: DIR/samples of the gateway)')
+    .option('--data <dir>', 'data folder of a gateway (default: where its credentials file is)')
     .option('--spend-max <usd>', 'end before it is estimated to have cost more')
     .option('--prices <provider/region>', 'whose prices (default: aws/us-east-1 of AWS, else none)')
     .option('--class <name>', 'storage class whose prices count', usualClass)
@@ -142,7 +142,7 @@ export function readJob(flags: ProbeFlags): ProbeJob {
     },
     retryPauseMs,
     isKept: flags.keep === true,
-    samples: flags.samples ?? dataFiles(flags.data ?? readClientEnvironment().data).samplesFolder,
+    samples: flags.samples ?? findSamplesFolder(flags),
   };
 }
 

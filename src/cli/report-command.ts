@@ -11,10 +11,10 @@ import { linesOf } from '../instruments/report/plain-text.ts';
 import { jsonOf, makeReport, type Report } from '../instruments/report/report.ts';
 import type { Series } from '../instruments/sample.ts';
 import { readSamples } from '../instruments/sample-log.ts';
-import { dataFiles } from '../server/folder/data-folder.ts';
-import { type Flags, loadConfig } from '../server/settings/config.ts';
+import { dataDefault, type Flags, loadConfig } from '../server/settings/config.ts';
 import { csvText, print, printJson, writeOutput } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
+import { findSamplesFolder } from './samples-folder.ts';
 import { addSettingFlags } from './setting-flags.ts';
 import { timeForms, timeMs } from './times.ts';
 
@@ -23,6 +23,7 @@ interface ReportFlags {
   csv?: string;
   json?: boolean;
   samples?: string;
+  credentials?: string;
   from?: number;
   to?: number;
   target?: string;
@@ -49,14 +50,15 @@ export function addReportCommand(program: Command): void {
     .option('--csv <folder>', 'write the numbers of each plot as CSV')
     .option('--json', 'answer with JSON')
     .option('--samples <folder>', 'read the samples in this folder (default: DIR/samples)')
+    .option('--credentials <file>', 'read those of the gateway that wrote this credentials file')
     .option('--from <time>', `not before this time: ${timeForms}`, timeMs)
     .option('--to <time>', 'before this time', timeMs)
     .option('--target <name>', 'only of this target')
     .option('--series <names>', `only of these: ${seriesNames.join(', ')}`, parseSeries)
     .addHelpText('after', help);
   addSettingFlags(command, ['data', 'config']).action(async (given: ReportFlags & Flags) => {
-    const { out, csv, json, samples, from, to, target, series, ...flags } = given;
-    const report = await readReport(samples ?? dataFiles(loadConfig(flags).data).samplesFolder, {
+    const { out, csv, json, samples, from, to, target, series, credentials, ...flags } = given;
+    const report = await readReport(samples ?? ownSamples(flags, credentials), {
       isOwn: samples === undefined,
       filter: { fromMs: from, toMs: to, series },
       target,
@@ -66,6 +68,13 @@ export function addReportCommand(program: Command): void {
     if (json) printJson(jsonOf(report));
     else printReport(report, { out, csv });
   });
+}
+
+/** Of the folder that settings name, where they do. */
+function ownSamples(flags: Flags, credentials: string | undefined): string {
+  const { data } = loadConfig(flags);
+  const isNamed = data !== dataDefault;
+  return findSamplesFolder({ data: isNamed ? data : undefined, credentials });
 }
 
 interface Wanted {

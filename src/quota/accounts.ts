@@ -23,6 +23,18 @@ export function parseAccount(text: string): Account | undefined {
   return { kind: kind as 'principal' | 'bucket', tenant, name };
 }
 
+/** What somebody may have meant who wrote something that is no account; undefined: unknown. */
+export function guessAccounts(text: string): string[] | undefined {
+  const low = text.toLowerCase();
+  const guesses = [
+    ...[`principal:${low}`, `bucket:${low}`, `tenant:${low}`, low],
+    ...[low.replace(/^(?:user|person|robot)s?:/, 'principal:'), low.replace(/^s3:\/+/, 'bucket:')],
+    low.replace(/^(principal|bucket|tenant)s?[/=:]/, '$1:'),
+  ];
+  const found = [...new Set(guesses)].filter((one) => parseAccount(one) !== undefined);
+  return found.length === 0 ? undefined : found;
+}
+
 export function accountName(account: Account): string {
   switch (account.kind) {
     case 'tenant':

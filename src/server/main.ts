@@ -8,7 +8,7 @@ import type { Operator } from '../instruments/operator-log.ts';
 import { type RunningServer, startServer } from './composition.ts';
 import { profileDefault } from './folder/credentials-file.ts';
 import { openDataFolder } from './folder/data-folder.ts';
-import type { Config } from './settings/config.ts';
+import { type Config, dataDefault } from './settings/config.ts';
 
 /** Resolves when the gateway has stopped after a signal. Throws `CommandFailure`. */
 export async function serve(config: Config): Promise<void> {
@@ -65,6 +65,8 @@ function welcome(
   credentialsFile: string,
 ): string {
   const credentials = quote(resolve(credentialsFile));
+  // In a shell that has no variables of ours, commands look where the data is by default.
+  const isFoundAlone = resolve(credentialsFile) === resolve(dataDefault, 'credentials');
   const session = `boto3.Session(profile_name="${profileDefault}")`;
   return `Bursar serves ${endpoint} (data in ${resolve(config.data)})
 
@@ -79,7 +81,7 @@ Python, in the same shell:
   s3.put_object(Bucket="first", Key="hello.txt", Body=b"hello")
 
 Administration${adminUrl === null ? '' : ` at ${adminUrl}`}, in this folder:
-  npx bursar tenant list
+  npx bursar tenant list${isFoundAlone ? '' : ` --credentials ${credentials}`}
 `;
 }
 

@@ -1,9 +1,12 @@
 // The administration commands against a served gateway, as an operator and as others use them.
-import { writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { S3Client } from '../fault/s3-client.ts';
 import { type Environment, type Outcome, type Served, Workplace } from './command.ts';
 
 // Each step is a process of its own, and the machine may be busy.
@@ -54,12 +57,64 @@ test('a tenant is created, shown, changed, listed and deleted', async () => {
   expect(stdout).toMatch(
     /^TENANT +MEMBERS CREATE BUCKETS +STORE +READS +CREATED\ncms +yes +prompt +\S+\ndefault +yes/,
   );
-  expect(await run('tenant', 'delete', 'lhcb')).toEqual({ code: 0, stdout: '', stderr: '' });
+  const gone =
+    'tenant lhcb is deleted\n  no principal\n  no group\n  no grant\n  no issuer\n  no mount\n';
+  expect(await run('tenant', 'delete', 'lhcb', '--yes')).toEqual({
+    ...{ code: 0, stdout: gone, stderr: '' },
+  });
   expect(await run('tenant', 'show', 'lhcb')).toEqual({
     code: 1,
     stdout: '',
     stderr: 'bursar: The tenant does not exist. (NoSuchTenant)\n',
   });
+});
+
+test('a tenant is deleted when somebody has seen what goes with it and said yes', async () => {
+  await json(['tenant', 'create', 'opal']);
+  await json(['group', 'create', 'opal/shifts']);
+  const dora = await enroll('opal/dora', '--group', 'shifts');
+  for (const name of ['emil', 'fay']) await json(['principal', 'create', `opal/${name}`]);
+  const s3 = new S3Client({
+    ...{ endpoint: served.endpoint, accessKeyId: dora.BURSAR_ACCESS_KEY_ID ?? '' },
+    secretAccessKey: dora.BURSAR_SECRET_ACCESS_KEY ?? '',
+  });
+  expect((await s3.send('PUT', '/opal-raw')).status).toBe(200);
+  const remove = (...flags: string[]) => run('tenant', 'delete', 'opal', ...flags);
+  expect(await remove('--yes')).toEqual({
+    ...{ code: 1, stdout: '' },
+    stderr:
+      'bursar: opal has 1 bucket, which would have to go first\n\n' +
+      'In the way (aws: with a key of opal):\n  aws s3 rb --force s3://opal-raw\n',
+  });
+  expect((await s3.send('DELETE', '/opal-raw')).status).toBe(204);
+  const contents =
+    '  3 principals, with their keys and tokens: dora, emil, fay\n' +
+    '  1 group: shifts\n  no grant\n  no issuer\n  no mount\n';
+  for (const answer of [undefined, 'n\n', 'opal\n']) {
+    const refused = await place.run(['tenant', 'delete', 'opal'], {}, answer);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toContain(`With tenant opal go, for good:\n${contents}`);
+    expect(refused.stderr).toContain('bursar: nothing was deleted: say yes, or give --yes\n');
+  }
+  expect((await remove('--json')).code).toBe(1);
+  expect(await json(['principal', 'list', 'opal'])).toHaveLength(3);
+  expect(await place.run(['tenant', 'delete', 'opal'], {}, 'y\n')).toMatchObject({
+    ...{ code: 0, stdout: `tenant opal is deleted\n${contents}` },
+  });
+  expect((await remove('--yes')).stderr).toContain('NoSuchTenant');
+});
+
+test('a name that is no account is answered with those that may be meant', async () => {
+  const said = async (account: string) => (await run('limit', 'show', account)).stderr;
+  expect(await said('cms/alice')).toBe(
+    'bursar: cms/alice is no account. ' +
+      'Was principal:cms/alice or bucket:cms/alice meant? (NotFound)\n',
+  );
+  expect(await said('s3://cms/raw')).toContain('Was bucket:cms/raw meant?');
+  expect(await said('cms')).toContain('Was tenant:cms meant?');
+  expect(await said('principal/cms/alice')).toContain('Was principal:cms/alice meant?');
+  expect(await said('a b')).toContain('Accounts are written tenant:TENANT, principal:TENANT/NAME');
+  expect((await run('usage', 'CMS/alice')).stderr).toContain('principal:cms/alice');
 });
 
 test('principals, groups and keys are managed, and a deleted key stops working', async () => {
@@ -207,4 +262,45 @@ describe('where a command looks', () => {
     expect(refused.code).toBe(2);
     expect(refused.stderr).toMatch(/^bursar: endpoint localhost must be a URL/);
   });
+});
+
+test('what a start says can be pasted, and samples go where the gateway has its own', async () => {
+  const elsewhere = new Workplace();
+  const folder = join(elsewhere.folder, `it's "new" $HOME & more`);
+  try {
+    const other = await elsewhere.serve(['--data', folder]);
+    const lines = other.stdout().split('\n');
+    const line = lines.find((one) => one.includes('tenant list'))?.trim() ?? '';
+    const pasted = line.replace(
+      'npx bursar',
+      `"${process.execPath}" "${resolve('dist/cli/main.js')}"`,
+    );
+    const from = {
+      cwd: tmpdir(),
+      env: { PATH: process.env.PATH ?? '' },
+      encoding: 'utf8',
+    } as const;
+    expect(execFileSync('sh', ['-c', pasted], from)).toMatch(/\ndefault +yes/);
+    const exported = lines.find((one) => one.includes('export '))?.trim();
+    const shown = 'printf "%s" "$AWS_SHARED_CREDENTIALS_FILE"';
+    expect(execFileSync('sh', ['-c', `${exported}; ${shown}`], from)).toBe(
+      join(folder, 'credentials'),
+    );
+    const as = { BURSAR_CREDENTIALS: join(folder, 'credentials') };
+    const { aws_access_key_id: id = '', aws_secret_access_key: secret = '' } = Object.fromEntries(
+      [...readFileSync(as.BURSAR_CREDENTIALS, 'utf8').matchAll(/^(\w+) = (.*)$/gm)].map(
+        ([, name = '', value = '']) => [name, value],
+      ),
+    );
+    const s3 = new S3Client({ endpoint: other.endpoint, accessKeyId: id, secretAccessKey: secret });
+    expect((await s3.send('PUT', '/lab')).status).toBe(200);
+    const rounds = ['--count', '1', '--mean-interval', '0s', '--sizes', '1B'];
+    const probed = await elsewhere.run(['probe', '--bucket', 'lab', ...rounds], as);
+    expect(probed).toMatchObject({ code: 0 });
+    expect(probed.stdout).toContain(`samples are in ${join(folder, 'samples')}`);
+    const report = await elsewhere.run(['report', '--json'], as);
+    expect(JSON.parse(report.stdout).samples).toBeGreaterThan(3);
+  } finally {
+    await elsewhere.remove();
+  }
 });

@@ -37,9 +37,14 @@ export class Workplace {
   readonly data = join(this.folder, 'bursar-data');
   readonly #running = new Set<ChildProcess>();
 
-  /** Runs a command to its end. */
-  async run(args: readonly string[], environment: Environment = {}): Promise<Outcome> {
-    const child = this.#start(args, environment);
+  /** Runs a command to its end. `input`: what it is given on stdin; absent: nothing. */
+  async run(
+    args: readonly string[],
+    environment: Environment = {},
+    input?: string,
+  ): Promise<Outcome> {
+    const child = this.#start(args, environment, input === undefined ? 'ignore' : 'pipe');
+    child.stdin?.end(input);
     const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
     const [code] = (await once(child, 'close')) as [number | null];
     return { code, stdout: stdout(), stderr: stderr() };
@@ -56,7 +61,9 @@ export class Workplace {
     const ended = once(child, 'close');
     const endpoint = await new Promise<string>((ready, fail) => {
       child.stdout?.on('data', function look() {
-        const match = /^Bursar serves (\S+)[\s\S]*tenant list\n/m.exec(stdout());
+        const match = /^Bursar serves (\S+)[\s\S]*tenant list(?: --credentials .*)?\n/m.exec(
+          stdout(),
+        );
         if (!match?.[1]) return;
         // From here on there is a line for each request.
         child.stdout?.off('data', look);
@@ -101,11 +108,15 @@ export class Workplace {
     rmSync(this.folder, { recursive: true });
   }
 
-  #start(args: readonly string[], environment: Environment): ChildProcess {
+  #start(
+    args: readonly string[],
+    environment: Environment,
+    stdin: 'ignore' | 'pipe' = 'ignore',
+  ): ChildProcess {
     const child = spawn(process.execPath, [main, ...args], {
       cwd: this.folder,
       env: { PATH: process.env.PATH ?? '', ...environment },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: [stdin, 'pipe', 'pipe'],
     });
     this.#running.add(child);
     child.on('exit', () => this.#running.delete(child));

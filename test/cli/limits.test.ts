@@ -71,7 +71,7 @@ describe('bursar limit', () => {
   test('set says what is left of all limits, in the words of people', async () => {
     const text = await run(
       `limit set ${account} --spend month=12.50 --egress day=50GiB,month=1TiB --requests ` +
-        'hour=1000 --ingress 2GB --stored-bytes 1TiB --stored-objects 10 --rate ' +
+        'hour=1000 --ingress total=2GB --stored-bytes 1TiB --stored-objects 10 --rate ' +
         'requests=500,bytes=10MiB',
     );
     const lines = text.trimEnd().split('\n');
@@ -94,8 +94,8 @@ describe('bursar limit', () => {
   });
 
   test('set leaves what it does not name, --only nothing else, and none takes away', async () => {
-    await run(`limit set ${account} --only --requests hour=900,day=9000 --spend 5`);
-    await run(`limit set ${account} --requests hour=800 --egress 1MiB`);
+    await run(`limit set ${account} --only --requests hour=900,day=9000 --spend total=5`);
+    await run(`limit set ${account} --requests hour=800 --egress total=1MiB`);
     expect(await limitsOf()).toEqual({
       ...{ requests: { hour: 800, day: 9000 }, spend: { total: '5' } },
       egressBytes: { total: 1024 ** 2 },
@@ -113,6 +113,11 @@ describe('bursar limit', () => {
   test.each([
     ['nothing to limit', '', 'say which limit, such as --spend month=12.50'],
     ['a window that is none', '--egress week=1', '--egress week=1 must be NAME=AMOUNT'],
+    [
+      'an amount without a window',
+      '--spend 5',
+      '--spend 5 says no window: minute=5, hour=5, day=5, month=5, total=5',
+    ],
     ['a size that is none', '--egress day=lots', '--egress day=lots must be a size'],
     ['money that is none', '--spend month=$5', '--spend month=$5 must be USD such as 12.50'],
     ['a rate of something else', '--rate objects=1', '--rate objects=1 must be NAME=AMOUNT'],
@@ -155,10 +160,10 @@ describe('bursar limit', () => {
 
 describe('a limit', () => {
   test('holds from the next request on, and says when it is below what is used', async () => {
-    await run(`limit set ${account} --only --egress 1GiB`);
+    await run(`limit set ${account} --only --egress total=1GiB`);
     expect(await read(3)).toEqual([200, 200, 200]);
     await expect
-      .poll(() => run(`limit set ${account} --egress 20`))
+      .poll(() => run(`limit set ${account} --egress total=20`))
       .toContain(`${account} has used more egressBytes per total than its limit`);
     expect(await read(2)).toEqual([403, 403]);
     await run(`limit set ${account} --egress none`);
@@ -166,7 +171,7 @@ describe('a limit', () => {
   });
 
   test('is on record with who set it, in canonical form', async () => {
-    await run(`limit set ${account} --only --spend 7 --egress month=10,day=5`);
+    await run(`limit set ${account} --only --spend total=7 --egress month=10,day=5`);
     const [record] = (await run('records --action bursar:PutLimit --json'))
       .trimEnd()
       .split('\n')
@@ -181,7 +186,7 @@ describe('a limit', () => {
   test('of a token is set when it is made, shown in the list, and survives a restart', async () => {
     await run(`limit delete ${account}`);
     const line =
-      'token create --bearer --scope storage.read:/raw --requests 3 --spend 1 --rate ' +
+      'token create --bearer --scope storage.read:/raw --requests total=3 --spend total=1 --rate ' +
       'requests=9 --json';
     const { token, jti } = JSON.parse(await run(line, asAlice()));
     const bear = async () =>
@@ -204,7 +209,7 @@ describe('a limit', () => {
   });
 
   test('counts what was set aside when the gateway was killed, until reconciled', async () => {
-    await run(`limit set ${account} --only --requests 1000`);
+    await run(`limit set ${account} --only --requests total=1000`);
     expect(await read(3)).toEqual([200, 200, 200]);
     await served.stop('SIGKILL');
     served = await place.serve();

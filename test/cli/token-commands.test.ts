@@ -75,7 +75,7 @@ describe('bursar token', () => {
     const shrunk = await run(
       'token delegate token --key job.pem --bearer --scope storage.read:/raw/2026 --expires 1h ' +
         '--network 10.0.0.0/8 --max-object-size 1GiB --egress day=10GiB ' +
-        '--spend 2.50 --rate requests=5',
+        '--spend total=2.50 --rate requests=5',
     );
     writeFileSync(join(place.folder, 'shrunk'), shrunk);
     const report = JSON.parse(await run('token inspect shrunk --jwks alice.jwk.pub --json'));

@@ -115,7 +115,9 @@ test('with --json a failure is one document, too', async () => {
   expect(await failure('whoami', gone)).toMatchObject({ code: 'Unreachable', exitCode: 1 });
   // What has nothing to say says that.
   await run('tenant create gone');
-  expect(await run('tenant delete gone --json')).toEqual({ code: 0, stdout: '{}\n', stderr: '' });
+  await run('group create gone/all');
+  const nothing = { code: 0, stdout: '{}\n', stderr: '' };
+  expect(await run('group delete gone/all --json')).toEqual(nothing);
 });
 
 test('without arguments it says what people do', async () => {

@@ -267,7 +267,8 @@ describe('a log that nobody reads', () => {
     const endpoint = await new Promise<string>((found) => {
       child.stdout.on('data', function look(text: Buffer) {
         said += text;
-        const [, url] = /^Bursar serves (\S+)[\s\S]*tenant list\n/m.exec(said) ?? [];
+        const [, url] =
+          /^Bursar serves (\S+)[\s\S]*tenant list(?: --credentials .*)?\n/m.exec(said) ?? [];
         if (url === undefined) return;
         child.stdout.off('data', look);
         child.stdout.pause();

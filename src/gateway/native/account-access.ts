@@ -6,7 +6,13 @@ import { anonymousName } from '../../authz/identity.ts';
 import { findTokenOwner } from '../../authz/issued-tokens.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { AccountFilter } from '../../quota/account-list.ts';
-import { type Account, type Holder, maySeeAccount, parseAccount } from '../../quota/accounts.ts';
+import {
+  type Account,
+  guessAccounts,
+  type Holder,
+  maySeeAccount,
+  parseAccount,
+} from '../../quota/accounts.ts';
 import type { NativeDeps } from './deps.ts';
 import { protectOthers } from './rights.ts';
 import { type Call, refuseDelegated } from './route.ts';
@@ -17,7 +23,17 @@ export async function findAccount({ who, reach, deps }: Call, name: string): Pro
   if (account && maySeeAccount(who, reach, account, await holderOf(deps, account))) {
     if (await isThere(deps, account, name)) return account;
   }
-  throw new Refusal('NotFound', { message: 'There is no such account that you may see.' });
+  throw new Refusal('NotFound', { message: account ? notThere : formWords(name) });
+}
+
+const notThere = 'There is no such account that you may see.';
+
+/** What is wrong with a name that no account can have, and which may have been meant. */
+function formWords(name: string): string {
+  const guesses = guessAccounts(name);
+  const forms = 'tenant:TENANT, principal:TENANT/NAME, bucket:TENANT/NAME or token:ID';
+  if (!guesses) return `That is no account. Accounts are written ${forms}.`;
+  return `${name} is no account. Was ${guesses.join(' or ')} meant?`;
 }
 
 /**

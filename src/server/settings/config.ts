@@ -59,6 +59,9 @@ export function loadConfig(flags: Flags, environment: Environment = process.env)
   return complete;
 }
 
+/** The data folder where none is named. */
+export const dataDefault = settings.data.default as string;
+
 /** What an administration command may find in the environment. */
 export interface ClientEnvironment {
   endpoint: string | undefined;
@@ -81,7 +84,7 @@ export function readClientEnvironment(environment: Environment = process.env): C
     secretAccessKey: environment.BURSAR_SECRET_ACCESS_KEY || undefined,
     credentialsFile: environment.BURSAR_CREDENTIALS || undefined,
     profile: environment.BURSAR_PROFILE || undefined,
-    data: environment.BURSAR_DATA || (settings.data.default as string),
+    data: environment.BURSAR_DATA || dataDefault,
     priceBooks: environment[variableOf(settings.priceBooks)] || undefined,
   };
 }
