@@ -4,74 +4,22 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
-import { join } from 'node:path';
-import { CommandFailure, messageOfFailure, orFail } from '../core/command-failure.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { parseJson } from '../core/json.ts';
 import { signRequest } from '../core/sigv4.ts';
-import {
-  adminUrlName,
-  profileDefault,
-  readCredentials,
-} from '../server/folder/credentials-file.ts';
-import { readClientEnvironment } from '../server/settings/config.ts';
-import { parseUrl } from '../server/settings/quantities.ts';
 
 export interface Connection {
   /** Of the native API. */
   endpoint: string;
   accessKeyId: string;
   secretAccessKey: string;
+  /** Of temporary keys. */
+  sessionToken?: string | undefined;
   region: string;
 }
 
-/** Global flags of the administration commands. */
-export interface ConnectionFlags {
-  endpoint?: string;
-  credentials?: string;
-  profile?: string;
-}
-
-export const endpointDefault = 'http://127.0.0.1:9000';
-const regionDefault = 'us-east-1';
 /** A gateway that sends nothing for this long is taken to be gone. */
 const silenceMsMax = 60_000;
-
-/**
- * Where to and as whom: from flags, else the environment, else the credentials file. Throws
- * `CommandFailure` that says what is missing and where it was looked for.
- */
-export function findConnection(flags: ConnectionFlags): Connection & { s3Endpoint: string } {
-  const environment = readClientEnvironment();
-  const profile = flags.profile ?? environment.profile ?? profileDefault;
-  const file =
-    flags.credentials ?? environment.credentialsFile ?? join(environment.data, 'credentials');
-  const { accessKeyId, secretAccessKey } = environment;
-  if ((accessKeyId === undefined) !== (secretAccessKey === undefined)) {
-    const names = 'BURSAR_ACCESS_KEY_ID and BURSAR_SECRET_ACCESS_KEY';
-    throw new CommandFailure('usage', `${names} must be given both or not at all`);
-  }
-  const stored = orFail('failed', '', () => readCredentials(file, profile));
-  const given = flags.endpoint ?? environment.endpoint;
-  const s3Endpoint = given ?? stored?.endpoint_url ?? endpointDefault;
-  const endpoint = given ?? stored?.[adminUrlName] ?? s3Endpoint;
-  const id = accessKeyId ?? stored?.aws_access_key_id;
-  const secret = secretAccessKey ?? stored?.aws_secret_access_key;
-  if (id === undefined || secret === undefined) {
-    throw new CommandFailure(
-      'usage',
-      `no credentials: set BURSAR_ACCESS_KEY_ID and BURSAR_SECRET_ACCESS_KEY, or run this where ` +
-        `${file} has a profile [${profile}] (--credentials, --profile)`,
-    );
-  }
-  const checked = (url: string) => orFail('usage', `endpoint ${url} `, () => parseUrl(url));
-  return {
-    endpoint: checked(endpoint),
-    s3Endpoint: checked(s3Endpoint),
-    accessKeyId: id,
-    secretAccessKey: secret,
-    region: stored?.region ?? regionDefault,
-  };
-}
 
 export interface ApiRequest {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -165,6 +113,7 @@ async function send(connection: Connection, request: ApiRequest): Promise<Exchan
   const query = given.filter((pair): pair is [string, string] => pair[1] !== undefined);
   const body = request.body === undefined ? undefined : JSON.stringify(request.body);
   const headers: Record<string, string> = { host: new URL(endpoint).host };
+  if (connection.sessionToken) headers['x-amz-security-token'] = connection.sessionToken;
   if (body !== undefined) {
     headers['content-type'] = 'application/json';
     headers['content-length'] = String(Buffer.byteLength(body));

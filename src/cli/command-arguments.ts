@@ -1,7 +1,8 @@
 // What commands share: flags, and the forms of their arguments.
 import { type Command, InvalidArgumentError } from 'commander';
 import { CommandFailure, orFail } from '../core/command-failure.ts';
-import { type Connection, type ConnectionFlags, findConnection } from './api-client.ts';
+import type { Connection } from './api-client.ts';
+import { type ConnectionFlags, findConnection } from './find-connection.ts';
 
 export interface CommandFlags extends ConnectionFlags {
   json?: boolean;

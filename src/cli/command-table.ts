@@ -1,43 +1,15 @@
-// Which file has which command of `bursar`, in the order of the help. Invariant: only the files of
-// the command that is asked for are loaded, since loading most of them takes longer than running
-// them. All files are loaded for the help, and where the word is no command, to say so.
+// Which file has which command of `bursar` in a checkout: those of the client, and those that serve
+// or work on a data folder.
 import type { Command } from 'commander';
-
-type Add = (program: Command) => void;
-type Row = readonly [command: string, load: () => Promise<Add>];
+import { addRows, clientTables, type Row, type Tables } from './client-table.ts';
 
 const serving: Row[] = [
   ['serve', async () => (await import('./serve-command.ts')).addServeCommand],
 ];
 
+/** They ask a gateway, and need code of the server besides. */
 const overHttp: Row[] = [
-  ['tenant', async () => (await import('./identity-commands.ts')).addTenantCommands],
-  ['principal', async () => (await import('./identity-commands.ts')).addPrincipalCommands],
-  ['group', async () => (await import('./identity-commands.ts')).addGroupCommands],
-  ['key', async () => (await import('./key-commands.ts')).addKeyCommands],
-  ['token', async () => (await import('./token-commands.ts')).addIssuedTokenCommands],
-  ['grant', async () => (await import('./grant-commands.ts')).addGrantCommands],
-  ['mount', async () => (await import('./bucket-commands.ts')).addMountCommands],
-  ['bucket', async () => (await import('./bucket-commands.ts')).addBucketCommands],
-  ['rename', async () => (await import('./rename-command.ts')).addRenameCommand],
-  ['undelete', async () => (await import('./undelete-command.ts')).addUndeleteCommand],
-  ['snapshot', async () => (await import('./snapshot-commands.ts')).addSnapshotCommands],
-  ['explain', async () => (await import('./grant-commands.ts')).addExplainCommands],
-  ['whoami', async () => (await import('./grant-commands.ts')).addExplainCommands],
-  ['issuer', async () => (await import('./issuer-commands.ts')).addIssuerCommands],
-  ['share', async () => (await import('./share-command.ts')).addShareCommands],
-  ['keys', async () => (await import('./store-commands.ts')).addRootKeyCommands],
-  ['clock', async () => (await import('./store-commands.ts')).addClockCommands],
-  ['store', async () => (await import('./store-commands.ts')).addStoreCommands],
-  ['limit', async () => (await import('./limit-commands.ts')).addLimitCommands],
-  ['usage', async () => (await import('./usage-command.ts')).addUsageCommand],
-  ['alarm', async () => (await import('./alarm-commands.ts')).addAlarmCommands],
-  ['records', async () => (await import('./records-command.ts')).addRecordsCommand],
-  ['audit', async () => (await import('./audit-commands.ts')).addAuditCommands],
-  ['receipt', async () => (await import('./records-command.ts')).addReceiptCommands],
-  ['log', async () => (await import('./log-commands.ts')).addLogCommands],
-  ['cost', async () => (await import('./cost-command.ts')).addCostCommand],
-  ['verify', async () => (await import('./verify-commands.ts')).addVerifyCommands],
+  ['log', async () => (await import('./log-export-command.ts')).addLogExportCommand],
 ];
 
 /** These commands talk to no gateway; the first of them exist for when its database is lost. */
@@ -56,45 +28,16 @@ const offline: Row[] = [
     async () => (await import('./serve-command.ts')).addSupervisedShippingCommand,
   ],
   ['report', async () => (await import('./report-command.ts')).addReportCommand],
-  ['price', async () => (await import('./price-commands.ts')).addPriceCommands],
-  ['cost', async () => (await import('./cost-example-command.ts')).addCostExampleCommand],
-  ['key', async () => (await import('./key-commands.ts')).addKeyPairCommands],
-  ['token', async () => (await import('./token-commands.ts')).addTokenCommands],
-  ['credentials', async () => (await import('./credentials-command.ts')).addCredentialsCommand],
-  ['verify', async () => (await import('./verify-commands.ts')).addVerifyOfflineCommands],
+  ['verify', async () => (await import('./verify-deep-command.ts')).addVerifyDeepCommand],
 ];
 
+const tables: Tables = {
+  serving,
+  overHttp: [...clientTables.overHttp, ...overHttp],
+  offline: [...offline, ...clientTables.offline],
+};
+
 /** Adds the command that `word` names, or all of them. */
-export async function addCommands(program: Command, word: string | undefined): Promise<void> {
-  const isKnown = [...serving, ...overHttp, ...offline].some(([command]) => command === word);
-  const add = async (rows: Row[]): Promise<void> => {
-    const wanted = rows.filter(([command]) => !isKnown || command === word);
-    // A set, because two words can lead to one function.
-    for (const add of new Set(await Promise.all(wanted.map(([, load]) => load())))) add(program);
-  };
-  await add(serving);
-  const served = program.commands.length;
-  await add(overHttp);
-  for (const command of program.commands.slice(served)) addClientFlags(command);
-  await add(offline);
-  for (const command of program.commands) addFormFlags(command);
-}
-
-/** Those of all lists and of all else that answers, so that no command has to. */
-function addFormFlags(command: Command): void {
-  for (const one of command.commands) addFormFlags(one);
-  if (command.name() === 'list') command.option('--csv', 'answer with CSV');
-}
-
-/** Adds the flags that lead to a gateway to each command that does something. */
-function addClientFlags(command: Command): void {
-  if (command.commands.length > 0) {
-    for (const one of command.commands) addClientFlags(one);
-    return;
-  }
-  command
-    .option('--json', 'answer with JSON')
-    .option('--endpoint <url>', 'gateway to talk to')
-    .option('--credentials <file>', 'credentials file')
-    .option('--profile <name>', 'profile in the credentials file');
+export function addCommands(program: Command, word: string | undefined): Promise<void> {
+  return addRows(program, tables, word);
 }

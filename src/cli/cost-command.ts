@@ -17,11 +17,10 @@ import {
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { Parties } from '../quota/roll-up/charged-record.ts';
-import { settings } from '../server/settings/settings.ts';
 import type { Connection } from './api-client.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
 import { print, printCsv, printJson, printTable } from './output.ts';
-import { addPriceBooksFlag, readBooks } from './price-commands.ts';
+import { addPriceBooksFlag, type FoundBooks, findBooks } from './price-commands.ts';
 import { CountProgress } from './progress.ts';
 import { readRecords } from './records-command.ts';
 import { time, timeForms } from './times.ts';
@@ -74,12 +73,12 @@ export function addCostCommand(program: Command): void {
     .addHelpText('after', help)
     .action(async (account: string | undefined, _given: object, one: Command) => {
       const flags = { ...one.optsWithGlobals<CostFlags>(), account };
-      const books = readBooks(flags.priceBooks);
+      const { books, usual } = await findBooks(one);
       const { workload } = flags;
       if (workload === undefined) {
         const filters = filtersOf(flags);
         printCosts(await answerRecords(connect(one).connection, { flags, books, filters }), flags);
-      } else printCosts(answerWorkload(workload, flags, books), flags);
+      } else printCosts(answerWorkload(workload, flags, { books, usual }), flags);
     });
   addPriceBooksFlag(command);
 }
@@ -123,14 +122,17 @@ function addPage(
   }
 }
 
-function answerWorkload(file: string, flags: CostFlags, books: PriceBooks): CostAnswer {
+function answerWorkload(
+  file: string,
+  flags: CostFlags,
+  { books, usual: inForce }: FoundBooks,
+): CostAnswer {
   for (const flag of ['account', 'bucket', 'from', 'to'] as const) {
     if (flags[flag] === undefined) continue;
     const what = flag === 'account' ? 'an account' : `--${flag}`;
     throw new CommandFailure('usage', `${what} is of records: leave it out with --workload`);
   }
   const workload = readWorkload(file);
-  const inForce = books.inForce(String(settings.prices.default), Date.now());
   const asked = askedBy(flags, books);
   const cases: CostCase[] = [];
   const price = (one: Asked): CostCase => {

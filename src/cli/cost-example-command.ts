@@ -9,8 +9,8 @@ import {
   type PaperExample,
   paperExamples,
 } from '../quota/cost/paper-examples.ts';
+import { readPriceBooks } from '../quota/prices/price-books.ts';
 import { print, printJson, printTable } from './output.ts';
-import { readBooks } from './price-commands.ts';
 
 interface ExampleFlags {
   list?: boolean;
@@ -33,7 +33,7 @@ export function addCostExampleCommand(program: Command): void {
         const names = [...paperExamples.keys()].join(', ');
         throw new CommandFailure('usage', `name one of the examples: ${names}`);
       }
-      const figures = comparePaper(example, readBooks(undefined));
+      const figures = comparePaper(example, readPriceBooks());
       if (flags.json) printJson(jsonOf(example, figures));
       else printExample(example, figures);
     });

@@ -1,11 +1,11 @@
-// `bursar price`: the price books that are here, their figures with where each is from, and whether
-// a file is one. They ask no gateway.
-import { existsSync, readFileSync } from 'node:fs';
+// `bursar price`: the price books of a gateway, their figures with where each is from, and whether
+// a file is one.
 import { join, resolve } from 'node:path';
 import { type Command, Option } from 'commander';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, messageOfFailure, orFail } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
-import type { PriceBook } from '../quota/prices/price-book.ts';
+import type { Answers } from '../gateway/native/routes.ts';
+import { type PriceBook, parsePriceBook } from '../quota/prices/price-book.ts';
 import {
   fileOf,
   marketOf,
@@ -17,6 +17,8 @@ import {
 import { openPriceBooks } from '../server/folder/store-prices.ts';
 import { readClientEnvironment } from '../server/settings/config.ts';
 import { flagOf, settings, variableOf } from '../server/settings/settings.ts';
+import { callApi } from './api-client.ts';
+import { connect } from './command-arguments.ts';
 import { print, printJson, printTable } from './output.ts';
 
 interface PriceFlags {
@@ -38,35 +40,57 @@ export function addPriceCommands(program: Command): void {
   const price = program.command('price').description('price books: by what operations are charged');
   const list = price
     .command('list')
-    .description('say which price books are here, and which are in force')
-    .action((_given: object, command: Command) => listBooks(command.optsWithGlobals()));
+    .description('say which price books the gateway knows, and which are in force')
+    .action(listBooks);
   const show = price
     .command('show <name>')
     .description('show the figures of a price book, and where each is from')
-    .action((name: string, _given: object, command: Command) => {
-      showBook(name, command.optsWithGlobals());
-    });
-  const check = price
-    .command('check <file...>')
+    .action(showBook);
+  for (const one of [list, show]) addPriceBooksFlag(one);
+}
+
+/** Adds it to the group `price`, whose other commands ask a gateway. */
+export function addPriceCheckCommand(program: Command): void {
+  program.commands
+    .find((one) => one.name() === 'price')
+    ?.command('check <file...>')
     .description('say whether files are price books that fit beside those that come with Bursar')
-    .action((files: string[]) => checkFiles(files));
-  for (const one of [list, show]) addPriceBooksFlag(one.option('--json', 'answer with JSON'));
-  check.addHelpText('after', '\nExample:\n  bursar price check price-books/lab-2026.json');
+    .option('--json', 'answer with JSON')
+    .action((files: string[], { json }: { json?: boolean }) => checkFiles(files, json))
+    .addHelpText('after', '\nExample:\n  bursar price check price-books/lab-2026.json');
 }
 
 export function addPriceBooksFlag(command: Command): void {
-  const { priceBooks } = settings;
-  const names = `${flagOf(priceBooks)} <${priceBooks.placeholder}>`;
-  command.addOption(new Option(names, `${priceBooks.description} [${variableOf(priceBooks)}]`));
+  const names = `${flagOf(settings.priceBooks)} <${settings.priceBooks.placeholder}>`;
+  const help = 'not the books of the gateway, but those that come with Bursar, and of this folder';
+  command.addOption(new Option(names, `${help} [${variableOf(settings.priceBooks)}]`));
 }
 
-/** The books that are shipped, and those of a folder. Throws `CommandFailure` (usage). */
-export function readBooks(folder: string | undefined): PriceBooks {
-  return openPriceBooks(folder ?? readClientEnvironment().priceBooks);
+/** Books, and the one by which most is charged now. */
+export interface FoundBooks {
+  books: PriceBooks;
+  usual: PriceBook | undefined;
 }
 
-function listBooks(flags: PriceFlags): void {
-  const books = readBooks(flags.priceBooks);
+/** As the flag above says. Rejects with `CommandFailure`. */
+export async function findBooks(command: Command): Promise<FoundBooks> {
+  const folder =
+    command.optsWithGlobals<PriceFlags>().priceBooks ?? readClientEnvironment().priceBooks;
+  if (folder !== undefined) {
+    const books = openPriceBooks(folder);
+    return { books, usual: books.inForce(String(settings.prices.default), Date.now()) };
+  }
+  const { connection } = connect(command);
+  const { json } = await callApi(connection, { method: 'GET', path: ['price-books'] });
+  const told = (json as Answers['ListPriceBooks']).books;
+  const read = () => new PriceBooks(told.map(({ text }) => parsePriceBook(text)));
+  const books = orFail('failed', 'the gateway has price books that are not known here: ', read);
+  const usual = told.find(({ isUsual }) => isUsual);
+  return { books, usual: usual && books.named(usual.name) };
+}
+
+async function listBooks(_given: object, command: Command): Promise<void> {
+  const { books } = await findBooks(command);
   const now = Date.now();
   const rows = [...books].sort(byMarketAndDay).map((book) => ({
     name: book.name,
@@ -75,7 +99,7 @@ function listBooks(flags: PriceFlags): void {
     inForce: books.inForce(marketOf(book), now) === book,
     classes: [...book.classes.keys()],
   }));
-  printTable(flags.json, {
+  printTable(command.optsWithGlobals<PriceFlags>().json, {
     json: rows,
     heading: ['NAME', 'PROVIDER/REGION', 'FROM', 'IN FORCE', 'CLASSES'],
     rows: rows.map(({ name, market, effective, inForce, classes }) => [
@@ -90,16 +114,13 @@ function byMarketAndDay(a: PriceBook, b: PriceBook): number {
   return one < other ? -1 : 1;
 }
 
-function showBook(name: string, flags: PriceFlags): void {
-  const book = readBooks(flags.priceBooks).named(name);
+async function showBook(name: string, _given: object, command: Command): Promise<void> {
+  const book = (await findBooks(command)).books.named(name);
   if (!book) {
     throw new CommandFailure('failed', `there is no price book ${name}: see bursar price list`);
   }
-  const folder = flags.priceBooks ?? readClientEnvironment().priceBooks;
-  const folders = folder === undefined ? [shippedFolder] : [shippedFolder, folder];
-  const file = folders.map((one) => join(one, fileOf(name))).find(existsSync) as string;
-  const text = JSON.parse(readFileSync(file, 'utf8')) as BookText;
-  if (flags.json) {
+  const text = JSON.parse(book.text) as BookText;
+  if (command.optsWithGlobals<PriceFlags>().json) {
     printJson(text);
     return;
   }
@@ -136,7 +157,7 @@ function describe({ source: _, ...figures }: Meter): string {
   return `${tiers.join(', ')} ${name}`;
 }
 
-function checkFiles(files: readonly string[]): void {
+function checkFiles(files: readonly string[], asJson: boolean | undefined): void {
   const shipped = [...readPriceBooks()];
   try {
     const books = files.map((file) => [file, readPriceBook(file)] as const);
@@ -145,6 +166,15 @@ function checkFiles(files: readonly string[]): void {
     const others = shipped.filter((book) => !isGiven(book));
     // A gateway can be served with all of them only if they fit together.
     new PriceBooks([...others, ...books.map(([, book]) => book)]);
+    if (asJson) {
+      const found = books.map(([file, book]) => ({
+        file,
+        name: book.name,
+        market: marketOf(book),
+      }));
+      printJson(found);
+      return;
+    }
     for (const [file, book] of books) {
       const classes = [...book.classes.keys()].join(', ');
       print(

@@ -13,6 +13,7 @@ import { probeSizes, retryPauseMs } from '../instruments/sample.ts';
 import { usualClass } from '../quota/prices/price-book.ts';
 import { freeMarket } from '../quota/prices/price-books.ts';
 import { profileDefault, readCredentials } from '../server/folder/credentials-file.ts';
+import { openPriceBooks } from '../server/folder/store-prices.ts';
 import type { ProbeJob } from '../server/processes/probe-job.ts';
 import { type ProbePlace, tellPrices } from '../server/processes/probe-place.ts';
 import { readAwsEnvironment, readClientEnvironment } from '../server/settings/config.ts';
@@ -25,8 +26,8 @@ import {
   within,
 } from '../server/settings/quantities.ts';
 import { parseMarket } from '../server/settings/store-settings.ts';
-import { type ConnectionFlags, endpointDefault, findConnection } from './api-client.ts';
-import { addPriceBooksFlag, readBooks } from './price-commands.ts';
+import { type ConnectionFlags, endpointDefault, findConnection } from './find-connection.ts';
+import { addPriceBooksFlag } from './price-commands.ts';
 import { findSamplesFolder } from './samples-folder.ts';
 
 export interface ProbeFlags {
@@ -200,7 +201,10 @@ function readSpending(
     if (spendMax === null) return { prices: null, spendMax: null };
     throw new CommandFailure('usage', '--spend-max needs prices: give --prices PROVIDER/REGION');
   }
-  const book = readBooks(flags.priceBooks).inForce(market, Date.now());
+  const book = openPriceBooks(flags.priceBooks ?? readClientEnvironment().priceBooks).inForce(
+    market,
+    Date.now(),
+  );
   if (!book?.classes.has(flags.class)) {
     const what = book ? `no class ${flags.class}` : 'no price book in force';
     throw new CommandFailure('usage', `--prices ${market} has ${what}: see bursar price list`);

@@ -74,6 +74,8 @@ export class S3Bucket {
     const path = `/${this.name}${key && `/${key}`}`;
     for (let tries = 1; ; tries++) {
       const headers: Record<string, string> = { host: new URL(s3Endpoint).host, ...given };
+      const { sessionToken } = this.#connection;
+      if (sessionToken) headers['x-amz-security-token'] = sessionToken;
       if (method === 'PUT' || method === 'POST') {
         headers['content-length'] = String(Buffer.byteLength(body ?? ''));
       }

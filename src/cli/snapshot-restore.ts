@@ -3,11 +3,12 @@
 // stays, unless that was asked for.
 import type { Command } from 'commander';
 import type { Answers } from '../gateway/native/routes.ts';
-import { type Connection, callApi, findConnection } from './api-client.ts';
+import { type Connection, callApi } from './api-client.ts';
 import { type Columns, printEntries } from './api-command.ts';
 import { checkAll, copyBack, deleteObject, type Failed, forEachObject } from './bring-back.ts';
 import { findSnapshots, type SnapshotsPlace } from './bucket-names.ts';
 import type { CommandFlags } from './command-arguments.ts';
+import { findConnection } from './find-connection.ts';
 import { printJson } from './output.ts';
 import { formatBytes } from './progress.ts';
 

@@ -4,11 +4,12 @@
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { callApi, findConnection } from './api-client.ts';
+import { callApi } from './api-client.ts';
 import { type Columns, printEntries } from './api-command.ts';
 import { checkAll, copyBack, deleteObject, forEachObject } from './bring-back.ts';
 import { findPlace, type NamedPlace } from './bucket-names.ts';
 import type { CommandFlags } from './command-arguments.ts';
+import { findConnection } from './find-connection.ts';
 import { print, printJson } from './output.ts';
 import { formatBytes, formatCount } from './progress.ts';
 import type { S3Connection } from './s3-bucket.ts';

@@ -20,7 +20,6 @@ import {
   addVerifyLogCommand,
   addVerifyReceiptCommand,
 } from './verify-audit-commands.ts';
-import { addVerifyDeepCommand } from './verify-deep-command.ts';
 
 interface VerifyFlags {
   tenant?: string;
@@ -221,5 +220,4 @@ export function addVerifyOfflineCommands(program: Command): void {
   addVerifyReceiptCommand(verify);
   addVerifyLogCommand(verify);
   addVerifyBundleCommand(verify);
-  addVerifyDeepCommand(verify);
 }

@@ -28,8 +28,9 @@ interface DeepFlags {
   json?: boolean;
 }
 
-/** Adds the command to the group `verify`. */
-export function addVerifyDeepCommand(verify: Command): void {
+/** Adds the command to the group `verify`, which is there already. */
+export function addVerifyDeepCommand(program: Command): void {
+  const verify = program.commands.find((one) => one.name() === 'verify') as Command;
   const command = verify
     .command('deep')
     .description(

@@ -19,7 +19,8 @@ function run() {
 
 it('says in one line that nothing is built, and runs the command once it is', () => {
   mkdirSync(join(folder, 'scripts'));
-  for (const file of [launcher, 'scripts/fitting-node.mjs']) cpSync(file, join(folder, file));
+  for (const file of [launcher, 'scripts/fitting-node.mjs', 'scripts/node-programs.mjs'])
+    cpSync(file, join(folder, file));
   expect(run()).toEqual({
     status: 1,
     stdout: '',

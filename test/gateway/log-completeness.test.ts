@@ -498,6 +498,7 @@ const native: Record<string, () => NativeCall> = {
   ConfirmClock: () => post('/_/v1/clock/confirmations'),
   ListStores: () => get('/_/v1/stores'),
   ListStoreCosts: () => get('/_/v1/store-costs'),
+  ListPriceBooks: () => get('/_/v1/price-books'),
   GetMetrics: () => get('/_/v1/metrics'),
   PutTenantAlarmHook: () => put(`${cms}/alarm-hook`, hook),
   GetTenantAlarmHook: () => get(`${cms}/alarm-hook`),

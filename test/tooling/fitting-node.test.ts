@@ -40,7 +40,9 @@ beforeEach(() => {
   programs = join(checkout, 'programs');
   mkdirSync(join(checkout, 'scripts'));
   mkdirSync(programs);
-  cpSync(resolve('scripts/fitting-node.mjs'), join(checkout, 'scripts/fitting-node.mjs'));
+  for (const file of ['scripts/fitting-node.mjs', 'scripts/node-programs.mjs']) {
+    cpSync(resolve(file), join(checkout, file));
+  }
   writeFileSync(join(programs, 'npm'), npm);
   chmodSync(join(programs, 'npm'), 0o755);
 });
@@ -112,7 +114,7 @@ it('fails where none can be brought, and leaves nothing of it', async () => {
 });
 
 it('each platform’s is one that runs Bursar', () => {
-  const source = readFileSync('scripts/fitting-node.mjs', 'utf8');
+  const source = readFileSync('scripts/node-programs.mjs', 'utf8');
   const pins = [...source.matchAll(/name: '(\S+)',\s+version: '(\d+)\.(\d+)\.\d+'/g)];
   expect(pins.map(([, name]) => name)).toHaveLength(4);
   for (const [, name, major, minor] of pins) {

@@ -182,6 +182,7 @@ const tenantActions = [
   'bursar:ListStores',
   'bursar:ListStoreCosts',
   'bursar:GetMetrics',
+  'bursar:ListPriceBooks',
 ] as const;
 
 export type S3Action =

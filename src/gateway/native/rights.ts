@@ -65,6 +65,7 @@ const table = {
   'bursar:RevokeLogKey': /*     */ ['all', 'none', 'none', 'none'],
   'bursar:ListStores': /*       */ ['all', 'none', 'none', 'none'],
   'bursar:ListStoreCosts': /*   */ ['all', 'tenant', 'tenant', 'none'],
+  'bursar:ListPriceBooks': /*   */ ['all', 'all', 'all', 'all'],
   'bursar:GetMetrics': /*       */ ['all', 'none', 'none', 'none'],
   'bursar:PutGrant': /*         */ ['all', 'tenant', 'none', 'none'],
   'bursar:ListGrants': /*       */ ['all', 'tenant', 'none', 'none'],

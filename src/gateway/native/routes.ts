@@ -11,6 +11,7 @@ import { accessKeyRoutes, publicKeyRoutes } from './key-routes.ts';
 import { limitRoutes } from './limit-routes.ts';
 import { logKeyRoutes, logRoutes } from './log-routes.ts';
 import { healthRoutes, metricsRoutes } from './metrics-routes.ts';
+import { priceRoutes } from './price-routes.ts';
 import { groupRoutes, principalRoutes } from './principal-routes.ts';
 import { receiptRoutes, recordRoutes } from './record-routes.ts';
 import type { NativeRoute } from './route.ts';
@@ -56,6 +57,7 @@ const tables = [
   tenantAlarmRoutes,
   gatewayAlarmRoutes,
   storeCostRoutes,
+  priceRoutes,
   metricsRoutes,
 ] as const;
 

@@ -34,6 +34,8 @@ const sourceDateForm = /^\d{4}(?:-\d{2}){0,2}$/;
 const sourceTextForm = /^[^\p{Cc}]{1,500}$/u;
 
 export interface PriceBook {
+  /** As its file has it. */
+  readonly text: string;
   readonly name: string;
   readonly provider: string;
   readonly region: string;
@@ -76,6 +78,7 @@ export function parsePriceBook(text: string): PriceBook {
     ([name, one]) => [name, readClass(one, `classes.${name}`, sources)] as const,
   );
   const read = {
+    text,
     name: readText(book.name, 'name', nameForm),
     provider: readText(book.provider, 'provider', nameForm),
     region: readText(book.region, 'region', nameForm),

@@ -17,12 +17,9 @@ export const profileDefault = 'bursar';
 export const adminUrlName = 'bursar_admin_url';
 
 /** The profile's settings; undefined when the file or the profile is missing. */
-export function readCredentials(
-  path: string,
-  profile: string,
-): Partial<Record<string, string>> | undefined {
-  const text = readIfExists(path);
-  return text === undefined ? undefined : parseProfiles(text).get(profile);
+export function readCredentials(path: string, profile: string): Section | undefined {
+  const sections = readSections(path);
+  return sections?.get(profile) ?? sections?.get(`profile ${profile}`);
 }
 
 /** Writes the profile `bursar`, whole or not at all, mode 0600, unless it is there already. */
@@ -52,20 +49,35 @@ export function renderCredentials(comment: string, credentials: Credentials): st
   return `${lines.join('\n')}\n`;
 }
 
-function parseProfiles(text: string): Map<string, Record<string, string>> {
-  const profiles = new Map<string, Record<string, string>>();
-  let current: Record<string, string> = {};
+/** Settings by name; those below another, indented, have both names: `s3.endpoint_url`. */
+export type Section = Partial<Record<string, string>>;
+
+/** The sections of a file, by what is in their brackets; undefined: there is no file. */
+export function readSections(path: string): ReadonlyMap<string, Section> | undefined {
+  const text = readIfExists(path);
+  return text === undefined ? undefined : parseSections(text);
+}
+
+function parseSections(text: string): Map<string, Section> {
+  const sections = new Map<string, Section>();
+  let current: Section = {};
+  let above: string | null = null;
   for (const line of text.split(/\r?\n/)) {
-    const section = /^\s*\[\s*(?:profile\s+)?([^\]]+?)\s*\]/.exec(line)?.[1];
-    if (section !== undefined) {
-      current = profiles.get(section) ?? {};
-      profiles.set(section, current);
+    const title = /^\s*\[\s*([^\]]+?)\s*\]/.exec(line)?.[1];
+    if (title !== undefined) {
+      const name = title.replace(/\s+/g, ' ');
+      current = sections.get(name) ?? {};
+      sections.set(name, current);
+      above = null;
       continue;
     }
-    const [, key, value] = /^\s*([^#;=\s][^=]*?)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
-    if (key !== undefined && value !== undefined) current[key] = value;
+    const [, indent, key, value] = /^(\s*)([^#;=\s][^=]*?)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
+    if (key === undefined || value === undefined) continue;
+    const isBelow = indent !== '' && above !== null;
+    current[isBelow ? `${above}.${key}` : key] = value;
+    if (!isBelow) above = value === '' ? key : null;
   }
-  return profiles;
+  return sections;
 }
 
 function readIfExists(path: string): string | undefined {

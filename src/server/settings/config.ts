@@ -95,7 +95,10 @@ export function readAwsEnvironment(environment: Environment = process.env) {
     accessKeyId: environment.AWS_ACCESS_KEY_ID || undefined,
     secretAccessKey: environment.AWS_SECRET_ACCESS_KEY || undefined,
     sessionToken: environment.AWS_SESSION_TOKEN || undefined,
+    configFile: environment.AWS_CONFIG_FILE || undefined,
     credentialsFile: environment.AWS_SHARED_CREDENTIALS_FILE || undefined,
+    endpoint: environment.AWS_ENDPOINT_URL_S3 || environment.AWS_ENDPOINT_URL || undefined,
+    ignoresEndpoints: environment.AWS_IGNORE_CONFIGURED_ENDPOINT_URLS === 'true',
     profile: environment.AWS_PROFILE || undefined,
     region: environment.AWS_REGION || environment.AWS_DEFAULT_REGION || undefined,
   };

@@ -1,0 +1,100 @@
+// How `bursar` runs, in a checkout and where only the client is installed. Exit codes: 0 done, 1
+// could not be done, 2 asked for wrongly; a failure is one line on stderr that says what to change,
+// and with --json a document on stdout as well.
+import { Command, CommanderError } from 'commander';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { readVersion } from '../core/version.ts';
+import { ApiRefusal, Unreachable } from './api-client.ts';
+import { reword } from './old-words.ts';
+import { chooseForm, type FailureDocument, print, printFailure } from './output.ts';
+
+/** Adds to a program the command that a word names, or all that there are. */
+type AddCommands = (program: Command, word: string | undefined) => Promise<void>;
+
+async function makeProgram(addCommands: AddCommands, word: string | undefined): Promise<Command> {
+  const program = new Command('bursar')
+    .description('The command of Bursar, a secure multi-tenant S3 gateway.')
+    .version(readVersion())
+    .exitOverride()
+    .configureOutput({ outputError: (text, write) => write(`bursar: ${oneLine(text)}\n`) })
+    .addHelpText('after', clientHelp)
+    .hook('preAction', (_, command) => chooseForm(command.optsWithGlobals()));
+  await addCommands(program, word);
+  return program;
+}
+
+const introduction = `bursar: what people do most
+
+  who am I here, and what may I do?        bursar whoami
+  let somebody read a part of my bucket    bursar token create --scope storage.read:/BUCKET/PREFIX
+  send somebody a link to an object        bursar share create s3://BUCKET/KEY
+  what did I use, and what is left?        bursar usage; bursar limit show principal:TENANT/NAME
+  what happened to my data?                bursar records --bucket BUCKET
+
+bursar --help lists all commands, and bursar COMMAND --help tells more of one.`;
+
+const clientHelp = `
+Commands find the gateway and your keys by BURSAR_ENDPOINT, BURSAR_ACCESS_KEY_ID and
+BURSAR_SECRET_ACCESS_KEY; by AWS_PROFILE and all else that the AWS CLI knows; by the profile
+"bursar" (--profile, BURSAR_PROFILE) of ./bursar-data/credentials (--credentials,
+BURSAR_CREDENTIALS); or by the profile "default" in ~/.aws. An AWS profile needs the gateway's
+endpoint_url.
+
+With --json an answer is one JSON document, and so is a failure: {"error": {"code", "message", …}}.
+Exit codes: 0 it is done, 1 it could not be done (or what was verified is not so), 2 it was asked
+for wrongly, and nothing was done.`;
+
+function oneLine(text: string): string {
+  return text
+    .trim()
+    .replace(/^error: /, '')
+    .replaceAll(/\s*\n\s*/g, ' ');
+}
+
+/** Tells what was thrown, and gives the exit code. */
+function fail(error: unknown): number {
+  const failure = failureOf(error);
+  if (failure === null) return 0;
+  printFailure(failure);
+  return failure.exitCode;
+}
+
+/** null: it is none. Of what commander throws it has told on stderr already. */
+function failureOf(error: unknown): FailureDocument | null {
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return null;
+    return { code: 'UsageError', message: oneLine(error.message), exitCode: 2 };
+  }
+  if (error instanceof CommandFailure) {
+    const message = messageOfFailure(error);
+    process.stderr.write(`bursar: ${message}\n`);
+    const { exitCode } = error;
+    if (error instanceof ApiRefusal) {
+      const { code, reason, status, requestId } = error;
+      return { code, message: reason, exitCode, status, requestId };
+    }
+    const code = error instanceof Unreachable ? 'Unreachable' : 'CommandFailed';
+    return { code: exitCode === 2 ? 'UsageError' : code, message, exitCode };
+  }
+  process.stderr.write(`bursar: ${error instanceof Error ? error.stack : String(error)}\n`);
+  return { code: 'InternalError', message: messageOfFailure(error), exitCode: 1 };
+}
+
+/** Runs the command that the command line names, and sets the exit code. */
+export async function run(addCommands: AddCommands): Promise<void> {
+  // A reader that stops reading, such as `head`, has what it wants. A gateway goes on serving.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    if (process.argv[2] !== 'serve') process.exit();
+  });
+  const { words, notes } = reword(process.argv.slice(2));
+  for (const note of notes) process.stderr.write(`bursar: ${note}\n`);
+  // Also known before the arguments are, of which there may be an error to tell.
+  chooseForm({ json: words.includes('--json') });
+  try {
+    if (words.length === 0) print(introduction);
+    else await (await makeProgram(addCommands, words[0])).parseAsync(words, { from: 'user' });
+  } catch (error) {
+    process.exitCode = fail(error);
+  }
+}
