@@ -4,6 +4,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { benchBackup, describeBackup } from './backup.mjs';
 import { benchDecisions, describeDecisions } from './decisions.mjs';
+import { benchEncryption, describeEncryption, goalsOfEncryption } from './encryption.mjs';
 import { benchClients, describeClients } from './growth/clients.mjs';
 import { benchObjects, describeObjects } from './growth/objects.mjs';
 import { benchSnapshotGrowth, describeSnapshotGrowth } from './growth/snapshots.mjs';
@@ -88,6 +89,10 @@ export const sections = [
   {
     ...{ name: 'limits', title: 'What limits cost', seconds: { whole: 55, quick: 10 } },
     ...{ measure: benchLimits, describe: describeLimits, goals: goalsOfLimits },
+  },
+  {
+    ...{ name: 'encryption', title: 'What encryption costs', seconds: { whole: 120, quick: 15 } },
+    ...{ measure: benchEncryption, describe: describeEncryption, goals: goalsOfEncryption },
   },
   {
     ...{ name: 'tokens', title: 'What credentials cost', seconds: { whole: 30, quick: 6 } },

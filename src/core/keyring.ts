@@ -1,8 +1,10 @@
 // All keys of the gateway. Each is derived from the root key of its epoch by HKDF-SHA256 (RFC 5869,
-// empty salt) under a name of its purpose, docs/formats/catalog-macs.md. Invariants: two purposes,
-// tenants or epochs never share a key; a key that was given out stays the same object, so that what
-// is derived from it further can be kept beside it; and an epoch is known before it begins, so that
-// each thread can read what another seals under it, however they are told of it.
+// empty salt) under a name of its purpose, docs/formats/catalog-macs.md; those that encrypt bytes of
+// objects also from a random secret of their tenant, without which nobody can read these any more.
+// Invariants: two purposes, tenants or epochs never share a key; a key that was given out stays the
+// same object, so that what is derived from it further can be kept beside it; and an epoch is known
+// before it begins, so that each thread can read what another seals under it, however they are told
+// of it.
 import { hkdfSync } from 'node:crypto';
 import { IntegrityError } from './errors.ts';
 
@@ -15,6 +17,8 @@ export interface RootKey {
   epoch: number;
   /** 32 bytes. */
   key: Uint8Array;
+  /** ARN of the key of AWS KMS that it is wrapped by at rest; absent or null: by none. */
+  wrappedBy?: string | null;
 }
 
 /** The key that seals the extents of one tenant in one epoch. */
@@ -24,15 +28,21 @@ export interface DataKey {
   key: Buffer;
 }
 
+/** The secret of a tenant, 32 bytes; undefined: it has none. */
+export type FindTenantSecret = (tenant: string) => Uint8Array | undefined;
+
 interface TenantKeys {
   data: DataKey;
   manifest: Buffer;
+  /** What the keys that encrypt its extents are derived from; null: not derived yet. */
+  cipher: Buffer | null;
 }
 
 interface EpochKeys {
   epoch: number;
   tenants: Map<string, TenantKeys>;
   root: Uint8Array;
+  wrappedBy: string | null;
   row: Buffer;
   seal: Buffer;
   sealDigest: Buffer;
@@ -50,6 +60,7 @@ interface EpochKeys {
 export class Keyring {
   readonly #epochs = new Map<number, EpochKeys>();
   #current: EpochKeys | null = null;
+  #findSecret: FindTenantSecret = () => undefined;
 
   constructor(keys: readonly RootKey[]) {
     for (const key of keys) {
@@ -67,6 +78,40 @@ export class Keyring {
   /** The key of the tenant's extents. Throws IntegrityError when the epoch is unknown. */
   tenantKey(tenant: string, epoch: number = this.currentEpoch): DataKey {
     return this.#tenant(tenant, epoch).data;
+  }
+
+  /** From now on, where the secrets of tenants are. */
+  useSecrets(find: FindTenantSecret): void {
+    this.#findSecret = find;
+  }
+
+  /** Forgets what was derived from a tenant's secret, which is another or gone. */
+  forgetSecret(tenant: string): void {
+    for (const { tenants } of this.#epochs.values()) {
+      const keys = tenants.get(tenant);
+      keys?.cipher?.fill(0);
+      if (keys) keys.cipher = null;
+    }
+  }
+
+  /** The KMS key by which the root key of the newest epoch is wrapped at rest; null: none. */
+  get wrappedBy(): string | null {
+    return this.#current?.wrappedBy ?? null;
+  }
+
+  /**
+   * What the keys are derived from that encrypt the tenant's extents. Throws IntegrityError when the
+   * epoch is unknown, or the tenant's secret is not there.
+   */
+  cipherKey(tenant: string, epoch: number): Buffer {
+    const keys = this.#tenant(tenant, epoch);
+    if (keys.cipher) return keys.cipher;
+    const secret = this.#findSecret(tenant);
+    if (!secret) throw new IntegrityError(`the key of tenant ${tenant} is not there`);
+    const both = Buffer.concat([this.#at(epoch).root, secret]);
+    keys.cipher = deriveKey(both, `bursar/cipher/v1\0${tenant}`);
+    both.fill(0);
+    return keys.cipher;
   }
 
   /** The key of the tenant's manifests. Throws IntegrityError when the epoch is unknown. */
@@ -155,7 +200,7 @@ export class Keyring {
    * From now on what was made under this key is read; nothing new is, until its epoch begins. The
    * same key again changes nothing.
    */
-  learn({ epoch, key }: RootKey): void {
+  learn({ epoch, key, wrappedBy = null }: RootKey): void {
     if (!Number.isInteger(epoch) || epoch < 1 || epoch > epochMax) {
       throw new Error(`there can be no epoch ${epoch}`);
     }
@@ -167,6 +212,7 @@ export class Keyring {
       epoch,
       tenants: new Map(),
       root: key,
+      wrappedBy,
       row: deriveKey(key, 'bursar/row/v1'),
       seal: deriveKey(key, 'bursar/seal/v1'),
       sealDigest: deriveKey(key, 'bursar/seal-digest/v1'),
@@ -198,6 +244,7 @@ export class Keyring {
       keys = {
         data: { epoch, key: deriveKey(root, `bursar/tenant/v1\0${tenant}`) },
         manifest: deriveKey(root, `bursar/manifest/v1\0${tenant}`),
+        cipher: null,
       };
       tenants.set(tenant, keys);
     }

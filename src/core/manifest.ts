@@ -17,6 +17,11 @@ export interface ExtentRun {
   trailerBytes: number;
 }
 
+/** `algorithm`: of 1 and 2 the digest that chunks are authenticated by; 3 also encrypts them. */
+export const sha256Algorithm = 1;
+export const blake3Algorithm = 2;
+export const aesGcmAlgorithm = 3;
+
 /** `store` of an extent whose sealed bytes are in the database row itself. */
 export const inlineStore = 0;
 /** `store` of an extent that is a file of the data folder. */
@@ -24,6 +29,7 @@ export const localStore = 1;
 export const localStoreName = 'local';
 
 const runBytes = 36;
+const algorithmAt = 17;
 const lengthAt = 28;
 
 export function encodeManifest(runs: readonly ExtentRun[]): Buffer {
@@ -98,6 +104,14 @@ function runAt(view: Buffer, at: number): ExtentRun {
     length: view.readUInt32BE(at + lengthAt),
     trailerBytes: view.readUInt32BE(at + 32),
   };
+}
+
+/** Whether all bytes of an object lie encrypted. Of one without bytes they do. */
+export function isEncryptedManifest(manifest: Uint8Array): boolean {
+  for (let at = algorithmAt; at < manifest.length; at += runBytes) {
+    if (manifest[at] !== aesGcmAlgorithm) return false;
+  }
+  return true;
 }
 
 /** The runs that hold bytes `[start, end)` of the object that `runs` make. */

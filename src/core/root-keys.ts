@@ -124,7 +124,7 @@ async function makeKey(
   const entry = { ...made, kms: { keyId, region }, wrapped: wrapped.toString('base64') };
   // The next start would refuse the file.
   if (!isEntry(entry)) refuseWrapping(new Error('what it gave is no wrapped key'));
-  return { key: { epoch, key }, entry };
+  return { key: { epoch, key, wrappedBy: keyId }, entry };
 }
 
 /**
@@ -161,7 +161,8 @@ async function openKey(entry: Entry, wrapping: KeyWrapping | null, path: string)
       throw new Error(`${named} cannot be unwrapped: ${(cause as Error).message}`, { cause });
     }
   }
-  if (key.length === rootKeyBytes) return { epoch, key };
+  const wrappedBy = 'kms' in entry ? entry.kms.keyId : null;
+  if (key.length === rootKeyBytes) return { epoch, key, wrappedBy };
   throw new Error(`${named} has ${key.length} bytes instead of ${rootKeyBytes}`);
 }
 

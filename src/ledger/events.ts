@@ -27,6 +27,8 @@ export type LedgerEvent =
   | { kind: 'setting'; bucketId: number; name: KeptSetting }
   /** `recordReads`: what it says from now on; absent: as before. */
   | { kind: 'tenant'; name: string; isGone: boolean; recordReads?: RecordReads }
+  /** A tenant has its secret, which is in its row. */
+  | { kind: 'tenantKey'; name: string }
   | { kind: 'principal'; tenant: string; name: string }
   | { kind: 'group'; tenant: string; name: string }
   | { kind: 'accessKey'; id: string }

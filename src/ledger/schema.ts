@@ -51,6 +51,12 @@ CREATE TABLE tenants (
   record_reads TEXT                -- prompt | strict | aggregate; null: prompt
 ) WITHOUT ROWID;
 
+CREATE TABLE tenant_keys (         -- what the keys that encrypt a tenant's bytes derive from
+  tenant TEXT PRIMARY KEY REFERENCES tenants(name),
+  sealed_key BLOB NOT NULL,        -- 32 random bytes, sealed (core/sealing.ts)
+  created_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE principals (
   tenant TEXT NOT NULL REFERENCES tenants(name),
   name TEXT NOT NULL,

@@ -201,8 +201,11 @@ function leavesNothing(request: LedgerRequest): boolean {
   return request.kind === 'archiveTile' || isErasure(request);
 }
 
+/** With a tenant goes the secret that its bytes are encrypted under. */
+const erasures: ReadonlySet<Change['kind']> = new Set(['eraseRecords', 'deleteTenant']);
+
 function isErasure(request: LedgerRequest): boolean {
-  return request.kind === 'commit' && request.commit.change.kind === 'eraseRecords';
+  return request.kind === 'commit' && erasures.has(request.commit.change.kind);
 }
 
 /**

@@ -27,7 +27,12 @@ import { beginSigning } from './log-signing.ts';
 import { openLedger, recordUnsealed } from './opened-ledger.ts';
 import { openRecords } from './records.ts';
 import { openRequestServices } from './request-services.ts';
-import { announceEndpoint, ensureRootKey, type RootKeyOptions } from './root-key.ts';
+import {
+  announceEndpoint,
+  ensureRootKey,
+  ensureTenantKeys,
+  type RootKeyOptions,
+} from './root-key.ts';
 import { watchServices } from './service-metrics.ts';
 import type { Config } from './settings/config.ts';
 import { endSoon, openStores } from './stores.ts';
@@ -82,6 +87,7 @@ async function start(base: Base): Promise<RunningServer> {
     ...{ config, folder, directory: state.directory, ledger, journals },
   };
   await ensureRootKey(rootKey);
+  await ensureTenantKeys({ folder, ledger, journals, read: data.read });
 
   const addresses = new Addresses(config);
   const recalls = new Recalls();

@@ -62,6 +62,8 @@ export function openRequestServices(
   const threads = digestThreadsOf(links.count);
   const digests = opened(closers, new DigestPool({ buffers, threads }));
   const bodies = { keyring: folder.keyring, stores, digests, buffers };
+  const encrypts = config.encryption === 'on';
+  journals.watchKeys(() => (encrypts ? state.tenantKeys.newestSeq : -1));
   const services = {
     ...state,
     ...limits,
@@ -69,7 +71,7 @@ export function openRequestServices(
     log: head,
     stores: storeList,
     intents: new IntentPool(ledger),
-    writer: new ObjectWriter({ ...bodies, inlineBytesMax: config.inlineBytes }),
+    writer: new ObjectWriter({ ...bodies, encrypts, inlineBytesMax: config.inlineBytes }),
     reader: new ObjectReader(bodies),
     objectMemory: new ObjectMemory(ledger.versionMarks, config.objectMemoryBytes),
     leases: new ReadLeases(),

@@ -5,9 +5,12 @@
 // first, as the start that gave it may be the last that knows it.
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { accessKeyContext } from '../authz/key-rows.ts';
+import { listKeylessTenants, newTenantKey } from '../authz/tenant-keys.ts';
 import { CommandFailure } from '../core/command-failure.ts';
+import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { newAccessKeyId, newSecretAccessKey } from '../core/ids.ts';
+import { inParallel } from '../core/in-parallel.ts';
 import { defaultTenant, principalId, rootPrincipal } from '../core/principal.ts';
 import { accountOf } from '../ledger/commands/index.ts';
 import type { Journals } from '../ledger/journal/journals.ts';
@@ -95,7 +98,8 @@ async function putRootKey(options: RootKeyOptions, { id, secret }: RootKey): Pro
   const { folder, ledger, journals } = options;
   const context = accessKeyContext(defaultTenant, rootPrincipal, id);
   const sealedSecret = folder.sealer.seal(Buffer.from(secret, 'utf8'), context);
-  const change = { kind: 'putRootKey', id, sealedSecret } as const;
+  const sealedTenantKey = newTenantKey(folder.sealer, defaultTenant);
+  const change = { kind: 'putRootKey', id, sealedSecret, sealedTenantKey } as const;
   const result = await ledger.commit({
     change,
     charge: null,
@@ -109,6 +113,30 @@ async function putRootKey(options: RootKeyOptions, { id, secret }: RootKey): Pro
   if (!result.ok) throw new Refusal(result.code);
   // The start does not wait for stores that are away.
   void journals.confirmEverywhere(change, result.index);
+}
+
+const keysAtOnce = 200;
+
+/** Gives each tenant its secret that has none yet, as those of an earlier schema have none. */
+export async function ensureTenantKeys(
+  options: Omit<RootKeyOptions, 'config' | 'directory'> & { read: Reader },
+): Promise<void> {
+  const { folder, ledger, journals, read } = options;
+  await inParallel(await listKeylessTenants(read), keysAtOnce, async (name) => {
+    const sealedKey = newTenantKey(folder.sealer, name);
+    const change = { kind: 'createTenantKey', name, sealedKey } as const;
+    const result = await ledger.commit({
+      change,
+      charge: null,
+      record: draftRecord(unasked(name, rootPrincipal), ownOrigin(), {
+        action: 'bursar:CreateTenantKey',
+        target: `tenants/${name}`,
+        status: 200,
+      }),
+    });
+    if (!result.ok) throw new Refusal(result.code);
+    void journals.confirmEverywhere(change, result.index);
+  });
 }
 
 function readRootKey(credentialsFile: string): RootKey | undefined {

@@ -25,6 +25,7 @@ import { Revocations } from './revocations.ts';
 import { Sessions } from './sessions.ts';
 import { SettingCache } from './setting-cache.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
+import { TenantKeys } from './tenant-keys.ts';
 
 export interface StateOptions<Cors> {
   read: Reader;
@@ -49,6 +50,17 @@ interface Projection {
 
 const MiB = 1024 * 1024;
 
+/** The parts that are read whole. */
+type Loaded =
+  | 'directory'
+  | 'grants'
+  | 'mounts'
+  | 'outside'
+  | 'revocations'
+  | 'readRecording'
+  | 'limits'
+  | 'tenantKeys';
+
 export class State<Cors = unknown> implements Followed, Subscriber {
   readonly keyring: Keyring;
   readonly directory: Directory;
@@ -69,6 +81,8 @@ export class State<Cors = unknown> implements Followed, Subscriber {
   readonly revocations: Revocations;
   readonly readRecording: ReadRecording;
   readonly limits: AccountLimits;
+  /** What the bytes of tenants are encrypted under. */
+  readonly tenantKeys: TenantKeys;
   /** In this order: what comes later is made of what comes before. */
   readonly #projections: readonly Projection[];
   readonly #clock: Pick<SteadyClock, 'confirm'>;
@@ -76,7 +90,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
 
   /** Reads what is kept whole. No change may be committed until it is subscribed to the feed. */
   static async load<Cors>(options: StateOptions<Cors>): Promise<State<Cors>> {
-    const { read, sealer, issuerPolicy: policy, onProblem, onUnreadable } = options;
+    const { read, keyring, sealer, issuerPolicy: policy, onProblem, onUnreadable } = options;
     const followed = { index: -1 };
     const directory = new Directory({ read, sealer, followed });
     const issuers = { policy, ...(onProblem && { onProblem }) };
@@ -88,18 +102,17 @@ export class State<Cors = unknown> implements Followed, Subscriber {
       revocations: await Revocations.load(read),
       readRecording: await ReadRecording.load(read),
       limits: await AccountLimits.load(read),
+      tenantKeys: await TenantKeys.load({ read, keyring, sealer }),
     });
   }
 
   private constructor(
     { read, keyring, readCors, clock = steadyClock }: StateOptions<Cors>,
     followed: { index: number },
-    loaded: Pick<
-      State,
-      'directory' | 'grants' | 'mounts' | 'outside' | 'revocations' | 'readRecording' | 'limits'
-    >,
+    loaded: Pick<State, Loaded>,
   ) {
-    const { directory, grants, mounts, outside, revocations, readRecording, limits } = loaded;
+    const { directory, grants, mounts, outside, revocations, readRecording } = loaded;
+    const { limits, tenantKeys } = loaded;
     this.#clock = clock;
     this.#followed = followed;
     this.keyring = keyring;
@@ -110,6 +123,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
     this.revocations = revocations;
     this.readRecording = readRecording;
     this.limits = limits;
+    this.tenantKeys = tenantKeys;
     this.sessions = new Sessions({ read, directory, keyring, outside, followed });
     this.chains = new RecentTokens(followed, 8 * MiB);
     this.buckets = new BucketCache(read, followed);
@@ -119,7 +133,17 @@ export class State<Cors = unknown> implements Followed, Subscriber {
     const moments = new KeptMoments(read, this.windows);
     this.snapshots = new SnapshotCache(read, followed, moments);
     this.#projections = [
-      ...[directory, outside, revocations, this.sessions, grants, mounts, readRecording, limits],
+      ...[
+        tenantKeys,
+        directory,
+        outside,
+        revocations,
+        this.sessions,
+        grants,
+        mounts,
+        readRecording,
+        limits,
+      ],
       ...[this.buckets, this.snapshots, this.cors, this.lifecycle, this.windows],
     ];
   }

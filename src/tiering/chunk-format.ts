@@ -1,14 +1,13 @@
-// The sealed form of an extent (docs/formats/extent.md): chunks of 256 KiB, each with an HMAC
-// behind it that binds its bytes to extent, place, length and end. Invariant: `verifyChunk` gives
-// out bytes only when their tag is right, and neither function copies or allocates chunk data.
+// The sealed form of an extent (docs/formats/extent.md): chunks of 256 KiB, encrypted or not, each
+// with a tag behind it that binds its bytes to extent, place, length and end. Invariant: `openChunk`
+// gives out bytes only when their tag is right.
 import { hash, timingSafeEqual } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { IntegrityError } from '../core/errors.ts';
 import { writeMac } from '../core/hmac.ts';
 import { chunkBytes, tagBytes } from '../core/limits.ts';
-
-export const sha256Algorithm = 1;
-export const blake3Algorithm = 2;
+import { aesGcmAlgorithm, blake3Algorithm, sha256Algorithm } from '../core/manifest.ts';
+import { decryptChunk, encryptChunk, gcmTagBytes } from './extent-cipher.ts';
 
 type Digest = (bytes: Uint8Array) => Uint8Array;
 
@@ -24,8 +23,8 @@ function loadBlake3(): Digest | null {
 
 const blake3 = loadBlake3();
 
-/** The algorithm that seals new extents on this machine. */
-export const defaultAlgorithm = blake3 ? blake3Algorithm : sha256Algorithm;
+/** The algorithm that seals new extents on this machine which are not encrypted. */
+export const plainAlgorithm = blake3 ? blake3Algorithm : sha256Algorithm;
 
 /** The key that seals the chunks of one extent. */
 export interface ExtentKey {
@@ -34,6 +33,8 @@ export interface ExtentKey {
   /** The key, from `deriveExtentKey`. */
   key: Buffer;
   algorithm: number;
+  /** The key that encrypts its bytes, 32 bytes; null: they are not encrypted. */
+  cipher: Buffer | null;
 }
 
 /** What the chunks of an extent are verified with. */
@@ -51,16 +52,27 @@ export interface ChunkPlace {
 
 const extentKeyBytes = 32;
 const extentInfo = Buffer.from('bursar/extent/v1\x01');
+const cipherInfo = Buffer.from('bursar/extent-cipher/v1\x01');
+
+/** The key of an extent's tags. */
+export function deriveExtentKey(dataKey: Buffer, extentId: Buffer): Buffer {
+  return derive(dataKey, extentId, extentInfo);
+}
+
+/** The key that encrypts an extent. `cipherKey`: the tenant's, as the keyring has it. */
+export function deriveExtentCipher(cipherKey: Buffer, extentId: Buffer): Buffer {
+  return derive(cipherKey, extentId, cipherInfo);
+}
 
 /**
  * HKDF-SHA256 (RFC 5869) with the extent's id as salt; one block, so extract and expand are one
  * HMAC each. node's own hkdfSync costs twice as much as these two.
  */
-export function deriveExtentKey(dataKey: Buffer, extentId: Buffer): Buffer {
+function derive(from: Buffer, extentId: Buffer, info: Buffer): Buffer {
   // The key has memory of its own: a key that is kept must not keep a slab alive that it shares.
   const key = Buffer.allocUnsafeSlow(extentKeyBytes);
-  writeMac(extentId, dataKey, key);
-  writeMac(key, extentInfo, key);
+  writeMac(extentId, from, key);
+  writeMac(key, info, key);
   return key;
 }
 
@@ -89,15 +101,20 @@ export function sealedBytes(plainBytes: number): number {
 const message = Buffer.alloc(62);
 const tag = Buffer.alloc(tagBytes);
 
-/** The tag, valid until the next one is computed. */
-function computeTag(extent: ExtentKey, place: ChunkPlace, data: Buffer): Buffer {
+/** What `digest` is of the chunk, by its extent's algorithm. The tag is valid until the next one. */
+function computeTag(
+  extent: ExtentKey,
+  { index, last }: ChunkPlace,
+  { length, digest }: { length: number; digest: Uint8Array },
+): Buffer {
   message[0] = extent.algorithm;
-  message[1] = place.last ? 1 : 0;
+  message[1] = last ? 1 : 0;
   message.writeUInt32BE(chunkBytes, 2);
   message.set(extent.id, 6);
-  message.writeUInt32BE(place.index, 22);
-  message.writeUInt32BE(data.length, 26);
-  message.set(digestOf(extent.algorithm, data), 30);
+  message.writeUInt32BE(index, 22);
+  message.writeUInt32BE(length, 26);
+  message.fill(0, 30);
+  message.set(digest, 30);
   writeMac(extent.key, message, tag);
   return tag;
 }
@@ -112,27 +129,66 @@ function digestOf(algorithm: number, data: Buffer): Uint8Array {
   throw new IntegrityError(`unknown chunk algorithm ${algorithm}`);
 }
 
-/** Writes the tag of a chunk behind its data: `sealed` is the data and 32 bytes to fill. */
+/**
+ * Encrypts a chunk where its extent is encrypted, and writes its tag behind it: `sealed` is the data
+ * and 32 bytes to fill. To be called once for each chunk: a second time would encrypt twice.
+ */
 export function sealChunk(extent: ExtentKey, place: ChunkPlace, sealed: Buffer): void {
   const length = sealed.length - tagBytes;
   if (length < 1 || length > chunkBytes || (length < chunkBytes && !place.last)) {
     throw new Error(`a chunk of ${length} bytes where its extent cannot have one`);
   }
-  sealed.set(computeTag(extent, place, sealed.subarray(0, length)), length);
+  const data = sealed.subarray(0, length);
+  if (extent.algorithm !== aesGcmAlgorithm) {
+    const digest = digestOf(extent.algorithm, data);
+    sealed.set(computeTag(extent, place, { length, digest }), length);
+    return;
+  }
+  const digest = encryptChunk(cipherOf(extent), place.index, data);
+  sealed.set(digest, length);
+  const mac = computeTag(extent, place, { length, digest });
+  sealed.set(mac.subarray(0, tagBytes - gcmTagBytes), length + gcmTagBytes);
 }
 
 /**
- * The data of chunk `index`, a view of `sealed`. Throws IntegrityError when anything was changed.
+ * The plaintext of chunk `index`, in the place of what was sealed. Throws IntegrityError when
+ * anything was changed.
  */
-export function verifyChunk(extent: ExtentSeal, index: number, sealed: Buffer): Buffer {
+export function openChunk(extent: ExtentSeal, index: number, sealed: Buffer): Buffer {
   const length = chunkLength(extent.extentBytes, index);
   if (length > 0 && sealed.length === length + tagBytes) {
     const data = sealed.subarray(0, length);
     const place = { index, last: index === chunkCount(extent.extentBytes) - 1 };
-    if (timingSafeEqual(computeTag(extent, place, data), sealed.subarray(length))) return data;
+    const found = sealed.subarray(length);
+    const isAuthentic =
+      extent.algorithm === aesGcmAlgorithm
+        ? decrypts(extent, place, data, found)
+        : verifies(extent, place, data, found);
+    if (isAuthentic) return data;
   }
   throw new IntegrityError(
     `chunk ${index} of extent ${extent.id.toString('hex')} is not authentic`,
     { kind: 'chunk' },
   );
+}
+
+function verifies(extent: ExtentSeal, place: ChunkPlace, data: Buffer, found: Buffer): boolean {
+  const digest = digestOf(extent.algorithm, data);
+  return timingSafeEqual(computeTag(extent, place, { length: data.length, digest }), found);
+}
+
+/** Its place is verified before, and its bytes while they are decrypted. */
+function decrypts(extent: ExtentSeal, place: ChunkPlace, data: Buffer, found: Buffer): boolean {
+  const digest = found.subarray(0, gcmTagBytes);
+  const mac = computeTag(extent, place, { length: data.length, digest });
+  const isInPlace = timingSafeEqual(
+    mac.subarray(0, tagBytes - gcmTagBytes),
+    found.subarray(gcmTagBytes),
+  );
+  return isInPlace && decryptChunk(cipherOf(extent), place.index, data, digest);
+}
+
+function cipherOf({ cipher }: ExtentKey): Buffer {
+  if (!cipher) throw new Error('an encrypted extent without the key of its cipher');
+  return cipher;
 }

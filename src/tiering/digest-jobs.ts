@@ -14,8 +14,8 @@ export interface Digests {
 export type DigestJob =
   | { kind: 'open'; stream: number; checksums: readonly ChecksumAlgorithm[] }
   /**
-   * Hash the `length` bytes of the chunk in a slot of the arena, put its tag behind it, and write
-   * both to the file that is open as `descriptor`, if there is one.
+   * Hash the `length` bytes of the chunk in a slot of the arena, seal it there, and write it with
+   * its tag to the file that is open as `descriptor`, if there is one.
    */
   | {
       kind: 'chunk';
@@ -29,7 +29,7 @@ export type DigestJob =
     }
   | { kind: 'finish'; stream: number; job: number }
   /**
-   * Verify chunk `index` of an extent in a slot; read it there first from the file that is open as
+   * Verify and decrypt chunk `index` of an extent in a slot; read it there first from the file that is open as
    * `descriptor`, if there is one. Of no stream.
    */
   | {
@@ -47,6 +47,7 @@ export interface KeyTerms {
   id: Uint8Array;
   key: Uint8Array;
   algorithm: number;
+  cipher: Uint8Array | null;
 }
 
 /** An ExtentSeal as it crosses threads. */

@@ -34,7 +34,10 @@ export interface ChunkToSeal extends ChunkPlace {
 
 /** The hashing of one object's bytes. */
 export interface DigestStream {
-  /** Hashes the chunk and puts its tag behind it, in place; writes both to the file, if any. */
+  /**
+   * Hashes the chunk, encrypts it if its extent is, and puts its tag behind it, in place; writes
+   * both to the file, if any.
+   */
   seal(chunk: ChunkToSeal): Promise<unknown>;
   /** The digests of all chunks, in the order of the calls of `seal`. */
   finish(): Promise<Digests>;
@@ -45,7 +48,7 @@ export interface DigestStream {
 /** The checking of one object's bytes. */
 export interface DigestReader {
   /**
-   * Verifies chunk `index` of an extent in the buffer; reads it there first from the open file, if
+   * Verifies chunk `index` of an extent in the buffer, and decrypts it there; reads it first from the open file, if
    * there is one. The slot, and the file, are the thread's until then. Rejects with IntegrityError
    * when anything was changed.
    */
@@ -207,8 +210,7 @@ export class DigestPool {
     const thread = this.#enterThread();
     return {
       verify: (seal, index, { slot }, descriptor) => {
-        const { id, key, algorithm } = termsOf(seal);
-        const extent = { id, key, algorithm, extentBytes: seal.extentBytes };
+        const extent = { ...termsOf(seal), extentBytes: seal.extentBytes };
         // Chunks from the network come one by one, and each message wakes a thread, so these may
         // wait for others.
         const canWait = descriptor === null;
@@ -253,8 +255,11 @@ const keptTerms = new WeakMap<ExtentKey, KeyTerms>();
 function termsOf(extent: ExtentKey): KeyTerms {
   let terms = keptTerms.get(extent);
   if (!terms) {
-    const { id, key, algorithm } = extent;
-    terms = { id: Uint8Array.from(id), key: Uint8Array.from(key), algorithm };
+    const { id, key, algorithm, cipher } = extent;
+    terms = {
+      ...{ id: Uint8Array.from(id), key: Uint8Array.from(key), algorithm },
+      cipher: cipher && Uint8Array.from(cipher),
+    };
     keptTerms.set(extent, terms);
   }
   return terms;

@@ -1,7 +1,7 @@
 // A digest thread. On the way in it hashes chunks for the ETag (MD5), the record (SHA-256) and the
 // asked checksum, seals them where they lie in the shared arena, and writes those of local extents
 // to their file while they are warm, so that the main thread only copies bytes in. On the way out
-// it reads and verifies chunks, so that the main thread only hands them to the socket. Invariant:
+// it reads, verifies and decrypts chunks, so that the main thread only hands them to the socket. Invariant:
 // after an error a stream answers nothing but errors: no digest with a hole in it gets out.
 
 import type { Hash } from 'node:crypto';
@@ -14,7 +14,7 @@ import { viewSlot } from './buffer-pool.ts';
 import type { Checksum, ChecksumAlgorithm } from './checksums.ts';
 import { createChecksum, loadChecksums } from './checksums.ts';
 import type { ExtentKey } from './chunk-format.ts';
-import { chunkLength, chunkPosition, sealChunk, verifyChunk } from './chunk-format.ts';
+import { chunkLength, chunkPosition, openChunk, sealChunk } from './chunk-format.ts';
 import type { DigestJob, DigestReply, KeyTerms } from './digest-jobs.ts';
 
 interface Stream {
@@ -43,8 +43,13 @@ function openChecksum(algorithm: ChecksumAlgorithm): Checksum | 'md5' | 'sha256'
   return algorithm === 'SHA256' ? 'sha256' : createChecksum(algorithm);
 }
 
-function openKey<T extends KeyTerms>(terms: T): T & ExtentKey {
-  return { ...terms, id: Buffer.from(terms.id), key: Buffer.from(terms.key) };
+function openKey<T extends KeyTerms>(terms: T): Omit<T, keyof KeyTerms> & ExtentKey {
+  const { id, key, cipher } = terms;
+  return { ...terms, id: toBuffer(id), key: toBuffer(key), cipher: cipher && toBuffer(cipher) };
+}
+
+function toBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 function viewOf(slot: number): Buffer {
@@ -89,7 +94,7 @@ function verify(request: Extract<DigestJob, { kind: 'verify' }>): DigestReply {
     if (descriptor !== null) {
       sealed = sealed.subarray(0, readFully(descriptor, sealed, chunkPosition(index)));
     }
-    verifyChunk(extent, index, sealed);
+    openChunk(extent, index, sealed);
     return { job };
   } catch (error) {
     const isIntegrity = error instanceof IntegrityError;

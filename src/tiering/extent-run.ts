@@ -1,22 +1,40 @@
 // What a manifest's run says about its extent, checked before anything is read for it.
 // Invariant: a run that passes lies inside an extent that can exist.
 import { IntegrityError } from '../core/errors.ts';
-import type { DataKey } from '../core/keyring.ts';
+import type { Keyring } from '../core/keyring.ts';
 import { extentBytesMax } from '../core/limits.ts';
-import type { ExtentRun } from '../core/manifest.ts';
-import type { ExtentSeal } from './chunk-format.ts';
-import { deriveExtentKey } from './chunk-format.ts';
+import { aesGcmAlgorithm, type ExtentRun } from '../core/manifest.ts';
+import type { ExtentKey, ExtentSeal } from './chunk-format.ts';
+import { deriveExtentCipher, deriveExtentKey, plainAlgorithm } from './chunk-format.ts';
+
+/** What a new extent is sealed with. Throws IntegrityError where the tenant has no secret. */
+export function newExtentKey(
+  keyring: Keyring,
+  extent: { id: Buffer; tenant: string; epoch: number; isEncrypted: boolean },
+): ExtentKey {
+  const { id, tenant, epoch, isEncrypted } = extent;
+  return {
+    id,
+    key: deriveExtentKey(keyring.tenantKey(tenant, epoch).key, id),
+    algorithm: isEncrypted ? aesGcmAlgorithm : plainAlgorithm,
+    cipher: isEncrypted ? deriveExtentCipher(keyring.cipherKey(tenant, epoch), id) : null,
+  };
+}
 
 /**
- * Returns the seal that verifies the run's chunks. Throws IntegrityError when the run cannot be
- * right.
+ * Returns the seal that verifies and opens the run's chunks. Throws IntegrityError when the run
+ * cannot be right, or a key of it is not there.
  */
-export function openSeal(run: ExtentRun, dataKey: DataKey): ExtentSeal {
+export function openSeal(run: ExtentRun, keyring: Keyring, tenant: string): ExtentSeal {
   const { id, algorithm, extentBytes, offset, length } = run;
   if (extentBytes > extentBytesMax || length < 1 || offset < 0 || offset + length > extentBytes) {
     throw new IntegrityError(`no extent of ${extentBytes} bytes has ${length} bytes at ${offset}`);
   }
-  return { id, algorithm, extentBytes, key: keptKey(dataKey.key, id) };
+  const { key: dataKey } = keyring.tenantKey(tenant, run.epoch);
+  const key = keptKey(dataKey, id, deriveExtentKey);
+  if (algorithm !== aesGcmAlgorithm) return { id, algorithm, extentBytes, key, cipher: null };
+  const cipher = keptKey(keyring.cipherKey(tenant, run.epoch), id, deriveExtentCipher);
+  return { id, algorithm, extentBytes, key, cipher };
 }
 
 /** By tenant key, so that an extent's id in another tenant's manifest never meets its own key. */
@@ -25,16 +43,16 @@ const keptKeys = new WeakMap<Buffer, Map<string, Buffer>>();
 const keptKeysMax = 8192;
 
 /** The extent's key, derived once for what is read again and again. */
-function keptKey(dataKey: Buffer, id: Buffer): Buffer {
-  let keys = keptKeys.get(dataKey);
+function keptKey(from: Buffer, id: Buffer, derive: typeof deriveExtentKey): Buffer {
+  let keys = keptKeys.get(from);
   if (!keys || keys.size >= keptKeysMax) {
     keys = new Map();
-    keptKeys.set(dataKey, keys);
+    keptKeys.set(from, keys);
   }
   const name = id.toString('latin1');
   let key = keys.get(name);
   if (!key) {
-    key = deriveExtentKey(dataKey, id);
+    key = derive(from, id);
     keys.set(name, key);
   }
   return key;

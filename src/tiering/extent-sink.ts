@@ -4,13 +4,14 @@
 // that it holds comes free without another's help; so memory is bounded, a slow store stops the
 // client, and streams cannot lock each other up.
 import { Refusal } from '../core/errors.ts';
-import type { DataKey, Keyring } from '../core/keyring.ts';
+import type { Keyring } from '../core/keyring.ts';
 import { chunkBytes } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import type { BufferPool, ChunkBuffer } from './buffer-pool.ts';
 import { copyIntoShared } from './buffer-pool.ts';
-import { defaultAlgorithm, deriveExtentKey, type ExtentKey } from './chunk-format.ts';
+import type { ExtentKey } from './chunk-format.ts';
 import type { DigestPool, DigestStream } from './digest-pool.ts';
+import { newExtentKey } from './extent-run.ts';
 import type {
   Digests,
   ObjectDescription,
@@ -21,6 +22,8 @@ import type {
 
 export interface ExtentSinkOptions extends WriteOptions {
   keyring: Keyring;
+  /** What it writes is encrypted. */
+  isEncrypted: boolean;
   digests: DigestPool;
   buffers: BufferPool;
 }
@@ -48,8 +51,8 @@ export type Ends = 'object' | 'extent' | null;
 export abstract class ExtentSink implements ObjectSink {
   protected readonly options: ExtentSinkOptions;
   protected readonly stream: DigestStream;
-  /** What new extents are sealed with: one key for a write, whatever happens meanwhile. */
-  protected readonly dataKey: DataKey;
+  /** What new extents are sealed under: one for a write, whatever happens meanwhile. */
+  protected readonly epoch: number;
   /** Why the write has failed. */
   protected failure: unknown = null;
   /** The size of the object, or the most that it can be while `#isOpenEnded`. */
@@ -78,7 +81,7 @@ export abstract class ExtentSink implements ObjectSink {
     this.options = options;
     this.sizeBytes = options.sizeBytes;
     this.#isOpenEnded = options.isAtMost ?? false;
-    this.dataKey = options.keyring.tenantKey(options.place.tenant);
+    this.epoch = options.keyring.currentEpoch;
     this.stream = options.digests.open(options.checksums);
   }
 
@@ -152,7 +155,8 @@ export abstract class ExtentSink implements ObjectSink {
     const id = this.#nextId;
     if (!id) throw new Error('an extent before its id');
     this.#nextId = null;
-    return { id, key: deriveExtentKey(this.dataKey.key, id), algorithm: defaultAlgorithm };
+    const { keyring, place, isEncrypted } = this.options;
+    return newExtentKey(keyring, { id, tenant: place.tenant, epoch: this.epoch, isEncrypted });
   }
 
   protected giveBack(buffer: ChunkBuffer): void {

@@ -60,7 +60,7 @@ export class LocalReading implements Reading {
 
   async #openExtent(run: ExtentRun): Promise<OpenExtent> {
     const { keyring, store, tenant } = this.#options;
-    const seal = openSeal(run, keyring.tenantKey(tenant, run.epoch));
+    const seal = openSeal(run, keyring, tenant);
     const source = await store.open(run.id);
     if (source.sizeBytes === sealedBytes(run.extentBytes) + run.trailerBytes) {
       return { seal, source };

@@ -71,7 +71,7 @@ export class LocalSink extends ExtentSink {
       id,
       store: localStore,
       algorithm,
-      epoch: this.dataKey.epoch,
+      epoch: this.epoch,
       extentBytes,
       offset: 0,
       length: extentBytes,

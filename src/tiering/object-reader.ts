@@ -5,7 +5,7 @@ import type { Keyring } from '../core/keyring.ts';
 import { chunkBytes, inlineBytesMax } from '../core/limits.ts';
 import { type ExtentRun, inlineStore, localStore } from '../core/manifest.ts';
 import type { BufferPool, Party } from './buffer-pool.ts';
-import { sealedBytes, verifyChunk } from './chunk-format.ts';
+import { openChunk, sealedBytes } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
 import type { DigestPool } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
@@ -64,7 +64,8 @@ export class ObjectReader {
   }
 
   /**
-   * The run's part of one small inline extent: a verified view of `body`. Throws IntegrityError.
+   * The run's part of one small inline extent, verified: a view of `body`, which is decrypted in
+   * place and so means nothing any more. Throws IntegrityError.
    */
   openInline(tenant: string, run: ExtentRun, body: Uint8Array): Buffer {
     if (run.store !== inlineStore || run.extentBytes > chunkBytes) {
@@ -105,7 +106,7 @@ export class ObjectReader {
 
   /** The run's part of an extent of one chunk. */
   #verifyWhole(tenant: string, run: ExtentRun, sealed: Buffer): Buffer {
-    const seal = openSeal(run, this.#options.keyring.tenantKey(tenant, run.epoch));
-    return verifyChunk(seal, 0, sealed).subarray(run.offset, run.offset + run.length);
+    const seal = openSeal(run, this.#options.keyring, tenant);
+    return openChunk(seal, 0, sealed).subarray(run.offset, run.offset + run.length);
   }
 }

@@ -29,6 +29,8 @@ export interface WriteOptions {
   isAtMost?: true;
   /** To be computed of the bytes. */
   checksums: readonly ChecksumAlgorithm[];
+  /** The bytes are not to be encrypted: they are of no tenant, and each record in them is. */
+  isPlain?: true;
   /** The bytes must not lie in the database itself, however few they are. */
   isApart?: true;
   /** A new extent id whose intent is durable: nothing is written to a store under another. */

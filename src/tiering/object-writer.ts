@@ -23,29 +23,35 @@ export type {
 export interface ObjectWriterOptions extends ObjectReaderOptions {
   /** The largest object that goes inline, bytes; at most one chunk. Default 64 KiB. */
   inlineBytesMax?: number;
+  /** Whether bytes are encrypted. Default: they are not. */
+  encrypts?: boolean;
 }
 
 export class ObjectWriter {
   readonly #options: ObjectWriterOptions;
   readonly #inlineBytesMax: number;
+  readonly #encrypts: boolean;
 
   constructor(options: ObjectWriterOptions) {
     this.#options = options;
     this.#inlineBytesMax = options.inlineBytesMax ?? inlineBytesMax;
+    this.#encrypts = options.encrypts ?? false;
     if (this.#inlineBytesMax > chunkBytes) throw new Error('an inline object is at most one chunk');
   }
 
   /** Begins an object. Throws Refusal ServiceUnavailable when its store is not configured. */
   begin(write: WriteOptions): ObjectSink {
     const { stores, keyring } = this.#options;
+    const isEncrypted = this.#encrypts && !write.isPlain;
     if (write.store === localStore) {
       const isSmall = write.sizeBytes <= this.#inlineBytesMax && !write.isApart;
-      if (isSmall) return new SmallSink({ keyring, write, remote: null });
-      return new LocalSink({ ...this.#options, ...write, local: stores.local });
+      if (isSmall) return new SmallSink({ keyring, write, remote: null, isEncrypted });
+      return new LocalSink({ ...this.#options, ...write, isEncrypted, local: stores.local });
     }
     const remote = stores.remote(write.store);
     // The memory of larger objects is the pool's, whether they are large or many.
-    if (write.sizeBytes <= inlineBytesMax) return new SmallSink({ keyring, write, remote });
-    return new RemoteSink({ ...this.#options, ...write, remote });
+    if (write.sizeBytes <= inlineBytesMax)
+      return new SmallSink({ keyring, write, remote, isEncrypted });
+    return new RemoteSink({ ...this.#options, ...write, isEncrypted, remote });
   }
 }

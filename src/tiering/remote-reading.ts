@@ -90,7 +90,7 @@ export class RemoteReading implements Reading {
     const { run } = parts[0] as ChunkPart;
     let seal: ExtentSeal;
     try {
-      seal = openSeal(run, keyring.tenantKey(tenant, run.epoch));
+      seal = openSeal(run, keyring, tenant);
     } catch (error) {
       return parts.map(() => ({ data: Promise.reject(error) }));
     }

@@ -98,7 +98,7 @@ export class RemoteSink extends ExtentSink {
       id,
       store: this.#store.number,
       algorithm,
-      epoch: this.dataKey.epoch,
+      epoch: this.epoch,
       extentBytes,
       offset: 0,
       length: extentBytes,
@@ -193,7 +193,7 @@ export class RemoteSink extends ExtentSink {
         offset,
         extentBytes,
         algorithm: key.algorithm,
-        epoch: this.dataKey.epoch,
+        epoch: this.epoch,
         ...(last ? { last } : {}),
       });
       extent.trailerBytes = trailer.length;

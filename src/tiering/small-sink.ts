@@ -9,8 +9,9 @@ import { tagBytes } from '../core/limits.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { inlineStore } from '../core/manifest.ts';
 import { computeChecksum, loadChecksums } from './checksums.ts';
-import { defaultAlgorithm, deriveExtentKey, sealChunk } from './chunk-format.ts';
+import { sealChunk } from './chunk-format.ts';
 import { type LastExtent, sealExtentMetadata } from './extent-metadata.ts';
+import { newExtentKey } from './extent-run.ts';
 import type {
   Digests,
   ObjectDescription,
@@ -25,12 +26,14 @@ export interface SmallSinkOptions {
   write: WriteOptions;
   /** Null: the bytes go inline. */
   remote: RemoteStore | null;
+  isEncrypted: boolean;
 }
 
 export class SmallSink implements ObjectSink {
   readonly #keyring: Keyring;
   readonly #write: WriteOptions;
   readonly #remote: RemoteStore | null;
+  readonly #isEncrypted: boolean;
   /** The bytes, with room for the tag. */
   #sealed: Buffer;
   #filled = 0;
@@ -39,10 +42,11 @@ export class SmallSink implements ObjectSink {
   #putting: Promise<void> | null = null;
   #isAborted = false;
 
-  constructor({ keyring, write, remote }: SmallSinkOptions) {
+  constructor({ keyring, write, remote, isEncrypted }: SmallSinkOptions) {
     this.#keyring = keyring;
     this.#write = write;
     this.#remote = remote;
+    this.#isEncrypted = isEncrypted;
     this.#sealed = Buffer.allocUnsafeSlow(write.sizeBytes + tagBytes);
   }
 
@@ -122,15 +126,15 @@ export class SmallSink implements ObjectSink {
 
   #seal(id: Buffer): ExtentRun {
     const sizeBytes = this.#filled;
-    const dataKey = this.#keyring.tenantKey(this.#write.place.tenant);
-    const algorithm = defaultAlgorithm;
-    const key = deriveExtentKey(dataKey.key, id);
-    sealChunk({ id, key, algorithm }, { index: 0, last: true }, this.#sealed);
+    const { tenant } = this.#write.place;
+    const epoch = this.#keyring.currentEpoch;
+    const key = newExtentKey(this.#keyring, { id, tenant, epoch, isEncrypted: this.#isEncrypted });
+    sealChunk(key, { index: 0, last: true }, this.#sealed);
     return {
       id,
       store: this.#remote?.number ?? inlineStore,
-      algorithm,
-      epoch: dataKey.epoch,
+      algorithm: key.algorithm,
+      epoch,
       extentBytes: sizeBytes,
       offset: 0,
       length: sizeBytes,

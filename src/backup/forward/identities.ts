@@ -28,6 +28,7 @@ import {
   restorePeople,
   restorePublicKeys,
   restoreRights,
+  sealedKeyOf,
 } from '../../ledger/rebuild/restore-identities.ts';
 import type { StagedRetired, ToldIdentities } from '../../ledger/rebuild/staged-identities.ts';
 import type { Work } from '../../ledger/rebuild/work.ts';
@@ -154,6 +155,7 @@ export class ForwardIdentities {
     const found = await this.#rows.find({ ...told, kind: told.kind });
     if (found.kind === 'absent') return false;
     if (found.kind === 'retired') return true;
+    if (told.kind === 'tenant') await this.#bringTenantKey(told, found as typeof told);
     if (isDeepStrictEqual(comparable(found), comparable(told))) return true;
     switch (told.kind) {
       case 'tenant':
@@ -194,6 +196,14 @@ export class ForwardIdentities {
   /** What is there still is deleted further below, which retires its name. */
   async #isRetired({ kind, tenant, name }: StagedRetired): Promise<boolean> {
     return (await this.#rows.find({ kind, tenant, name })).kind !== 'absent';
+  }
+
+  /** What was written after the backup is read with the secret that was made after it. */
+  async #bringTenantKey(told: Told<'tenant'>, found: Told<'tenant'>): Promise<void> {
+    const sealedKey = found.sealedKey ? null : sealedKeyOf(this.#restoring, told);
+    if (!sealedKey) return;
+    const { tenant: name } = told;
+    await this.#change({ kind: 'createTenantKey', name, sealedKey }, `tenants/${name}`);
   }
 
   async #updateTenant(told: Told<'tenant'>): Promise<void> {
@@ -352,6 +362,7 @@ export class ForwardIdentities {
 /** What an entry says, whenever it was told; secrets are told or not. */
 function comparable(entry: PresentEntry): unknown {
   const { toldSeq: _, ...rest } = entry;
+  if (rest.kind === 'tenant') return { ...rest, sealedKey: null };
   if (rest.kind === 'webhook') return { ...rest, sealedSecret: null };
   if (rest.kind !== 'principal') return rest;
   const byText = (a: object, b: object) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1);

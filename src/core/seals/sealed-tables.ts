@@ -74,6 +74,11 @@ export const sealedTables: readonly SealedTable[] = [
     ],
   },
   {
+    ...{ name: 'tenant_keys', noun: 'key of a tenant', since: 15, concerns: ofTenant },
+    ...{ tenant: '$.tenant', row: "''" },
+    fields: [...texts('tenant'), ['sealed_key', 'bytes'], made],
+  },
+  {
     ...{ name: 'retired_tenants', noun: 'name of a deleted tenant', concerns: ofTenant },
     ...{ tenant: '$.name', row: "''" },
     fields: texts('name'),

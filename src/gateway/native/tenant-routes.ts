@@ -1,6 +1,7 @@
 // Native API: tenants.
 
 import type { Page } from '../../authz/paced-page.ts';
+import { newTenantKey } from '../../authz/tenant-keys.ts';
 import { listBuckets } from '../../catalog/buckets.ts';
 import { Refusal } from '../../core/errors.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
@@ -48,8 +49,9 @@ export const tenantRoutes = routeTable([
     run: async ({ body, deps }) => {
       const wanted = body as { name: string; membersCreateBuckets: boolean } & Placement;
       checkStore(deps, wanted);
+      const sealedKey = newTenantKey(deps.sealer, wanted.name);
       return {
-        change: { kind: 'createTenant', ...wanted },
+        change: { kind: 'createTenant', ...wanted, sealedKey },
         target: `tenants/${wanted.name}`,
         answer: () => showTenant(deps, wanted.name),
       };

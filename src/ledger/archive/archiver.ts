@@ -161,6 +161,7 @@ export class Archiver {
       place: { tenant: archiveTenant, bucket: '', bucketId: 0, key: String(first) },
       sizeBytes: bytes.length,
       isApart: true,
+      isPlain: true,
       checksums: [],
       takeId: () => intents.take(store),
     });

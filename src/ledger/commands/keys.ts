@@ -22,6 +22,7 @@ import {
   revokeMadeWith,
   thumbprintOfKey,
 } from '../../authz/key-rows.ts';
+import { hasTenantKey, insertTenantKey } from '../../authz/tenant-keys.ts';
 import type { Tx } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { publicKeysPerPrincipalMax } from '../../core/limits.ts';
@@ -147,6 +148,8 @@ export interface PutRootKey {
   kind: 'putRootKey';
   id: string;
   sealedSecret: Uint8Array;
+  /** The secret of the tenant, sealed, where it has none; absent: it gets one later. */
+  sealedTenantKey?: Uint8Array;
 }
 
 /** Gives the gateway's own operator its key, before anybody is served. */
@@ -168,7 +171,10 @@ export const putRootKey = identityCommand<PutRootKey>({
     revokedWith: () => ({ tenant: defaultTenant, principal: rootPrincipal }),
   },
   account: ({ id }) => ({ accessKeyId: id }),
-  causes: async ({ id }, tx) => [
+  causes: async ({ id, sealedTenantKey }, tx) => [
+    ...(sealedTenantKey && !(await hasTenantKey(tx, defaultTenant))
+      ? [{ kind: 'tenantKey', name: defaultTenant } as const]
+      : []),
     { kind: 'principal', tenant: defaultTenant, name: rootPrincipal },
     ...(await revokedWithFormerKeys(tx, id)),
   ],
@@ -177,6 +183,10 @@ export const putRootKey = identityCommand<PutRootKey>({
 async function writeRootKey(tx: Tx, change: PutRootKey, timeMs: number): Promise<void> {
   if (!(await tenantExists(tx, defaultTenant))) {
     await insertTenant(tx, { name: defaultTenant, membersCreateBuckets: true }, timeMs);
+  }
+  const { sealedTenantKey } = change;
+  if (sealedTenantKey && !(await hasTenantKey(tx, defaultTenant))) {
+    await insertTenantKey(tx, defaultTenant, sealedTenantKey, timeMs);
   }
   if (await roleOf(tx, defaultTenant, rootPrincipal)) {
     await updateRole(tx, defaultTenant, rootPrincipal, 'operator');

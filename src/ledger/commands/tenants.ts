@@ -5,6 +5,7 @@ import {
   tenantExists,
   tenantNameIsUsed,
 } from '../../authz/identity-rows.ts';
+import { hasTenantKey, insertTenantKey } from '../../authz/tenant-keys.ts';
 import { defaultTenant } from '../../core/principal.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
 import { rulesOf } from '../events.ts';
@@ -22,6 +23,8 @@ export interface CreateTenant extends TenantSettings {
   kind: 'createTenant';
   name: string;
   membersCreateBuckets: boolean;
+  /** Its secret, sealed; absent: it gets one when the gateway starts. */
+  sealedKey?: Uint8Array;
 }
 
 /**
@@ -30,12 +33,37 @@ export interface CreateTenant extends TenantSettings {
  */
 export const createTenant = identityCommand<CreateTenant>({
   check: async (tx, { name }) => ((await tenantNameIsUsed(tx, name)) ? 'AlreadyExists' : undefined),
-  write: insertTenant,
+  write: async (tx, tenant, timeMs) => {
+    await insertTenant(tx, tenant, timeMs);
+    const { name, sealedKey } = tenant;
+    if (sealedKey) await insertTenantKey(tx, name, sealedKey, timeMs);
+  },
   takesFrom: null,
   told: tellsOfTenant,
   account: settingsOf,
-  causes: ({ name, recordReads }) =>
-    recordReads === undefined ? [] : [{ kind: 'tenant', name, isGone: false, recordReads }],
+  causes: ({ name, recordReads, sealedKey }) => [
+    ...(recordReads ? [{ kind: 'tenant', name, isGone: false, recordReads } as const] : []),
+    ...(sealedKey ? [{ kind: 'tenantKey', name } as const] : []),
+  ],
+});
+
+export interface CreateTenantKey {
+  kind: 'createTenantKey';
+  name: string;
+  sealedKey: Uint8Array;
+}
+
+/** Gives a tenant that has none its secret. It is never another: what it encrypted would be lost. */
+export const createTenantKey = identityCommand<CreateTenantKey>({
+  check: async (tx, { name }) => {
+    if (!(await tenantExists(tx, name))) return 'NoSuchTenant';
+    return (await hasTenantKey(tx, name)) ? 'AlreadyExists' : undefined;
+  },
+  write: (tx, { name, sealedKey }, timeMs) => insertTenantKey(tx, name, sealedKey, timeMs),
+  takesFrom: null,
+  told: tellsOfTenant,
+  account: null,
+  causes: ({ name }) => [{ kind: 'tenantKey', name }],
 });
 
 export interface UpdateTenant extends TenantSettings {
@@ -77,12 +105,12 @@ export interface DeleteTenant {
 /** Those with rows of a tenant that go with it, referring ones first. */
 const tenantTables = [
   ...['access_keys', 'public_keys', 'group_members', 'groups', 'principals', 'retired_names'],
-  ...['grants', 'mounts', 'issuers', 'tokens', 'revocations'],
+  ...['grants', 'mounts', 'issuers', 'tokens', 'revocations', 'tenant_keys'],
 ];
 
 /**
- * Deletes a tenant that has no buckets, and everybody in it. There is always an operator with an
- * access key.
+ * Deletes a tenant that has no buckets, everybody in it, and its secret, without which nobody reads
+ * what copies of its bytes there may be. There is always an operator with an access key.
  */
 export const deleteTenant = identityCommand<DeleteTenant>({
   check: async (tx, { name }) => {
@@ -101,7 +129,7 @@ export const deleteTenant = identityCommand<DeleteTenant>({
   },
   takesFrom: ({ name }) => tenantScope(name),
   told: tellsOfTenant,
-  account: null,
+  account: () => ({ destroysKey: true }),
   causes: async ({ name }, tx) => [
     { kind: 'tenant', name, isGone: true },
     { kind: 'grants', tenant: name, removed: await rulesOf(tx, name), added: [] },

@@ -64,6 +64,8 @@ const isCountOrNull = (value: unknown): value is number | null => value === null
 /** Hex; null: there is none, or it is not told. */
 const isHexOrNull = (value: unknown): value is string | null =>
   value === null || (isText(value) && /^(?:[0-9a-f]{2})*$/.test(value));
+const isHexOrNone = (value: unknown): value is string | null | undefined =>
+  value === undefined || isHexOrNull(value);
 const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText);
 const isListOf =
   <F extends Fields>(fields: F) =>
@@ -86,6 +88,8 @@ const kinds = {
     membersCreateBuckets: isFlag,
     defaultStore: isTextOrNull,
     recordReads: isTextOrNull,
+    /** Its secret, as the database has it sealed; absent: it is of an earlier version. */
+    sealedKey: isHexOrNone,
   },
   group: { ...told, createdMs: isCount },
   principal: {

@@ -49,9 +49,16 @@ function storedKinds(withKeys: boolean): Record<Exclude<ThingKind, 'publicKey'>,
         ...{ tenant: 'name', name: "''", createdMs: 'created_ms' },
         ...{ membersCreateBuckets: 'members_create_buckets', defaultStore: 'default_store' },
         recordReads: 'record_reads',
+        // Told always: nobody could read the tenant's bytes without it.
+        sealedKey: `(SELECT hex(sealed_key) FROM tenant_keys
+          WHERE tenant_keys.tenant = tenants.name)`,
       },
-      entryOf: ({ membersCreateBuckets, ...row }) =>
-        present('tenant', { ...row, membersCreateBuckets: membersCreateBuckets !== 0 }),
+      entryOf: ({ membersCreateBuckets, sealedKey, ...row }) =>
+        present('tenant', {
+          ...row,
+          membersCreateBuckets: membersCreateBuckets !== 0,
+          sealedKey: lower(sealedKey),
+        }),
     },
     group: { ...byBoth, table: 'groups', columns: named, entryOf: (row) => present('group', row) },
     principal: {

@@ -1,7 +1,8 @@
 // The journals of all S3 stores, as those who commit changes need them. Invariant: a change that no
 // extent tells of is answered for only when the journal has it in the store; a plain write need not
-// wait, since the metadata of its last extent says all of it (tiering/extent-metadata.ts). Nothing
-// is answered for unless the store was seen to be ours a moment before.
+// wait, since the metadata of its last extent says all of it (tiering/extent-metadata.ts), but for
+// the secret that its bytes are encrypted under, which the journal has to tell first. Nothing is
+// answered for unless the store was seen to be ours a moment before.
 import type { Versioning } from '../../catalog/buckets.ts';
 import { type Change, commandOf } from '../commands/index.ts';
 import type { CommitResult } from '../commit.ts';
@@ -14,9 +15,21 @@ export type AskedJournal = Pick<Journal, 'admit' | 'note' | 'owned' | 'flushed' 
 export class RequestJournals {
   readonly #journals: ReadonlyMap<number, AskedJournal>;
 
+  #keysSeq: () => number = () => -1;
+  /** By number of the store: up to where its journal is known to tell of tenants' secrets. */
+  readonly #keysTold = new Map<number, number>();
+
   /** By number of the store. */
   constructor(journals: ReadonlyMap<number, AskedJournal>) {
     this.#journals = journals;
+  }
+
+  /**
+   * `keysSeq`: log index of the newest secret of a tenant. No extent tells of it, so no write is
+   * answered for in a store whose journal does not.
+   */
+  watchKeys(keysSeq: () => number): void {
+    this.#keysSeq = keysSeq;
   }
 
   /**
@@ -45,7 +58,15 @@ export class RequestJournals {
     if (version || needsJournal(change)) return journal.flushed(lastIndexOf(change, index));
     if (change.kind !== 'putObject') return null;
     journal.note(index);
+    const keysSeq = this.#keysSeq();
+    if (keysSeq > (this.#keysTold.get(store) ?? -1)) return this.#tellKeys(store, journal, keysSeq);
     return journal.owned();
+  }
+
+  async #tellKeys(store: number, journal: AskedJournal, keysSeq: number): Promise<void> {
+    await journal.flushed(keysSeq);
+    this.#keysTold.set(store, keysSeq);
+    await journal.owned();
   }
 
   /**

@@ -10,6 +10,7 @@ import { renameTokens } from './0011-rename-tokens.ts';
 import { snapshots } from './0012-snapshots.ts';
 import { undeleteWindows } from './0013-undelete-windows.ts';
 import { heldSums } from './0014-held-sums.ts';
+import { tenantKeys } from './0015-tenant-keys.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -27,6 +28,7 @@ export const steps: readonly Migration[] = [
   snapshots,
   undeleteWindows,
   heldSums,
+  tenantKeys,
 ];
 
 /** The schema of this Bursar. */

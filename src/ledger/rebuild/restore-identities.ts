@@ -12,6 +12,7 @@ import type { TokenDetails } from '../../authz/issued-tokens.ts';
 import { accessKeyContext, type KeyPurpose } from '../../authz/key-rows.ts';
 import type { IssuerMapping } from '../../authz/oidc/issuer.ts';
 import type { Shared } from '../../authz/shares.ts';
+import { tenantKeyContext } from '../../authz/tenant-keys.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import { type PrincipalKind, principalId, type Role } from '../../core/principal.ts';
 import { readLimits } from '../../core/quota-terms.ts';
@@ -82,12 +83,26 @@ type Of<K extends PresentEntry['kind']> = Extract<PresentEntry, { kind: K }>;
 async function restoreTenant(restoring: Restoring, entry: Of<'tenant'>): Promise<void> {
   const { tenant: name, membersCreateBuckets, defaultStore, createdMs: madeMs } = entry;
   const recordReads = readMode(entry.recordReads);
+  const sealedKey = sealedKeyOf(restoring, entry);
   const change: IdentityChange = {
     ...{ kind: 'createTenant', name, membersCreateBuckets, defaultStore },
     ...(recordReads && { recordReads }),
+    ...(sealedKey && { sealedKey }),
   };
   const target = `tenants/${name}`;
   await put(restoring, 'tenant', { changes: [change], madeMs }, { tenant: name, target });
+}
+
+/** The secret that was told of a tenant, to be stored; null: none was, or it does not open. */
+export function sealedKeyOf(
+  { work }: Pick<Restoring, 'work'>,
+  { tenant, sealedKey }: Of<'tenant'>,
+): Uint8Array | null {
+  if (!sealedKey) return null;
+  const sealed = sealAnew(work, sealedKey, tenantKeyContext(tenant));
+  const { leftOut } = work.report.identities;
+  if (!sealed) leftOut.add(`tenants/${tenant}: its key does not open`);
+  return sealed;
 }
 
 async function retireName({ work, commit }: Restoring, retired: StagedRetired): Promise<void> {

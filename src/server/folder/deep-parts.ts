@@ -8,6 +8,7 @@ import { RecordStore } from '../../audit/record-store.ts';
 import { guarded, tellingReader } from '../../audit/verify/guard.ts';
 import type { Difference } from '../../audit/verify/record-fields.ts';
 import { verifyCheckpoint } from '../../audit/verify/signed-checkpoint.ts';
+import { TenantSecrets } from '../../authz/tenant-keys.ts';
 import { listPackStores, listStores } from '../../catalog/stores.ts';
 import { CommandFailure } from '../../core/command-failure.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
@@ -77,7 +78,8 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     closers.push(() => digests.close());
     await checkLocalPlace(now.tx, folder.storeFolder);
     const stores = new Stores(await LocalStore.open(folder.storeFolder), remotes);
-    const { keyring } = folder;
+    const { keyring, sealer } = folder;
+    keyring.useSecrets((await TenantSecrets.read(now.tx, sealer)).find);
     const reader = new ObjectReader({ keyring, stores, digests, buffers });
     const services = { read: now.tx, keyring, reader, leases: new ReadLeases() };
     const names = new Map((await listStores(now.tx)).map(({ number, name }) => [number, name]));

@@ -102,6 +102,11 @@ export function parseHosts(value: string): string[] {
   return hosts;
 }
 
+export function parseEncryption(value: string): 'on' | 'off' {
+  if (value === 'on' || value === 'off') return value;
+  throw new Error('must be on or off');
+}
+
 export function parseStoredPages(value: string): StoredPages {
   const found = storedPagesChoices.find((choice) => choice === value);
   if (found === undefined) throw new Error(`must be ${storedPagesChoices.join(' or ')}`);

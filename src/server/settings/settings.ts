@@ -29,6 +29,7 @@ import {
   parseSecret,
   parseShippingInterval,
   parseSpendMax,
+  parseEncryption,
   parseStoredPages,
   parseText,
   parseThreads,
@@ -334,6 +335,13 @@ export const settings = {
     description: 'how long a day lasts for lifecycle rules, 1s to 24h; shorter only for tests',
     default: '24h',
     parse: parseLifecycleDay,
+  }),
+  encryption: setting({
+    key: 'encryption',
+    placeholder: 'on|off',
+    default: 'on',
+    description: 'whether what is written is encrypted at rest; what was is read in any case',
+    parse: parseEncryption,
   }),
   inlineBytes: setting({
     key: 'inlineBytes',
