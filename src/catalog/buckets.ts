@@ -141,7 +141,7 @@ export async function listOwned(
 // composed of what a client sent. What requests are decided by lies in the bucket's own row, which
 // is kept in memory (bucket-cache.ts); the rest is read where it is asked for.
 
-export type StoredSetting = 'cors' | 'lifecycle' | 'tagging' | 'undelete';
+export type StoredSetting = 'cors' | 'encryption' | 'lifecycle' | 'tagging' | 'undelete';
 
 /** The JSON of a setting; null: the bucket has none. */
 export async function readSetting(

@@ -29,10 +29,19 @@ export interface Attributes {
   legalHold?: boolean;
   /** What others may; absent: nothing. It counts where the bucket allows lists. */
   acl?: Acl;
+  /** It was written for `aws:kms`; absent: for AES256, if its bytes are encrypted. */
+  encryption?: KmsEncryption;
   /** When it came to its key by a rename; absent: when it was made. */
   renamedMs?: number;
   /** For a copy, who made it (`tenant/name`), and of what. */
   copied?: { by: string; tenant: string; bucket: string; bucketId: number; key: string };
+}
+
+export interface KmsEncryption {
+  /** ARN of the key of AWS KMS that wraps the root key under which its bytes were encrypted. */
+  kms: string;
+  /** `BucketKeyEnabled` was asked for; absent: it was not. */
+  bucketKey?: true;
 }
 
 export type Tags = readonly (readonly [string, string])[];

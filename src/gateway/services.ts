@@ -48,6 +48,7 @@ export interface RequestServices
     | 'chains'
     | 'cors'
     | 'directory'
+    | 'encryption'
     | 'grants'
     | 'keyring'
     | 'lifecycle'
@@ -101,6 +102,8 @@ export interface RequestServices
   /** Is public access to a new bucket blocked? */
   blocksNewBuckets: boolean;
   domains: readonly string[];
+  /** Is what is written encrypted? */
+  encrypts: boolean;
   storedPages: StoredPages;
 }
 

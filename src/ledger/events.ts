@@ -9,7 +9,7 @@ import type { Limits } from '../core/quota-terms.ts';
 import type { RecordReads } from '../core/record-reads.ts';
 
 /** The settings of buckets that are kept in memory. */
-export const keptSettings = ['cors', 'lifecycle', 'undelete'] as const;
+export const keptSettings = ['cors', 'encryption', 'lifecycle', 'undelete'] as const;
 export type KeptSetting = (typeof keptSettings)[number];
 
 export interface RevokedToken {

@@ -85,6 +85,7 @@ export function openRequestServices(
     region: config.region,
     blocksNewBuckets: config.blockPublicAccess,
     domains: config.domains ?? [],
+    encrypts,
     storedPages: config.storedPages,
   };
   return { services, memory: { buffers, digests } };

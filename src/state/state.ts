@@ -4,6 +4,7 @@
 import type { AddressPolicy } from '../authz/oidc/address-policy.ts';
 import { RecentTokens } from '../authz/recent-tokens.ts';
 import type { RecentChains } from '../authz/tokens/verified-chains.ts';
+import { type BucketEncryption, readEncryptionSetting } from '../catalog/bucket-encryption.ts';
 import { type Lifecycle, readLifecycle } from '../catalog/lifecycle.ts';
 import { parseWindow, type UndeleteWindow } from '../catalog/undelete-window.ts';
 import type { Reader } from '../core/database.ts';
@@ -71,6 +72,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
   readonly snapshots: SnapshotCache;
   /** Which pages of other origins may ask for what, by bucket. */
   readonly cors: SettingCache<Cors>;
+  readonly encryption: SettingCache<BucketEncryption>;
   readonly lifecycle: SettingCache<Lifecycle>;
   /** How far back buckets can be shown as they were. */
   readonly windows: SettingCache<UndeleteWindow>;
@@ -128,6 +130,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
     this.chains = new RecentTokens(followed, 8 * MiB);
     this.buckets = new BucketCache(read, followed);
     this.cors = new SettingCache('cors', readCors, { read, followed });
+    this.encryption = new SettingCache('encryption', readEncryptionSetting, { read, followed });
     this.lifecycle = new SettingCache('lifecycle', readLifecycle, { read, followed });
     this.windows = new SettingCache('undelete', parseWindow, { read, followed });
     const moments = new KeptMoments(read, this.windows);
@@ -144,7 +147,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
         readRecording,
         limits,
       ],
-      ...[this.buckets, this.snapshots, this.cors, this.lifecycle, this.windows],
+      ...[this.buckets, this.snapshots, this.cors, this.encryption, this.lifecycle, this.windows],
     ];
   }
 

@@ -179,7 +179,7 @@ describe('a header in the query of a presigned URL', () => {
     ['If-Match', [['if-match', '"another"']], 412, 'PreconditionFailed'],
     ['an owner', [['x-amz-expected-bucket-owner', 'default/x']], 403, 'AccessDenied'],
     ['a class', [['x-amz-storage-class', 'GLACIER']], 501, 'NotImplemented'],
-    ['encryption', [['x-amz-server-side-encryption', 'AES256']], 501, 'NotImplemented'],
+    ['encryption', [['x-amz-server-side-encryption', 'AES1']], 400, 'InvalidArgument'],
     ['a list', [['x-amz-acl', 'public-read']], 400, 'AccessControlListNotSupported'],
     ['a tag that is none', [['x-amz-tagging', 'a=!']], 400, 'InvalidTag'],
     ['a copy of nothing', [['x-amz-copy-source', `${Bucket}/nothing`]], 404, 'NoSuchKey'],

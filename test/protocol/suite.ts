@@ -8,6 +8,7 @@ import { describeBuckets } from './suite/buckets.ts';
 import { describeConditions } from './suite/conditions.ts';
 import { describeCors } from './suite/cors.ts';
 import { describeDigests } from './suite/digests.ts';
+import { describeEncryption } from './suite/encryption.ts';
 import { describeKeys } from './suite/keys.ts';
 import { describeLifecycle } from './suite/lifecycle.ts';
 import { describeListing } from './suite/listing.ts';
@@ -51,6 +52,7 @@ export function protocolSuite(
     describeBucketSettings(targetOf);
     describeObjects(targetOf);
     describeDigests(targetOf);
+    describeEncryption(targetOf);
     describeKeys(targetOf);
     describeMultipart(targetOf);
     describeMultipartChecksums(targetOf);

@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import type { AccessRequest } from '#bursar/authz/grants/access-request.js';
 import type { Grant } from '#bursar/authz/grants/grant.js';
 import { accessKeyContext } from '#bursar/authz/key-rows.js';
+import { newTenantKey } from '#bursar/authz/tenant-keys.js';
 import { generatePrivateKey } from '#bursar/authz/tokens/keys.js';
 import type { BucketRow } from '#bursar/catalog/buckets.js';
 import { principalId } from '#bursar/core/principal.js';
@@ -36,6 +37,7 @@ const bob: Change = {
 };
 const group: Change = { kind: 'createGroup', tenant: 'one', name: 'shifters' };
 const tenant: Change = { kind: 'createTenant', name: 'two', membersCreateBuckets: true };
+const keyedTenant = { ...tenant, sealedKey: newTenantKey(sealer, 'two') } as Change;
 /** A SigV4A key. */
 const signer = generatePrivateKey('ES256').publicKey;
 const signerId = 'AKIASIGNER';
@@ -107,8 +109,12 @@ const bucketRow: BucketRow = {
   ...{ ownership: null, recordReads: null },
 };
 const windowDocument = JSON.stringify({ windowMs: 60_000, sinceMs: 1 });
+const encryptionDocument = JSON.stringify({
+  ...{ algorithm: 'aws:kms', kmsKeyId: null, bucketKeyEnabled: true },
+});
 const restoredSettings = {
   cors: corsDocument,
+  encryption: encryptionDocument,
   lifecycle: lifecycleDocument,
   undelete: windowDocument,
 };
@@ -143,6 +149,19 @@ const lookAtLifecycle =
   (id: number) =>
   ({ state }: Seen) =>
     state.lifecycle.find(id);
+const lookAtEncryption =
+  (id: number) =>
+  ({ state }: Seen) =>
+    state.encryption.find(id);
+const lookAtTenantKey =
+  (of: string) =>
+  ({ state }: Seen) => {
+    try {
+      return state.keyring.cipherKey(of, 1).toString('hex');
+    } catch {
+      return 'there is none';
+    }
+  };
 const lookAtWindow =
   (id: number) =>
   ({ state }: Seen) =>
@@ -215,6 +234,11 @@ export const scenarios: Scenarios = {
     },
     { name: 'cors', change: setting('cors', corsDocument), look: lookAtCors(1) },
     {
+      name: 'encryption',
+      change: setting('encryption', encryptionDocument),
+      look: lookAtEncryption(1),
+    },
+    {
       name: 'lifecycle',
       change: setting('lifecycle', lifecycleDocument),
       look: lookAtLifecycle(1),
@@ -236,7 +260,13 @@ export const scenarios: Scenarios = {
   restoreBucket: [
     {
       change: { kind: 'restoreBucket', bucket: bucketRow, settings: restoredSettings },
-      look: both(lookAtBucket('restored'), lookAtCors(7), lookAtLifecycle(7), lookAtWindow(7)),
+      look: both(
+        lookAtBucket('restored'),
+        lookAtCors(7),
+        lookAtLifecycle(7),
+        lookAtWindow(7),
+        lookAtEncryption(7),
+      ),
     },
   ],
   restoreSettings: [
@@ -247,7 +277,13 @@ export const scenarios: Scenarios = {
         bucket: { ...bucketRow, policy: '{}' },
         settings: restoredSettings,
       },
-      look: both(lookAtBucket('restored'), lookAtCors(7), lookAtLifecycle(7), lookAtWindow(7)),
+      look: both(
+        lookAtBucket('restored'),
+        lookAtCors(7),
+        lookAtLifecycle(7),
+        lookAtWindow(7),
+        lookAtEncryption(7),
+      ),
     },
   ],
   putObject: null,
@@ -332,6 +368,18 @@ export const scenarios: Scenarios = {
       change: { ...tenant, kind: 'createTenant', recordReads: 'aggregate' } as Change,
       look: lookAtMode('two'),
     },
+    {
+      name: 'with its key',
+      change: keyedTenant,
+      look: lookAtTenantKey('two'),
+    },
+  ],
+  createTenantKey: [
+    {
+      given: [tenant],
+      change: { kind: 'createTenantKey', name: 'two', sealedKey: newTenantKey(sealer, 'two') },
+      look: lookAtTenantKey('two'),
+    },
   ],
   updateTenant: [
     {
@@ -347,9 +395,9 @@ export const scenarios: Scenarios = {
   ],
   deleteTenant: [
     {
-      given: [tenant, grant('g', 'x', 'two'), mount('m', 'two')],
+      given: [keyedTenant, grant('g', 'x', 'two'), mount('m', 'two')],
       change: { kind: 'deleteTenant', name: 'two' },
-      look: both(lookAtMount('two'), lookAtGrants('two', 'x')),
+      look: both(lookAtMount('two'), lookAtGrants('two', 'x'), lookAtTenantKey('two')),
     },
   ],
   createPrincipal: null,
@@ -398,6 +446,14 @@ export const scenarios: Scenarios = {
       given: [rootKey('FIRST'), token('t', 'FIRST', root)],
       change: rootKey('SECOND'),
       look: both(lookAtKey('FIRST'), lookAtRevoked('t')),
+    },
+    {
+      name: 'with the key of the tenant',
+      change: {
+        ...(rootKey('FIRST') as Extract<IdentityChange, { kind: 'putRootKey' }>),
+        sealedTenantKey: newTenantKey(sealer, 'default'),
+      },
+      look: both(lookAtKey('FIRST'), lookAtTenantKey('default')),
     },
   ],
   createPublicKey: [{ change: enrolled, look: lookAtKey(signerId) }],

@@ -3,16 +3,26 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { IntegrityError } from '#bursar/core/errors.js';
+import { Keyring } from '#bursar/core/keyring.js';
 import {
-  algorithmOf,
   chunkLength,
   chunkPosition,
+  deriveExtentCipher,
   deriveExtentKey,
-  readChunk,
+  openChunk,
+  plainAlgorithm,
   sealChunk,
   sealedBytes,
 } from '#bursar/tiering/chunk-format.js';
 import { C, makeBytes } from './rig.ts';
+
+interface EncryptedVectors extends Vectors {
+  rootKey: string;
+  tenantSecret: string;
+  tenant: string;
+  cipherKey: string;
+  extentCipherKey: string;
+}
 
 interface Vectors {
   tenantKey: string;
@@ -27,9 +37,14 @@ const vectors = JSON.parse(/```json\n([\s\S]*?)```/.exec(document)?.[1] ?? '') a
 const id = Buffer.from(vectors.extentId, 'hex');
 const key = deriveExtentKey(Buffer.from(vectors.tenantKey, 'hex'), id);
 
-function sealExtent(plain: Buffer, algorithm: number, seal = { id, key }): Buffer {
+const [, encrypted] = [...document.matchAll(/```json\n([\s\S]*?)```/g)].map(([, json]) =>
+  JSON.parse(json as string),
+) as [Vectors, EncryptedVectors, unknown];
+const cipher = Buffer.from(encrypted.extentCipherKey, 'hex');
+
+function sealExtent(plain: Buffer, algorithm: number, seal = { id, key, cipher }): Buffer {
   const out = Buffer.alloc(sealedBytes(plain.length));
-  const extent = { ...seal, algorithm, cipher: null };
+  const extent = { ...seal, algorithm };
   for (let i = 0; i * C < plain.length; i++) {
     const length = chunkLength(plain.length, i);
     plain.copy(out, chunkPosition(i), i * C, i * C + length);
@@ -40,12 +55,13 @@ function sealExtent(plain: Buffer, algorithm: number, seal = { id, key }): Buffe
 }
 
 function openExtent(sealed: Buffer, extentBytes: number, algorithm: number, extentId = id): Buffer {
-  const extent = { id: extentId, key, algorithm, extentBytes, cipher: null };
+  const extent = { id: extentId, key, algorithm, extentBytes, cipher };
   const pieces: Buffer[] = [];
   for (let i = 0; i * C < extentBytes; i++) {
     const at = chunkPosition(i);
     const end = at + chunkLength(extentBytes, i) + 32;
-    pieces.push(readChunk(extent, i, sealed.subarray(at, end)));
+    // It opens in place.
+    pieces.push(openChunk(extent, i, Buffer.from(sealed.subarray(at, end))));
   }
   return Buffer.concat(pieces);
 }
@@ -71,12 +87,52 @@ describe('the documented vectors', () => {
   });
 });
 
-it('BLAKE3 is the default where its native module loads', () => {
-  expect(algorithmOf({ isEncrypted: false })).toBe(2);
-  expect(algorithmOf({ isEncrypted: true })).toBe(4);
+describe('the documented vectors of encrypted extents', () => {
+  const { rootKey, tenantSecret, tenant } = encrypted;
+  const keyring = new Keyring([{ epoch: 1, key: Buffer.from(rootKey, 'hex') }]);
+  keyring.useSecrets(() => Buffer.from(tenantSecret, 'hex'));
+  const own = {
+    id: Buffer.from(encrypted.extentId, 'hex'),
+    key: deriveExtentKey(keyring.tenantKey(tenant, 1).key, id),
+    cipher: deriveExtentCipher(keyring.cipherKey(tenant, 1), id),
+  };
+
+  it('derive the keys', () => {
+    expect(keyring.tenantKey(tenant, 1).key.toString('hex')).toBe(encrypted.tenantKey);
+    expect(keyring.cipherKey(tenant, 1).toString('hex')).toBe(encrypted.cipherKey);
+    expect(own.key.toString('hex')).toBe(encrypted.extentKey);
+    expect(own.cipher.toString('hex')).toBe(encrypted.extentCipherKey);
+  });
+
+  it.each(encrypted.extents)('$plainBytes bytes', (vector) => {
+    const plain = Buffer.from(Uint8Array.from({ length: vector.plainBytes }, (_, k) => k % 251));
+    const sealed = sealExtent(plain, 3, own);
+    vector.tags.forEach((tag, i) => {
+      const end = chunkPosition(i) + chunkLength(plain.length, i);
+      expect(sealed.subarray(end, end + 32).toString('hex')).toBe(tag);
+    });
+    expect(createHash('sha256').update(sealed).digest('hex')).toBe(vector.sealedSha256);
+  });
 });
 
-describe.each([1, 2])('what algorithm %i detects', (algorithm) => {
+it('each chunk of an encrypted extent, and each extent, has its own key stream', () => {
+  const zeros = Buffer.alloc(2 * C);
+  const one = sealExtent(zeros, 3);
+  const otherId = Buffer.from(id).fill(8, 0, 1);
+  const keyOfOther = deriveExtentCipher(Buffer.from(encrypted.cipherKey, 'hex'), otherId);
+  const other = sealExtent(zeros, 3, { id: otherId, key, cipher: keyOfOther });
+  const streams = [one, other].flatMap((sealed) => [
+    sealed.subarray(0, 64).toString('hex'),
+    sealed.subarray(C + 32, C + 96).toString('hex'),
+  ]);
+  expect(new Set(streams).size).toBe(4);
+});
+
+it('BLAKE3 is the default where its native module loads', () => {
+  expect(plainAlgorithm).toBe(2);
+});
+
+describe.each([1, 2, 3])('what algorithm %i detects', (algorithm) => {
   const plain = makeBytes(2 * C + 1000);
   const sealed = sealExtent(plain, algorithm);
   const open = (bytes: Buffer) => openExtent(bytes, plain.length, algorithm);
@@ -116,23 +172,25 @@ describe.each([1, 2])('what algorithm %i detects', (algorithm) => {
 
   it("another extent's chunk of the same tenant and place", () => {
     const otherId = Buffer.from(id).fill(7, 15);
-    const other = { id: otherId, key: deriveExtentKey(Buffer.alloc(32), otherId) };
-    const sameKey = { id: otherId, key };
+    const other = { id: otherId, key: deriveExtentKey(Buffer.alloc(32), otherId), cipher };
+    const sameKey = { id: otherId, key, cipher };
     expect(() => open(sealExtent(plain, algorithm, other))).toThrow(IntegrityError);
     expect(() => open(sealExtent(plain, algorithm, sameKey))).toThrow(IntegrityError);
   });
 
   it('the other algorithm claimed for it', () => {
-    expect(() => openExtent(sealed, plain.length, 3 - algorithm)).toThrow(IntegrityError);
+    for (const other of [1, 2, 3].filter((one) => one !== algorithm)) {
+      expect(() => openExtent(sealed, plain.length, other)).toThrow(IntegrityError);
+    }
   });
 
   it('an algorithm that does not exist', () => {
-    expect(() => openExtent(sealed, plain.length, 3)).toThrow(IntegrityError);
+    expect(() => openExtent(sealed, plain.length, 4)).toThrow(IntegrityError);
   });
 });
 
 it('a chunk is sealed only at a length that its place can have', () => {
-  const extent = { id, key, algorithm: 1 };
+  const extent = { id, key, cipher: null, algorithm: 1 };
   const seal = (length: number, last: boolean) =>
     sealChunk(extent, { index: 0, last }, Buffer.alloc(length + 32));
   expect(() => seal(0, true)).toThrow('cannot have');

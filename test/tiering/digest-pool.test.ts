@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { BufferPool, type ChunkBuffer } from '#bursar/tiering/buffer-pool.js';
-import { deriveExtentKey, verifyChunk } from '#bursar/tiering/chunk-format.js';
+import { deriveExtentKey, openChunk } from '#bursar/tiering/chunk-format.js';
 import { DigestPool } from '#bursar/tiering/digest-pool.js';
 import { C, MiB, makeBytes } from './rig.ts';
 
@@ -27,7 +27,7 @@ function fill(bytes: Buffer): ChunkBuffer {
 it('streams run at once and each has its own digests and tags', async () => {
   const run = async (seed: number) => {
     const body = makeBytes(2 * C + 7, seed);
-    const extent = { id, key, algorithm: 2, extentBytes: body.length };
+    const extent = { id, key, cipher: null, algorithm: 2, extentBytes: body.length };
     const stream = pool.open(['SHA256']);
     const sent = [0, 1, 2].map((i) => fill(body.subarray(i * C, (i + 1) * C)));
     await Promise.all(
@@ -43,7 +43,7 @@ it('streams run at once and each has its own digests and tags', async () => {
     expect(digests.checksums).toEqual([createHash('sha256').update(body).digest()]);
     sent.forEach((buffer, i) => {
       const length = Math.min(C, body.length - i * C);
-      const data = verifyChunk(extent, i, buffer.bytes.subarray(0, length + 32));
+      const data = openChunk(extent, i, buffer.bytes.subarray(0, length + 32));
       expect(data.equals(body.subarray(i * C, i * C + length))).toBe(true);
     });
   };
@@ -57,10 +57,10 @@ it('a stream that met an error gives no digest any more, and others do', async (
     const buffer = fill(Buffer.from('abcd'));
     return { buffer, index: 0, last: true, length: 4, descriptor: null };
   };
-  const badSeal = bad.seal({ ...chunk(), extent: { id, key, algorithm: 77 } });
+  const badSeal = bad.seal({ ...chunk(), extent: { id, key, cipher: null, algorithm: 77 } });
   await expect(badSeal).rejects.toThrow('algorithm');
   await expect(bad.finish()).rejects.toThrow('algorithm');
-  await good.seal({ ...chunk(), extent: { id, key, algorithm: 1 } });
+  await good.seal({ ...chunk(), extent: { id, key, cipher: null, algorithm: 1 } });
   expect((await good.finish()).md5.toString('hex')).toBe('e2fc714c4727ee9395f324cd2e7f331f');
   bad.close();
   good.close();

@@ -1,11 +1,13 @@
 // Which operation a request asks for: an ordered table, most particular first. A subresource of
 // S3's that is not here yet is named all the same, so that it answers 501 and never something else.
 import { Refusal } from '../../core/errors.ts';
+import { refuseStrayEncryption } from './objects/encryption.ts';
 import type { AnyOperation } from './operation.ts';
 import { getBucketAcl, getObjectAcl, putBucketAcl, putObjectAcl } from './operations/acl.ts';
 import { bucketPolicy, getBucketPolicyStatus } from './operations/bucket-policy.ts';
 import {
   bucketCors,
+  bucketEncryption,
   bucketLifecycle,
   bucketTagging,
   ownershipControls,
@@ -34,7 +36,6 @@ import { renameObject } from './operations/rename-object.ts';
 import {
   bucketAccelerate,
   bucketAnalytics,
-  bucketEncryption,
   bucketIntelligentTiering,
   bucketInventory,
   bucketLogging,
@@ -92,7 +93,7 @@ const rows: readonly Row[] = [
   { resource: 'bucket', query: ['accelerate'], GET: bucketAccelerate },
   { resource: 'bucket', query: ['analytics', 'id=*'], GET: bucketAnalytics.one },
   { resource: 'bucket', query: ['analytics'], GET: bucketAnalytics.list },
-  { resource: 'bucket', query: ['encryption'], GET: bucketEncryption },
+  { resource: 'bucket', query: ['encryption'], ...bucketEncryption },
   {
     resource: 'bucket',
     query: ['intelligent-tiering', 'id=*'],
@@ -215,9 +216,6 @@ export function isRouteParameter(name: string): boolean {
 /** Request headers whose meaning is not implemented: ignoring them would be a silent lie. */
 const unimplementedHeaders: ReadonlyMap<string, (value: string, request: S3Request) => boolean> =
   new Map<string, (value: string, request: S3Request) => boolean>([
-    ['x-amz-server-side-encryption', always],
-    ['x-amz-server-side-encryption-aws-kms-key-id', always],
-    ['x-amz-server-side-encryption-bucket-key-enabled', always],
     ['x-amz-server-side-encryption-context', always],
     ['x-amz-server-side-encryption-customer-algorithm', always],
     ['x-amz-server-side-encryption-customer-key', always],
@@ -289,10 +287,11 @@ function refuseOthers(request: S3Request, route: Route): void {
 }
 
 /**
- * Throws `Refusal` NotImplemented for a header that is not. To be asked of what is allowed only:
+ * Throws `Refusal` NotImplemented for a header that is not, or one of `refuseStrayEncryption`. To be asked of what is allowed only:
  * a policy may deny a request for its headers.
  */
 export function refuseUnimplemented(request: S3Request): void {
+  refuseStrayEncryption(request);
   for (const name in request.headers) {
     if (!name.startsWith('x-amz-')) continue;
     const isUnimplemented = unimplementedHeaders.get(name);

@@ -58,6 +58,7 @@ export const putBucketSetting: Command<rows.PutBucketSetting> = {
       case 'objectLock':
         return namedBucket(tx, bucketId);
       case 'cors':
+      case 'encryption':
       case 'lifecycle':
         return [{ kind: 'setting', bucketId, name }];
       // It is read where it is asked for.

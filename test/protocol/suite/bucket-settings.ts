@@ -203,7 +203,6 @@ export function describeBucketSettings(targetOf: () => Target): void {
     });
 
     it.each([
-      ['encryption', undefined, 'ServerSideEncryptionConfigurationNotFoundError'],
       ['replication', undefined, 'ReplicationConfigurationNotFoundError'],
       ['website', undefined, 'NoSuchWebsiteConfiguration'],
       ['analytics', 'a', 'NoSuchConfiguration'],

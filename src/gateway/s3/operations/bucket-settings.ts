@@ -3,6 +3,7 @@
 import { recordedLargeChange } from '../../../audit/recorded-change.ts';
 import type { S3Action } from '../../../authz/grants/actions.ts';
 import type { PutBucketSetting } from '../../../catalog/bucket-changes.ts';
+import type { BucketEncryption } from '../../../catalog/bucket-encryption.ts';
 import { readSetting } from '../../../catalog/buckets.ts';
 import {
   type LifecycleConfig,
@@ -17,6 +18,11 @@ import { emptyReply, largeXmlReply, type Reply, xmlReply } from '../../http/repl
 import { parseLargeXml } from '../../http/xml.ts';
 import { enforced, noControls, parseOwnership } from '../buckets/acl.ts';
 import { type CorsRule, corsElements, parseCorsRules } from '../buckets/cors.ts';
+import {
+  defaultEncryption,
+  encryptionElements,
+  parseEncryption,
+} from '../buckets/encryption-xml.ts';
 import { lifecycleElements, parseLifecycle } from '../buckets/lifecycle-xml.ts';
 import { blockOf, parsePublicAccess, publicAccessElements } from '../buckets/public-access.ts';
 import { parsePayment } from '../buckets/requester-pays.ts';
@@ -124,6 +130,30 @@ async function receiveCors(context: Reserved<'bucket'>): Promise<readonly CorsRu
   await pace.rest();
   return rules;
 }
+
+/** How objects are encrypted whose writers say nothing of it. */
+export const bucketEncryption = bucketSetting<BucketEncryption>({
+  operations: ['GetBucketEncryption', 'PutBucketEncryption', 'DeleteBucketEncryption'],
+  actions: { read: 's3:GetEncryptionConfiguration', write: 's3:PutEncryptionConfiguration' },
+  bodyBytesMax: 64 * 1024,
+  show: async (context) => {
+    const { services, bucket } = context;
+    if (!services.encrypts) {
+      throw notSet('ServerSideEncryptionConfigurationNotFoundError', context);
+    }
+    const set = (await services.encryption.find(bucket.id)) ?? defaultEncryption;
+    return xmlReply('ServerSideEncryptionConfiguration', encryptionElements(set));
+  },
+  receive: async (context) => {
+    const { encrypts, keyring } = context.services;
+    const set = parseEncryption(await receiveDocument(context), keyring.wrappedBy);
+    if (encrypts) return set;
+    const message = 'This gateway does not encrypt what it stores.';
+    throw new Refusal('NotImplemented', { message });
+  },
+  store: (set) => ({ name: 'encryption', document: set && JSON.stringify(set) }),
+  record: (encryption) => ({ encryption }),
+});
 
 const minimumHeader = 'x-amz-transition-default-minimum-object-size';
 

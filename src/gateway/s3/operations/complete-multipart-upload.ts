@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { sealObject } from '../../../catalog/authentic.ts';
 import { type CompletedUpload, listParts, type Part } from '../../../catalog/uploads.ts';
-import type { Attributes } from '../../../catalog/versions.ts';
+import { type Attributes, findCurrent } from '../../../catalog/versions.ts';
 import { percentEncode } from '../../../core/canonical-request.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
 import { objectBytesMax, partBytesMin, partCountMax, xmlBytesMax } from '../../../core/limits.ts';
@@ -30,6 +30,7 @@ import {
   isChecksum,
   severalChecksums,
 } from '../objects/checksum-headers.ts';
+import { encryptionHeaders } from '../objects/encryption.ts';
 import { writtenExpiration } from '../objects/lifecycle-headers.ts';
 import { joinPartChecksums } from '../objects/object-parts.ts';
 import {
@@ -79,9 +80,11 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
     const result = await commit(context, open, parts, fingerprint);
     if (result.ok) {
       const reply = describe(context, result, result.version?.versionId);
+      const { manifest, attributes } = result;
+      Object.assign(reply.headers, encryptionHeaders(manifest, attributes, context.services));
       const rules = context.services.lifecycle.find(context.bucket.id);
       if (rules) {
-        const { timeMs: createdMs, attributes } = result;
+        const { timeMs: createdMs } = result;
         const made = { key: context.key, sizeBytes: sumBytes(parts), createdMs, attributes };
         Object.assign(reply.headers, await writtenExpiration(rules, made));
       }
@@ -135,7 +138,7 @@ async function commit(
     },
     { sizeBytes, etag, class: upload.class },
   );
-  return { ...result, etag, attributes };
+  return { ...result, etag, attributes, manifest };
 }
 
 /** The answer of the first time, if the same was asked then. */
@@ -150,7 +153,14 @@ async function repeat(
   }
   context.detail = { ...context.detail, etag: done.etag };
   const attributes = JSON.parse(done.attributes) as Attributes;
-  return describe(context, { etag: done.etag, attributes }, done.versionId);
+  const reply = describe(context, { etag: done.etag, attributes }, done.versionId);
+  // How its bytes are stored is known where it is still what the key is.
+  const { bucket, key, services } = context;
+  const current = await findCurrent(services, bucket, key);
+  if (current?.etag === done.etag) {
+    Object.assign(reply.headers, encryptionHeaders(current.manifest, attributes, services));
+  }
+  return reply;
 }
 
 function describe(

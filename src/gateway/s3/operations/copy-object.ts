@@ -7,7 +7,7 @@ import type { Lock } from '../../../catalog/object-lock.ts';
 import type { Attributes } from '../../../catalog/versions.ts';
 import { s3Time } from '../../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
-import { decodeManifest } from '../../../core/manifest.ts';
+import { decodeManifest, encodeManifest } from '../../../core/manifest.ts';
 import { type ChecksumAlgorithm, defaultChecksum } from '../../../tiering/checksums.ts';
 import { quoted, type Reply, xmlReply } from '../../http/reply.ts';
 import { idOf, madeHeaders } from '../asked-version.ts';
@@ -25,6 +25,13 @@ import {
   sourceHeaders,
 } from '../copy-source.ts';
 import { checksumElement, parseAlgorithm } from '../objects/checksum-headers.ts';
+import {
+  demandsEncryption,
+  encryptionHeader,
+  encryptionHeaders,
+  fitsWanted,
+  readEncryption,
+} from '../objects/encryption.ts';
 import { writtenExpiration } from '../objects/lifecycle-headers.ts';
 import { moveData } from '../objects/move-data.ts';
 import {
@@ -69,7 +76,12 @@ async function run(context: Reserved<'copy'>): Promise<Reply> {
   });
   const { versioning } = context.bucket;
   const made = version && versioning !== 'Unversioned' ? idOf(version) : null;
-  Object.assign(reply.headers, madeHeaders(made), sourceHeaders(source));
+  Object.assign(
+    reply.headers,
+    madeHeaders(made),
+    sourceHeaders(source),
+    encryptionHeaders(copied.manifest, copied.attributes, context.services),
+  );
   const rules = context.services.lifecycle.find(context.bucket.id);
   if (rules) {
     const { sizeBytes } = source.version;
@@ -90,14 +102,18 @@ async function copy(
   const conditions = (await decideConditions(context)) ?? noConditions;
   // As on AWS, a condition that fails is told before a copy onto itself that changes nothing.
   if (conditions !== noConditions) await checkEarly(context, conditions);
+  const encryption = await readEncryption(context);
   const wanted = readWanted(context, source, keepsTags);
-  Object.assign(wanted.attributes, lock, acl);
+  Object.assign(wanted.attributes, lock, acl, encryption);
   const { sizeBytes } = source.version;
   context.asked.checkWritten({ storageClass, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
   await context.budget.reserveStorage(storageClass, sizeBytes);
   const drafted = { ...wanted, storageClass, conditions };
-  return (mayShare(context, source) ? share : move)(context, source, drafted);
+  const isShared =
+    mayShare(context, source) &&
+    (fitsWanted(source.version, encryption) || !(await demandsEncryption(context)));
+  return (isShared ? share : move)(context, source, drafted);
 }
 
 /** What the copy is to be. */
@@ -113,6 +129,7 @@ interface Wanted {
 interface Copied {
   attributes: Attributes;
   etag: string;
+  manifest: Uint8Array;
   committed: Committed;
 }
 
@@ -157,7 +174,7 @@ async function share(
       class: storageClass,
     },
   );
-  return committed && { attributes, etag, committed };
+  return committed && { attributes, etag, manifest: version.manifest, committed };
 }
 
 /**
@@ -192,7 +209,8 @@ async function move(
   const description = describeObject(context, digests, { storageClass, attributes, conditions });
   const written = await sink.seal(digests, description);
   const committed = await commitObject(context, written, description, conditions);
-  return { attributes, etag: description.etag, committed };
+  const manifest = encodeManifest(written.runs);
+  return { attributes, etag: description.etag, manifest, committed };
 }
 
 /** The source's attributes or the request's own, and the checksum that the copy shall have. */
@@ -212,7 +230,8 @@ function readWanted(
     replaces ||
     !keepsTags ||
     Object.keys(redirect).length > 0 ||
-    request.headers['x-amz-storage-class'] !== undefined;
+    request.headers['x-amz-storage-class'] !== undefined ||
+    request.headers[encryptionHeader] !== undefined;
   if (!isChanged && isSame && isNewest) {
     const message =
       'This copy request is illegal because it is trying to copy an object to itself without ' +
@@ -225,6 +244,7 @@ function readWanted(
     retention: _,
     legalHold: _2,
     acl: _5,
+    encryption: _6,
     copied: _3,
     renamedMs: _4,
     ...kept

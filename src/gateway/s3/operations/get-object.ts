@@ -20,6 +20,7 @@ import {
 } from '../asked-version.ts';
 import { ClientGone } from '../body.ts';
 import { checkReadConditions, rangeApplies } from '../conditional.ts';
+import { encryptionHeaders } from '../objects/encryption.ts';
 import { readExpiration } from '../objects/lifecycle-headers.ts';
 import { attributeHeaders, checksumHeaders } from '../objects/object-attributes.ts';
 import { hasLock, lockHeaders } from '../objects/object-lock.ts';
@@ -154,6 +155,7 @@ function describe(
   const { request } = context;
   headers['accept-ranges'] = 'bytes';
   Object.assign(headers, attributeHeaders(attributes));
+  Object.assign(headers, encryptionHeaders(version.manifest, attributes, context.services));
   for (const [name, value] of request.query) {
     const overridden = overrides.get(name);
     if (!overridden) continue;

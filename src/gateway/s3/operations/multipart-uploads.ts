@@ -21,6 +21,7 @@ import {
   uploadIdOf,
 } from '../buckets/listing-xml.ts';
 import { checksumElement } from '../objects/checksum-headers.ts';
+import { plannedHeaders, readEncryption } from '../objects/encryption.ts';
 import { abortHeaders } from '../objects/lifecycle-headers.ts';
 import { readAttributes, readClass, readTags } from '../objects/object-attributes.ts';
 import { readLock } from '../objects/object-lock.ts';
@@ -47,6 +48,7 @@ export const createMultipartUpload: Operation<'object'> = {
     if (context.tags.length > 0) attributes.object.tags = context.tags;
     if (mayNameAcl(context)) Object.assign(attributes.object, await readWrittenAcl(context));
     Object.assign(attributes.object, await readLock(context));
+    Object.assign(attributes.object, await readEncryption(context));
     const storageClass = readClass(request);
     context.asked.checkWritten({ storageClass, sizeBytes: 0 });
     const id = newUploadId();
@@ -69,6 +71,7 @@ export const createMultipartUpload: Operation<'object'> = {
       UploadId: id,
     });
     Object.assign(reply.headers, await abortHeaders(context, { key, createdMs }));
+    Object.assign(reply.headers, plannedHeaders(attributes.object, services));
     if (checksum) {
       reply.headers['x-amz-checksum-algorithm'] = checksum.algorithm;
       reply.headers['x-amz-checksum-type'] = checksum.type;

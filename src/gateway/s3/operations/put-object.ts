@@ -14,6 +14,7 @@ import { madeHeaders } from '../asked-version.ts';
 import { receiveObject } from '../body.ts';
 import { mayNameAcl, readWrittenAcl } from '../buckets/acl.ts';
 import { createsOnly, decideConditions, noConditions } from '../conditional.ts';
+import { plannedHeaders, readEncryption } from '../objects/encryption.ts';
 import { writtenExpiration } from '../objects/lifecycle-headers.ts';
 import {
   checksumHeaders,
@@ -56,6 +57,8 @@ export async function storeObject(
   if (mayNameAcl(context)) Object.assign(attributes, await readWrittenAcl(context));
   const locking = readLockOfBody(context);
   if (locking) Object.assign(attributes, await locking);
+  const encrypting = readEncryption(context);
+  Object.assign(attributes, encrypting instanceof Promise ? await encrypting : encrypting);
   const storageClass = readClass(context.request);
   const sizeBytes = context.bodyBytes;
   // Of a form that is the most that its file can have.
@@ -78,6 +81,7 @@ export async function storeObject(
   const headers: Record<string, string> = {
     etag: quoted(description.etag),
     ...checksumHeaders(attributes),
+    ...plannedHeaders(attributes, context.services),
   };
   if (version) Object.assign(headers, madeHeaders(version.versionId));
   const rules = context.services.lifecycle.find(context.bucket.id);

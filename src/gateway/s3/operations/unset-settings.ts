@@ -55,12 +55,6 @@ export const bucketNotification = emptySetting(
   'NotificationConfiguration',
 );
 
-export const bucketEncryption = missingSetting(
-  'GetBucketEncryption',
-  's3:GetEncryptionConfiguration',
-  'ServerSideEncryptionConfigurationNotFoundError',
-);
-
 export const bucketReplication = missingSetting(
   'GetBucketReplication',
   's3:GetReplicationConfiguration',

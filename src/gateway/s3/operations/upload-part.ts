@@ -1,6 +1,5 @@
 // The parts of a multipart upload, sent or copied.
 import { sealPart } from '../../../catalog/authentic.ts';
-import type { Upload } from '../../../catalog/uploads.ts';
 import { s3Time } from '../../../core/clock.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { singlePutBytesMax } from '../../../core/limits.ts';
@@ -21,12 +20,19 @@ import {
   sourceHeaders,
 } from '../copy-source.ts';
 import { checksumElement, checksumHeader, claimedChecksum } from '../objects/checksum-headers.ts';
+import {
+  demandsEncryption,
+  encryptionHeaders,
+  fitsWanted,
+  plannedHeaders,
+} from '../objects/encryption.ts';
 import { moveData } from '../objects/move-data.ts';
 import { storedIds } from '../objects/object-upload.ts';
 import {
   checkPart,
   checkRunCount,
   findOpenUpload,
+  type OpenUpload,
   partNumberOf,
   type UploadAttributes,
 } from '../objects/upload-attributes.ts';
@@ -62,7 +68,10 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   // A checksum of another algorithm was compared and served its purpose.
   const kept = checksums.find((one) => one.algorithm === algorithm)?.value ?? null;
   await commitPart(context, written, { number, uploadId: upload.id, checksum: kept });
-  const headers: Record<string, string> = { etag: quoted(digests.md5.toString('hex')) };
+  const headers: Record<string, string> = {
+    etag: quoted(digests.md5.toString('hex')),
+    ...plannedHeaders(attributes.object, context.services),
+  };
   // Of what nobody asked for, only the whole object's is shown, as on AWS.
   const isAsked = attributes.checksum || claimedChecksum(context.request);
   const [shown] = checksums;
@@ -140,6 +149,7 @@ interface Copied {
   etag: string;
   checksum: string | null;
   timeMs: number;
+  manifest: Uint8Array;
 }
 
 async function copyPart(context: Reserved<'copy'>): Promise<Reply> {
@@ -147,15 +157,19 @@ async function copyPart(context: Reserved<'copy'>): Promise<Reply> {
   const { upload, attributes } = await findOpenUpload(context);
   const algorithm = partAlgorithm(attributes);
   const { source, copied } = await copyFrom(context, { keepsTags: false }, (source) =>
-    copy(context, source, { number, upload, algorithm }),
+    copy(context, source, { number, upload, attributes, algorithm }),
   );
-  const { etag, checksum, timeMs } = copied;
+  const { etag, checksum, timeMs, manifest } = copied;
   const reply = xmlReply('CopyPartResult', {
     LastModified: s3Time(timeMs),
     ETag: quoted(etag),
     ...(attributes.checksum && checksum ? { [checksumElement(algorithm)]: checksum } : {}),
   });
-  Object.assign(reply.headers, sourceHeaders(source));
+  Object.assign(
+    reply.headers,
+    sourceHeaders(source),
+    encryptionHeaders(manifest, attributes.object, context.services),
+  );
   return reply;
 }
 
@@ -163,7 +177,7 @@ async function copyPart(context: Reserved<'copy'>): Promise<Reply> {
 async function copy(
   context: Reserved<'copy'>,
   source: CopySource,
-  { number, upload, algorithm }: Pick<Wanted, 'number' | 'algorithm'> & { upload: Upload },
+  { number, upload, attributes, algorithm }: Pick<Wanted, 'number' | 'algorithm'> & OpenUpload,
 ): Promise<Copied | null> {
   const { version } = source;
   const rangeText = context.request.headers['x-amz-copy-source-range'];
@@ -177,7 +191,20 @@ async function copy(
   await reserveCopy(context, source, { sizeBytes, storedObjects: 0 });
   const runs = joinRuns(readManifest(version.manifest, range.start, range.end).runs);
   const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };
-  return (mayShare(context, source) ? share : move)(context, wanted, source);
+  const manifest = encodeManifest(runs);
+  const part = { manifest, attributes: version.attributes };
+  const isShared =
+    mayShare(context, source) &&
+    (fitsWanted(part, attributes.object) || !(await mustEncrypt(context, attributes)));
+  return (isShared ? share : move)(context, wanted, source);
+}
+
+/** Whether the object is to be encrypted that the part becomes, whatever it is copied from. */
+async function mustEncrypt(
+  context: Reserved<'copy'>,
+  { object }: UploadAttributes,
+): Promise<boolean> {
+  return object.encryption !== undefined || (await demandsEncryption(context));
 }
 
 /** As a part that shares the source's extents; null: they are gone. */
@@ -209,7 +236,7 @@ async function share(
     },
     { sizeBytes, etag },
   );
-  return committed && { etag, checksum, timeMs: committed.timeMs };
+  return committed && { etag, checksum, timeMs: committed.timeMs, manifest };
 }
 
 async function move(
@@ -230,5 +257,6 @@ async function move(
   const written = await sink.seal(digests, null);
   const checksum = digests.checksums[0]?.toString('base64') ?? null;
   const { timeMs } = await commitPart(context, written, { number, uploadId, checksum });
-  return { etag: digests.md5.toString('hex'), checksum, timeMs };
+  const manifest = encodeManifest(written.runs);
+  return { etag: digests.md5.toString('hex'), checksum, timeMs, manifest };
 }
