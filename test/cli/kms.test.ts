@@ -2,6 +2,15 @@
 import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CreateKeyCommand, KMSClient } from '@aws-sdk/client-kms';
+import {
+  CopyObjectCommand,
+  CreateBucketCommand,
+  GetBucketEncryptionCommand,
+  HeadObjectCommand,
+  PutBucketEncryptionCommand,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { wrapByKms } from '#bursar/core/kms.js';
 import { type Fault, FaultProxy } from '../tooling/fault-proxy.ts';
@@ -63,6 +72,51 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
     expect(keys.map(({ key }) => key)).toEqual([undefined, undefined]);
     await place.serve(flags(), kmsCredentials);
     expect((await place.run(['keys', 'list'])).stdout.split(keyArn)).toHaveLength(3);
+  });
+
+  it('is what aws:kms means, for objects and buckets', async () => {
+    cpSync(left.data, place.data, { recursive: true });
+    const served = await place.serve(flags(), kmsCredentials);
+    const s3 = new S3Client({
+      ...{ endpoint: served.endpoint, region: 'us-east-1', forcePathStyle: true },
+      credentials: await fromIni(place.data),
+    });
+    const Bucket = 'kms';
+    await s3.send(new CreateBucketCommand({ Bucket }));
+    const put = { Bucket, Key: 'k', Body: 'x' };
+    const asked = { ServerSideEncryption: 'aws:kms', BucketKeyEnabled: true } as const;
+    const said = { ...asked, SSEKMSKeyId: keyArn };
+    expect(await s3.send(new PutObjectCommand({ ...put, ...asked }))).toMatchObject(said);
+    expect(await s3.send(new HeadObjectCommand({ Bucket, Key: 'k' }))).toMatchObject(said);
+    const others = { ...put, ...asked, SSEKMSKeyId: 'alias/others' };
+    await expect(s3.send(new PutObjectCommand(others))).rejects.toMatchObject({
+      name: 'InvalidArgument',
+    });
+    const rule = {
+      ApplyServerSideEncryptionByDefault: {
+        SSEAlgorithm: 'aws:kms' as const,
+        KMSMasterKeyID: keyArn,
+      },
+      BucketKeyEnabled: false,
+    };
+    const ServerSideEncryptionConfiguration = { Rules: [rule] };
+    await s3.send(new PutBucketEncryptionCommand({ Bucket, ServerSideEncryptionConfiguration }));
+    expect(await s3.send(new GetBucketEncryptionCommand({ Bucket }))).toMatchObject({
+      ServerSideEncryptionConfiguration,
+    });
+    const byBucket = await s3.send(new PutObjectCommand({ ...put, Key: 'by-bucket' }));
+    expect(byBucket).toMatchObject({ ServerSideEncryption: 'aws:kms', SSEKMSKeyId: keyArn });
+    const copy = {
+      Bucket,
+      Key: 'aes',
+      CopySource: 'kms/k',
+      ServerSideEncryption: 'AES256',
+    } as const;
+    expect(await s3.send(new CopyObjectCommand(copy))).toMatchObject({
+      ServerSideEncryption: 'AES256',
+    });
+    s3.destroy();
+    await served.stop();
   });
 
   it('goes into a backup as KMS has wrapped it, and back with KMS alone', async () => {
@@ -238,3 +292,13 @@ describeWithTool(motoPython, 'a key file protected by KMS', (python) => {
     expect(keyFile).toThrow('ENOENT');
   });
 });
+
+/** The operator's key, from the file that the first start wrote. */
+async function fromIni(data: string): Promise<{ accessKeyId: string; secretAccessKey: string }> {
+  const text = readFileSync(join(data, 'credentials'), 'utf8');
+  const settingOf = (name: string) => new RegExp(`${name} *= *(\\S+)`).exec(text)?.[1] ?? '';
+  return {
+    accessKeyId: settingOf('aws_access_key_id'),
+    secretAccessKey: settingOf('aws_secret_access_key'),
+  };
+}

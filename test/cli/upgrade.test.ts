@@ -11,6 +11,7 @@ import {
   GetBucketCorsCommand,
   GetObjectCommand,
   GetObjectTaggingCommand,
+  HeadObjectCommand,
   ListObjectsV2Command,
   ListObjectVersionsCommand,
   PutObjectCommand,
@@ -146,6 +147,26 @@ describe('after the start', () => {
     );
     const first = await read(alice, Bucket, 'unfinished');
     expect(Buffer.from(first ?? '', 'base64').toString()).toBe('the first part');
+  });
+
+  it('says of nothing old that it is encrypted, and encrypts what is copied onto itself', async () => {
+    const alice = clientOf('alice');
+    const encryptionOf = async (Key: string) => {
+      const head = new HeadObjectCommand({ Bucket: 'plain', Key });
+      return (await alice.send(head)).ServerSideEncryption;
+    };
+    // A copy of old bytes shares them, where nothing else is asked for.
+    for (const old of ['inline', 'newer', 'copy', 'second-epoch', 'unfinished']) {
+      expect(await encryptionOf(old)).toBeUndefined();
+    }
+    expect(await encryptionOf('new')).toBe('AES256');
+    const again = { Bucket: 'plain', Key: 'copy', CopySource: 'plain/copy' };
+    const copied = await alice.send(
+      new CopyObjectCommand({ ...again, ServerSideEncryption: 'AES256' }),
+    );
+    expect(copied.ServerSideEncryption).toBe('AES256');
+    expect(await encryptionOf('copy')).toBe('AES256');
+    expect(await read(alice, 'plain', 'copy')).toBe(what.objects['plain/inline']);
   });
 
   it('knows who may do what', async () => {

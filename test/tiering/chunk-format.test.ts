@@ -42,7 +42,11 @@ const [, encrypted] = [...document.matchAll(/```json\n([\s\S]*?)```/g)].map(([, 
 ) as [Vectors, EncryptedVectors, unknown];
 const cipher = Buffer.from(encrypted.extentCipherKey, 'hex');
 
-function sealExtent(plain: Buffer, algorithm: number, seal = { id, key, cipher }): Buffer {
+function sealExtent(
+  plain: Buffer,
+  algorithm: number,
+  seal: { id: Buffer; key: Buffer; cipher: Buffer } = { id, key, cipher },
+): Buffer {
   const out = Buffer.alloc(sealedBytes(plain.length));
   const extent = { ...seal, algorithm };
   for (let i = 0; i * C < plain.length; i++) {
