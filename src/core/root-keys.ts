@@ -119,7 +119,10 @@ async function makeKey(
 ): Promise<{ key: RootKey; entry: Entry }> {
   const key = randomBytes(rootKeyBytes);
   const made = { epoch, createdAt: isoTime(nowMs()) };
-  if (!wrapping) return { key: { epoch, key }, entry: { ...made, key: key.toString('base64') } };
+  if (!wrapping) {
+    const entry = { ...made, key: key.toString('base64') };
+    return { key: { epoch, key, wrappedBy: null }, entry };
+  }
   const { keyId, region, wrapped } = await wrapUsably(wrapping, key, epoch).catch(refuseWrapping);
   const entry = { ...made, kms: { keyId, region }, wrapped: wrapped.toString('base64') };
   // The next start would refuse the file.

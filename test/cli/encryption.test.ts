@@ -157,7 +157,7 @@ describe('a tenant that is deleted', () => {
       await head.send(new DeleteObjectCommand({ Bucket: 'secret', Key }));
     }
     await head.send(new DeleteBucketCommand({ Bucket: 'secret' }));
-    await run('tenant', 'delete', 'gone');
+    await run('tenant', 'delete', 'gone', '--yes');
     const records = await run('records', '--json', '--action', 'bursar:DeleteTenant');
     expect(JSON.parse(records.trim().split('\n').at(-1) ?? '')).toMatchObject({
       ...{ target: 'tenants/gone', change: { destroysKey: true } },
