@@ -1,6 +1,6 @@
-// What encryption at rest costs. Two gateways on a local disk: one as it is by default, and one with
-// `--encryption off`, by short turns. Objects that are read again and again are not given out of
-// memory, or no small GET would be decrypted.
+// What encryption at rest costs. Two gateways on a local disk: one as it is by default, and one
+// with `--encryption off`, by short turns. Objects that are read again and again are not given out
+// of memory, or no small GET would be decrypted.
 import { pause } from './processes.mjs';
 import { startGateway } from './servers.mjs';
 import {

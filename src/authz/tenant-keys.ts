@@ -1,6 +1,6 @@
-// The secrets of tenants: 32 random bytes each, sealed, from which with the root keys the keys derive
-// that encrypt a tenant's bytes (core/keyring.ts). Invariant: a tenant has one as long as it is
-// there, and never another: once it is gone, what was encrypted under it is lost to everybody.
+// The secrets of tenants: 32 random bytes each, sealed, from which with the root keys the keys
+// derive that encrypt a tenant's bytes (core/keyring.ts). Invariant: a tenant has one as long as it
+// is there, and never another: once it is gone, what was encrypted under it is lost to everybody.
 import { randomBytes } from 'node:crypto';
 import type { Reader, Tx } from '../core/database.ts';
 import type { Sealer } from '../core/sealing.ts';

@@ -1,10 +1,10 @@
 // All keys of the gateway. Each is derived from the root key of its epoch by HKDF-SHA256 (RFC 5869,
-// empty salt) under a name of its purpose, docs/formats/catalog-macs.md; those that encrypt bytes of
-// objects also from a random secret of their tenant, without which nobody can read these any more.
-// Invariants: two purposes, tenants or epochs never share a key; a key that was given out stays the
-// same object, so that what is derived from it further can be kept beside it; and an epoch is known
-// before it begins, so that each thread can read what another seals under it, however they are told
-// of it.
+// empty salt) under a name of its purpose, docs/formats/catalog-macs.md; those that encrypt bytes
+// of objects also from a random secret of their tenant, without which nobody can read these any
+// more. Invariants: two purposes, tenants or epochs never share a key; a key that was given out
+// stays the same object, so that what is derived from it further can be kept beside it; and an
+// epoch is known before it begins, so that each thread can read what another seals under it,
+// however they are told of it.
 import { hkdfSync } from 'node:crypto';
 import { IntegrityError } from './errors.ts';
 
@@ -100,8 +100,8 @@ export class Keyring {
   }
 
   /**
-   * What the keys are derived from that encrypt the tenant's extents. Throws IntegrityError when the
-   * epoch is unknown, or the tenant's secret is not there.
+   * What the keys are derived from that encrypt the tenant's extents. Throws IntegrityError when
+   * the epoch is unknown, or the tenant's secret is not there.
    */
   cipherKey(tenant: string, epoch: number): Buffer {
     const keys = this.#tenant(tenant, epoch);

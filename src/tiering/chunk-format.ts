@@ -1,6 +1,6 @@
 // The sealed form of an extent (docs/formats/extent.md): chunks of 256 KiB, encrypted or not, each
-// with a tag behind it that binds its bytes to extent, place, length and end. Invariant: `openChunk`
-// gives out bytes only when their tag is right.
+// with a tag behind it that binds its bytes to extent, place, length and end. Invariant:
+// `openChunk` gives out bytes only when their tag is right.
 import { hash, timingSafeEqual } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { IntegrityError } from '../core/errors.ts';
@@ -101,7 +101,9 @@ export function sealedBytes(plainBytes: number): number {
 const message = Buffer.alloc(62);
 const tag = Buffer.alloc(tagBytes);
 
-/** What `digest` is of the chunk, by its extent's algorithm. The tag is valid until the next one. */
+/**
+ * What `digest` is of the chunk, by its extent's algorithm. The tag is valid until the next one.
+ */
 function computeTag(
   extent: ExtentKey,
   { index, last }: ChunkPlace,
@@ -130,8 +132,8 @@ function digestOf(algorithm: number, data: Buffer): Uint8Array {
 }
 
 /**
- * Encrypts a chunk where its extent is encrypted, and writes its tag behind it: `sealed` is the data
- * and 32 bytes to fill. To be called once for each chunk: a second time would encrypt twice.
+ * Encrypts a chunk where its extent is encrypted, and writes its tag behind it: `sealed` is the
+ * data and 32 bytes to fill. To be called once for each chunk: a second time would encrypt twice.
  */
 export function sealChunk(extent: ExtentKey, place: ChunkPlace, sealed: Buffer): void {
   const length = sealed.length - tagBytes;

@@ -29,8 +29,8 @@ export type DigestJob =
     }
   | { kind: 'finish'; stream: number; job: number }
   /**
-   * Verify and decrypt chunk `index` of an extent in a slot; read it there first from the file that is open as
-   * `descriptor`, if there is one. Of no stream.
+   * Verify and decrypt chunk `index` of an extent in a slot; read it there first from the file that
+   * is open as `descriptor`, if there is one. Of no stream.
    */
   | {
       kind: 'verify';

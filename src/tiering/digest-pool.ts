@@ -48,9 +48,9 @@ export interface DigestStream {
 /** The checking of one object's bytes. */
 export interface DigestReader {
   /**
-   * Verifies chunk `index` of an extent in the buffer, and decrypts it there; reads it first from the open file, if
-   * there is one. The slot, and the file, are the thread's until then. Rejects with IntegrityError
-   * when anything was changed.
+   * Verifies chunk `index` of an extent in the buffer, and decrypts it there; reads it first from
+   * the open file, if there is one. The slot, and the file, are the thread's until then. Rejects
+   * with IntegrityError when anything was changed.
    */
   verify(
     extent: ExtentSeal,

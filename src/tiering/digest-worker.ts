@@ -1,8 +1,9 @@
 // A digest thread. On the way in it hashes chunks for the ETag (MD5), the record (SHA-256) and the
 // asked checksum, seals them where they lie in the shared arena, and writes those of local extents
 // to their file while they are warm, so that the main thread only copies bytes in. On the way out
-// it reads, verifies and decrypts chunks, so that the main thread only hands them to the socket. Invariant:
-// after an error a stream answers nothing but errors: no digest with a hole in it gets out.
+// it reads, verifies and decrypts chunks, so that the main thread only hands them to the socket.
+// Invariant: after an error a stream answers nothing but errors: no digest with a hole in it gets
+// out.
 
 import type { Hash } from 'node:crypto';
 import { createHash } from 'node:crypto';

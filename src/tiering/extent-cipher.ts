@@ -48,9 +48,9 @@ export function decryptChunk(key: Buffer, index: number, data: Buffer, tag: Buff
 const pieceBytes = 128 * 1024;
 
 /**
- * Also in memory that threads share. Node's ciphers give new memory each time: what they give is let
- * go of at once, so that the next piece gets the same, which is in the processor's cache. To wait
- * for the collector costs more than the cipher.
+ * Also in memory that threads share. Node's ciphers give new memory each time: what they give is
+ * let go of at once, so that the next piece gets the same, which is in the processor's cache. To
+ * wait for the collector costs more than the cipher.
  */
 function applyInPlace(cipher: CipherGCM | DecipherGCM, data: Buffer): void {
   for (let at = 0; at < data.length; at += pieceBytes) {

@@ -149,7 +149,7 @@ describe('after the start', () => {
     expect(Buffer.from(first ?? '', 'base64').toString()).toBe('the first part');
   });
 
-  it('says of nothing old that it is encrypted, and encrypts what is copied onto itself', async () => {
+  it('says of nothing old that it is encrypted, and encrypts by a copy onto itself', async () => {
     const alice = clientOf('alice');
     const encryptionOf = async (Key: string) => {
       const head = new HeadObjectCommand({ Bucket: 'plain', Key });

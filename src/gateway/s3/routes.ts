@@ -287,8 +287,8 @@ function refuseOthers(request: S3Request, route: Route): void {
 }
 
 /**
- * Throws `Refusal` NotImplemented for a header that is not, or one of `refuseStrayEncryption`. To be asked of what is allowed only:
- * a policy may deny a request for its headers.
+ * Throws `Refusal` NotImplemented for a header that is not, or one of `refuseStrayEncryption`. To
+ * be asked of what is allowed only: a policy may deny a request for its headers.
  */
 export function refuseUnimplemented(request: S3Request): void {
   refuseStrayEncryption(request);

@@ -53,7 +53,9 @@ export interface CreateTenantKey {
   sealedKey: Uint8Array;
 }
 
-/** Gives a tenant that has none its secret. It is never another: what it encrypted would be lost. */
+/**
+ * Gives a tenant that has none its secret. It is never another: what it encrypted would be lost.
+ */
 export const createTenantKey = identityCommand<CreateTenantKey>({
   check: async (tx, { name }) => {
     if (!(await tenantExists(tx, name))) return 'NoSuchTenant';

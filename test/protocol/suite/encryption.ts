@@ -165,7 +165,7 @@ export function describeEncryption(targetOf: () => Target): void {
       },
     ];
 
-    it('is AES256 of which nothing was said, as it was set, and AES256 once that is gone', async () => {
+    it('is AES256 where nothing is set, and else as it was set', async () => {
       expect(await get()).toEqual(aes(false));
       const ServerSideEncryptionConfiguration = { Rules: aes(true) };
       const set = { Bucket, ServerSideEncryptionConfiguration };

@@ -44,7 +44,9 @@ function decideAsSet(context: Reserved<'object'>, set: BucketEncryption | null):
   return decide(context, { ...set, bucketKeyEnabled: bucketKey.toLowerCase() === 'true' });
 }
 
-/** Is encryption asked for, by the request or by its bucket? Else old bytes are left as they are. */
+/**
+ * Is encryption asked for, by the request or by its bucket? Else old bytes are left as they are.
+ */
 export async function demandsEncryption({
   request,
   services,
@@ -99,8 +101,8 @@ function decide(context: Reserved<'object'>, asked: BucketEncryption): Wanted {
 }
 
 /**
- * The ARN of the KMS key that `aws:kms` means here. `wrappedBy`: that of the newest root key. Throws
- * `Refusal` NotImplemented where there is none, or InvalidArgument for another key.
+ * The ARN of the KMS key that `aws:kms` means here. `wrappedBy`: that of the newest root key.
+ * Throws `Refusal` NotImplemented where there is none, or InvalidArgument for another key.
  */
 export function checkKmsKey(wrappedBy: string | null, kmsKeyId: string | null): string {
   if (wrappedBy === null) {
