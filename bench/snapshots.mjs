@@ -1,8 +1,12 @@
 // What snapshots cost: reading through the mount of one, beside reading the bucket as it is now, of
 // objects that are still what they were and of objects that were overwritten since; overwriting
 // objects that a hundred snapshots have, beside a bucket without snapshots; and making one, beside
-// making a mount, which is one small commit as well.
-import { callNative, makeBucket } from './control.mjs';
+// making a mount, which is one small commit as well, a PUT of 4 KiB, and what the disk takes to
+// write and sync as many pages.
+import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { callNative, makeBucket, send } from './control.mjs';
+import { makeBody } from './load.mjs';
 import { count, number, table } from './markdown.mjs';
 import { pause, settle } from './processes.mjs';
 import { startGateway } from './servers.mjs';
@@ -23,6 +27,9 @@ const warmUps = 50;
 /** Of a turn of overwrites; a fast machine's last ones are of new keys. */
 const overwrittenMax = { 1: 400, 32: 1000 };
 const connections = [1, 32];
+/** Of SQLite's log that the making of a snapshot writes, and their size. */
+const pagesMade = 6;
+const pageBytes = 16_384;
 const reads = { ours: 'then', other: 'now', goal: 0.8 };
 const writes = { ours: 'held', other: 'free', goal: 0.97 };
 
@@ -54,11 +61,16 @@ export function benchSnapshots({ dir, effort: { pairs: rounds }, say }) {
     const makeMount = (i) => callNative(target, 'PUT', [...mounts, `made-${i}`], to);
     // The first ones are slow, whatever is made.
     for (let i = 0; i < warmUps; i++) await makeMount(`first-${i}`);
-    const madeMs = { snapshot: [], mount: [] };
+    const madeMs = { snapshot: [], mount: [], put: [], sync: [] };
+    const body = makeBody(sizeBytes);
+    const disk = new BareDisk(join(dir, 'synced'));
     for (let i = 0; i < snapshotsCount; i++) {
       madeMs.snapshot.push(await timed(() => makeSnapshot(target, 'held', `s${i}`)));
       madeMs.mount.push(await timed(() => makeMount(i)));
+      madeMs.put.push(await timed(() => put(target, `made-${i}`, body)));
+      madeMs.sync.push(await timed(() => disk.sync()));
     }
+    disk.close();
     await settle(server);
     pause(server);
     const compare = (sides, workloads) => {
@@ -68,6 +80,40 @@ export function benchSnapshots({ dir, effort: { pairs: rounds }, say }) {
     const read = await compare(reads, connections.flatMap(readsOf));
     return { rounds, madeMs, read, written: await compare(writes, overwrites) };
   });
+}
+
+/** A file on the disk of the data folder, long enough from the beginning. */
+class BareDisk {
+  #path;
+  #file;
+  #page = 0;
+
+  constructor(path) {
+    this.#path = path;
+    this.#file = openSync(path, 'w');
+    for (let page = 0; page < pagesMade * snapshotsCount; page++) this.#write();
+    fdatasyncSync(this.#file);
+    this.#page = 0;
+  }
+
+  sync() {
+    for (let i = 0; i < pagesMade; i++) this.#write();
+    fdatasyncSync(this.#file);
+  }
+
+  close() {
+    closeSync(this.#file);
+    rmSync(this.#path);
+  }
+
+  #write() {
+    writeSync(this.#file, makeBody(pageBytes), 0, pageBytes, this.#page++ * pageBytes);
+  }
+}
+
+async function put(target, key, body) {
+  const { status } = await send(target, { method: 'PUT', path: `/free/${key}`, body });
+  if (status !== 200) throw new Error(`PUT ${key}: ${status}`);
 }
 
 async function timed(work) {
@@ -102,6 +148,13 @@ function overwritesOf(over) {
   return { ...workload, planFor: ({ server }) => ({ bucket: server }) };
 }
 
+const madeTitles = {
+  snapshot: 'make a snapshot',
+  mount: 'make a mount',
+  put: 'PUT of 4 KiB',
+  sync: `write and sync ${pagesMade} pages of 16 KiB, the disk alone`,
+};
+
 export const goalsOfSnapshots = ({ read, written }) => [
   ...goalsOfTurns(read, reads),
   ...goalsOfTurns(written, writes),
@@ -120,7 +173,7 @@ export function describeSnapshots({ rounds, madeMs, read, written }) {
     ...table({
       head: ['', 'median, ms', 'p99, ms'],
       rows: Object.entries(madeMs).map(([what, ms]) => [
-        `make a ${what}`,
+        madeTitles[what],
         number(quantile(ms, 0.5)),
         number(quantile(ms, 0.99)),
       ]),
