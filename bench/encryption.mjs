@@ -34,14 +34,13 @@ const workloads = ['get', 'put'].flatMap((kind) => [
 ]);
 
 /** @param {{dir: string, effort: {pairs: number}, say: (line: string) => void}} options */
-export function benchEncryption({ dir, effort: { pairs: rounds }, say, only }) {
+export function benchEncryption({ dir, effort: { pairs: rounds }, say }) {
   return withLoadTool(async (tool) => {
     const servers = {
       encrypted: await startFilled({ dir: `${dir}/encrypted`, encryption: 'on', tool }),
       plain: await startFilled({ dir: `${dir}/plain`, encryption: 'off', tool }),
     };
-    const chosen = workloads.filter(({ name }) => !only || name.includes(only));
-    const compared = await compareInTurns(servers, { workloads: chosen, rounds, tool, say });
+    const compared = await compareInTurns(servers, { workloads, rounds, tool, say });
     return { rounds, compared };
   });
 }

@@ -425,6 +425,10 @@ export class Journal {
     const segment = objectRow(name, lastSeq, sealed);
     await ledger.maintain({ kind: 'forgetJournaled', store: store.number, lastSeq, segment });
     opened.segments.push({ name, lastSeq, sizeBytes: sealed.length });
+    // With a tenant its secret goes, which earlier objects tell.
+    if (identities.some((one) => one.kind === 'retired' && one.of === 'tenant')) {
+      this.#upkeep.want();
+    }
     opened.previous = name;
     return !isAll || this.#waiters.length > 0;
   }

@@ -53,6 +53,8 @@ export class JournalUpkeep {
   readonly #options: UpkeepOptions;
   #afterMs = 0;
   #isStopped = false;
+  /** What old objects tell is not to stay, whatever they take. */
+  #isWanted = false;
 
   constructor(options: UpkeepOptions) {
     this.#options = options;
@@ -61,6 +63,11 @@ export class JournalUpkeep {
   /** Begins nothing any more, and ends a snapshot at its next page. */
   stop(): void {
     this.#isStopped = true;
+  }
+
+  /** A snapshot is due: segments and the snapshot before tell a secret that was destroyed. */
+  want(): void {
+    this.#isWanted = true;
   }
 
   /** Writes a snapshot when one is due, and looks before that; or looks because it must. */
@@ -102,7 +109,8 @@ export class JournalUpkeep {
   }
 
   #isSnapshotDue({ segments, snapshot, lost, isListed, tells }: OpenedJournal): boolean {
-    if (lost.length > 0 || !isListed || tells !== tellsOf(this.#options)) return true;
+    if (this.#isWanted || lost.length > 0 || !isListed) return true;
+    if (tells !== tellsOf(this.#options)) return true;
     const least = this.#options.compactionBytes ?? compactionBytesDefault;
     let bytes = 0;
     for (const { sizeBytes } of segments) bytes += Math.max(sizeBytes, segmentBytesCounted);
@@ -123,6 +131,7 @@ export class JournalUpkeep {
   async #compact(opened: OpenedJournal): Promise<void> {
     const { read, ledger, keyring, store, onRepaired, confirmOwner } = this.#options;
     const { generation, losses } = opened;
+    const wasWanted = this.#isWanted;
     const beginSeq = (await readNewestSeq(read)) + 1;
     await ledger.maintain({ kind: 'noteJournaled', store: store.number, seq: beginSeq - 1 });
     const isStopped = (): boolean => this.#isStopped;
@@ -144,6 +153,7 @@ export class JournalUpkeep {
     if (opened.lost.length > 0) onRepaired?.();
     opened.lost = [];
     await this.#removeOld(generation, beginSeq);
+    if (wasWanted) this.#isWanted = false;
   }
 
   /** Those before a snapshot, and what a crash has left. What does not go is in nobody's way. */

@@ -47,6 +47,19 @@ describeWithTool(versitygw, 'the journal of an S3 store', (path) => {
     expect(report).toMatchObject({ damaged: [], missing: [], foreign: [] });
   });
 
+  it('forgets the secret of a tenant that is deleted, in all that is in the store', async () => {
+    const journal = await rig.open();
+    const made = { name: 'gone', membersCreateBuckets: true, sealedKey: Buffer.alloc(63, 7) };
+    await journal.flushed(await rig.commit({ kind: 'createTenant', ...made }));
+    const { segments: before } = await rig.files();
+    expect(before.length).toBeGreaterThan(0);
+    await journal.flushed(await rig.commit({ kind: 'deleteTenant', name: 'gone' }));
+    await until(async () => {
+      const { segments } = await rig.files();
+      return (await hasSnapshot()) && !segments.some((name) => before.includes(name));
+    }, 'a snapshot has taken the place of what told the secret');
+  });
+
   it('writes what nobody waits for soon, and forgets it in the outbox', async () => {
     const journal = await rig.open();
     journal.note(await rig.put('a'));

@@ -35,6 +35,19 @@ describe('a change in an S3 store', () => {
     expect(calls).toEqual(['admit false', 'note 7']);
   });
 
+  it('waits until the secret is told that its bytes are encrypted under, once', async () => {
+    const { calls, journals } = open();
+    let keysSeq = 5;
+    journals.watchKeys(() => keysSeq);
+    const confirm = (index: number) => journals.confirm(2, put, { ok: true, index, timeMs: 1 });
+    await confirm(7);
+    expect(confirm(8)).toBeNull();
+    keysSeq = 9;
+    await confirm(10);
+    expect(confirm(11)).toBeNull();
+    expect(calls.filter((call) => call.startsWith('flushed'))).toEqual(['flushed 5', 'flushed 9']);
+  });
+
   it.each(['Enabled', 'Suspended'] as const)(
     'waits where it makes a version: %s',
     async (state) => {
