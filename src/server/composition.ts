@@ -87,7 +87,10 @@ async function start(base: Base): Promise<RunningServer> {
     ...{ config, folder, directory: state.directory, ledger, journals },
   };
   await ensureRootKey(rootKey);
-  await ensureTenantKeys({ folder, ledger, journals, read: data.read });
+  // Where the database is an older copy, or was edited, the secret that is missing may be told
+  // elsewhere, and another would take its place there.
+  const isWhole = head.refusal === null && data.sealFaults.found.length === 0;
+  if (isWhole) await ensureTenantKeys({ folder, ledger, journals, read: data.read });
 
   const addresses = new Addresses(config);
   const recalls = new Recalls();

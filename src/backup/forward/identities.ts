@@ -6,6 +6,7 @@
 // missing, nothing is more than it is known to be.
 import { isDeepStrictEqual } from 'node:util';
 import { recordedChange } from '../../audit/recorded-change.ts';
+import { tenantKeyContext } from '../../authz/tenant-keys.ts';
 import { listOutbox } from '../../catalog/outbox.ts';
 import type { Reader } from '../../core/database.ts';
 import type { Role } from '../../core/principal.ts';
@@ -200,10 +201,24 @@ export class ForwardIdentities {
 
   /** What was written after the backup is read with the secret that was made after it. */
   async #bringTenantKey(told: Told<'tenant'>, found: Told<'tenant'>): Promise<void> {
-    const sealedKey = found.sealedKey ? null : sealedKeyOf(this.#restoring, told);
+    const sealedKey = sealedKeyOf(this.#restoring, told);
     if (!sealedKey) return;
     const { tenant: name } = told;
+    if (found.sealedKey) {
+      const { leftOut } = this.#restoring.work.report.identities;
+      if (!this.#opensAlike(told, found)) leftOut.add(`tenants/${name}: its key is another`);
+      return;
+    }
     await this.#change({ kind: 'createTenantKey', name, sealedKey }, `tenants/${name}`);
+  }
+
+  /** One secret can be sealed in several ways. */
+  #opensAlike(...entries: Told<'tenant'>[]): boolean {
+    const { sealer } = this.#restoring.work;
+    const [one, other] = entries.map(({ tenant, sealedKey }) =>
+      sealer.open(Buffer.from(sealedKey ?? '', 'hex'), tenantKeyContext(tenant)),
+    );
+    return one !== undefined && other !== undefined && one.equals(other);
   }
 
   async #updateTenant(told: Told<'tenant'>): Promise<void> {
