@@ -50,7 +50,7 @@ describe('bursar report', () => {
     const { code, stdout } = await place.run(['report', ...asked]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^gateway, by probes: 400 samples/);
-    expect(stdout).toContain('Threads: One stream is what limits reads of 1 MB');
+    expect(stdout).toContain('Threads: One stream is what limits reads of 1 MiB');
     expect(stdout).not.toContain('clients');
     const early = await place.run(['report', '--to', '2026-11-01', '--json']);
     expect(JSON.parse(early.stdout)).toMatchObject({ samples: 0, chapters: [] });

@@ -4,6 +4,7 @@
 import type { Sample } from '../sample.ts';
 import { bandOf, sizeBands } from '../size-band.ts';
 import { type Stage, stages } from '../stage-clock.ts';
+import { MeasuredSizes, nameBand } from './sizes.ts';
 import { Correlation, shareInterval } from './statistics.ts';
 import { Chance, Values } from './values.ts';
 
@@ -122,6 +123,10 @@ export class Chapter {
   readonly target: string;
   readonly source: Source;
   count = 0;
+  /** Of these, by what was measured, in the order in which they came; and those that failed. */
+  readonly countOf = new Map<Sample['series'], number>();
+  failed = 0;
+  readonly #sizes = new MeasuredSizes();
   /** Requests that the samples were drawn from. */
   represented = 0;
   firstMs = Number.POSITIVE_INFINITY;
@@ -146,6 +151,8 @@ export class Chapter {
 
   add(sample: Sample): void {
     this.count++;
+    this.countOf.set(sample.series, (this.countOf.get(sample.series) ?? 0) + 1);
+    if (sample.error !== null) this.failed++;
     this.represented += sample.weight ?? 1;
     this.firstMs = Math.min(this.firstMs, sample.timeMs);
     this.lastMs = Math.max(this.lastMs, sample.timeMs);
@@ -157,6 +164,7 @@ export class Chapter {
     if (sample.error !== null || sample.sizeBytes === 0) return;
     const bandwidth = (sample.sizeBytes / sample.durationMs) * 1000;
     if (sample.series === 'sizes' || sample.series === 'traffic') {
+      this.#sizes.add('transfers', sample.kind, sample.sizeBytes);
       this.transfers[sample.kind][bandOf(sample.sizeBytes)]?.add(sample, bandwidth);
     } else if (sample.series === 'latency') {
       this.latencyMs[sample.kind].add(sample.durationMs);
@@ -164,6 +172,16 @@ export class Chapter {
       openGroup(this.parts, sample.parallelParts, groupsMax, valuesMax)?.add(bandwidth);
       this.partSizes.add(sample.sizeBytes);
     }
+  }
+
+  /** How large the transfers of a band were: `256 KiB`; of clients' the band. */
+  nameSize(kind: Kind, band: number, use: 'transfers' | 'surge' | 'cost' = 'transfers'): string {
+    return this.source === 'probe' ? this.#sizes.nameOf(use, kind, band) : nameBand(band);
+  }
+
+  /** The same of both kinds; empty: there were none. */
+  tickOf(band: number): string {
+    return this.source === 'probe' ? this.#sizes.tickOf('cost', band) : nameBand(band);
   }
 
   #addTries({ kind, retries, error, weight = 1 }: Sample): void {
@@ -181,6 +199,7 @@ export class Chapter {
   #addCost({ kind, series, sizeBytes, costPicodollars, weight = 1 }: Sample): void {
     const costs = this.costs[kind][bandOf(sizeBytes)];
     if (costPicodollars === undefined || series === 'parts' || !costs) return;
+    this.#sizes.add('cost', kind, sizeBytes);
     costs.count++;
     costs.operations += weight;
     costs.bytes += sizeBytes * weight;
@@ -192,6 +211,7 @@ export class Chapter {
     if (!surges || threads < 1 || (!surges.has(threads) && surges.size >= groupsMax)) return;
     const surge = surges.get(threads) ?? { count: 0, failures: 0, bytes: 0, busyMs: 0 };
     surges.set(threads, surge);
+    this.#sizes.add('surge', kind, sizeBytes);
     surge.count++;
     surge.busyMs += durationMs;
     if (error === null) surge.bytes += sizeBytes;

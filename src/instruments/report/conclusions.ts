@@ -3,17 +3,16 @@
 // few, it says only that.
 import type { Stage } from '../stage-clock.ts';
 import { type Chapter, type Kind, kinds, shareDone, type Transfers } from './chapter.ts';
-import { nameSize } from './figure.ts';
 import { countSteps, surgeLines } from './load-figures.ts';
 import {
   showBandwidth,
   showCount,
   showDuration,
   showNumber,
-  showPrefixed,
   showShare,
   showUsd,
 } from './numbers.ts';
+import { showSize } from './sizes.ts';
 import { type Interval, meanError } from './statistics.ts';
 import type { Values } from './values.ts';
 
@@ -68,7 +67,7 @@ function stageConclusions(chapter: Chapter, kind: Kind): Conclusion[] {
     const most = means.toSorted((a, b) => b.times.mean - a.times.mean)[0];
     if (!most || totalMs === 0) return [];
     const share = most.times.mean / totalMs;
-    const who = `${kind === 'read' ? 'Reads' : 'Writes'} of ${nameSize(one.band, chapter.source)}`;
+    const who = `${kind === 'read' ? 'Reads' : 'Writes'} of ${chapter.nameSize(kind, one.band)}`;
     const spent = `${showDuration(most.times.mean)} of ${showDuration(totalMs)}`;
     const mean = `${spent} are spent in the stage ${most.stage} on average`;
     const n = most.times.count;
@@ -84,28 +83,32 @@ function stageConclusions(chapter: Chapter, kind: Kind): Conclusion[] {
 }
 
 /** How long the store lets requests wait, of the size that clients ask for most. */
-function storeConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion[] {
-  const waits = transfers[kind].map(({ stagesMs }, band) => ({ band, ms: stagesMs.get('store') }));
+function storeConclusions(chapter: Chapter, kind: Kind): Conclusion[] {
+  const waits = chapter.transfers[kind].map(({ stagesMs }, band) => ({
+    band,
+    ms: stagesMs.get('store'),
+  }));
   const most = waits.toSorted((a, b) => (b.ms?.count ?? 0) - (a.ms?.count ?? 0))[0];
   if (!most?.ms || most.ms.count < enough) return [];
   const [half, slow] = [most.ms.quantile(0.5), most.ms.quantile(0.95)];
   if (slow < 1) return [];
   const says =
-    `Of ${kind}s of ${nameSize(most.band, source)}, half wait ${showDuration(half)} or less for ` +
+    `Of ${kind}s of ${chapter.nameSize(kind, most.band)}, half wait ${showDuration(half)} or less for ` +
     `the store, and one in twenty ${showDuration(slow)} or more.`;
   return [{ rule: 'store', weight: 'fact', says, n: most.ms.count }];
 }
 
 /** A request takes a while however small it is, and large ones are moved at a speed. */
-function sizeConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion[] {
+function sizeConclusions(chapter: Chapter, kind: Kind): Conclusion[] {
+  const { transfers, source } = chapter;
   const small = transfers[kind].slice(0, 2).find(hasEnough);
-  // What clients move of 32 KB to 4 MB may be small.
+  // What clients move of 32 KiB to 4 MiB may be small.
   const large = transfers[kind].slice(source === 'probe' ? 2 : 3).findLast(hasEnough);
   if (!small || !large) return [];
   const waitMs = small.durationMs.quantile(0.5);
   const speed = large.bandwidth.quantile(0.5);
   const evenBytes = (waitMs / 1000) * speed;
-  const names = [small, large].map((one) => nameSize(transfers[kind].indexOf(one), source));
+  const names = [small, large].map((one) => chapter.nameSize(kind, transfers[kind].indexOf(one)));
   return [
     {
       rule: 'size',
@@ -113,7 +116,7 @@ function sizeConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion
       says:
         `A ${kind} takes ${showDuration(waitMs)} however small it is (median, ${names[0]}), and ` +
         `large ones move at ${showBandwidth(speed)} (median, ${names[1]}): below about ` +
-        `${showPrefixed(evenBytes)}B a ${kind} waits longer than it moves bytes, so fewer and ` +
+        `${showSize(evenBytes)} a ${kind} waits longer than it moves bytes, so fewer and ` +
         'larger objects are faster there.',
       n: small.bandwidth.count + large.bandwidth.count,
     },
@@ -135,7 +138,7 @@ function threadConclusions(chapter: Chapter): Conclusion[] {
     if (!first || !last || last.threads === first.threads || first.all === 0) return [];
     const gain = last.all / first.all;
     const share = gain / (last.threads / first.threads);
-    const objects = `${line.kind}s of ${nameSize(line.band, chapter.source)}`;
+    const objects = `${line.kind}s of ${chapter.nameSize(line.kind, line.band, 'surge')}`;
     const few = first.threads === 1 ? 'one' : first.threads;
     const times =
       `${last.threads} threads together got ${gain.toFixed(1)} times what ${few} got ` +
@@ -175,15 +178,16 @@ function partConclusions({ parts }: Chapter): Conclusion[] {
 }
 
 /** Whether rare requests are much slower than others. */
-function tailConclusions({ transfers, latencyMs, source }: Chapter): Conclusion[] {
+function tailConclusions(chapter: Chapter): Conclusion[] {
+  const { transfers, latencyMs } = chapter;
   return kinds.flatMap((kind): Conclusion[] => {
-    const small = transfers[kind].slice(0, 2).find(hasEnough)?.durationMs;
+    const smallest = transfers[kind].slice(0, 2).findIndex(hasEnough);
+    const small = transfers[kind][smallest]?.durationMs;
     const times = latencyMs[kind].count >= 100 ? latencyMs[kind] : small;
     if (!times || times.count < 100) return [];
     const [half, rare] = [times.quantile(0.5), times.quantile(0.99)];
     if (rare / half < 5) return [];
-    const of =
-      times === latencyMs[kind] ? '4,096 bytes' : nameSize(source === 'probe' ? 0 : 1, source);
+    const of = times === latencyMs[kind] ? '4,096 bytes' : chapter.nameSize(kind, smallest);
     const says =
       `One in a hundred ${kind}s of ${of} takes ${showDuration(rare)} or more, ` +
       `${showNumber(rare / half)} times the median (${showDuration(half)}).`;
@@ -192,10 +196,15 @@ function tailConclusions({ transfers, latencyMs, source }: Chapter): Conclusion[
 }
 
 /** Which operations most of the money went to. */
-function costConclusions({ costs, source }: Chapter): Conclusion[] {
+function costConclusions(chapter: Chapter): Conclusion[] {
+  const { costs, source } = chapter;
   const parts = kinds.flatMap((kind) =>
     costs[kind].map(({ count, picodollars }, band) => {
-      return { name: `${kind}s of ${nameSize(band, source)}`, count, usd: picodollars };
+      return {
+        name: `${kind}s of ${chapter.nameSize(kind, band, 'cost')}`,
+        count,
+        usd: picodollars,
+      };
     }),
   );
   const total = parts.reduce((sum, { usd }) => sum + usd, 0);
@@ -245,7 +254,8 @@ const enoughOfHour = 10;
 const hoursWanted = 6;
 
 /** Whether there are hours that are much slower than others, by the largest size there is. */
-function hourConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion[] {
+function hourConclusions(chapter: Chapter, kind: Kind): Conclusion[] {
+  const { transfers } = chapter;
   for (let band = transfers[kind].length - 1; band >= 0; band--) {
     const byHour = [...(transfers[kind][band]?.byHour ?? [])];
     const hours = byHour.filter(([, { count }]) => count >= enoughOfHour);
@@ -256,7 +266,7 @@ function hourConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion
     const share = slow[1].mean / fast[1].mean;
     if (share > 0.7 || !areApart(slow[1], fast[1])) return [];
     const says =
-      `${kind === 'read' ? 'Reads' : 'Writes'} of ${nameSize(band, source)} are slowest from ` +
+      `${kind === 'read' ? 'Reads' : 'Writes'} of ${chapter.nameSize(kind, band)} are slowest from ` +
       `${slow[0]} to ${slow[0] + 1} h UTC: ${showShare(share)} of the mean bandwidth from ` +
       `${fast[0]} to ${fast[0] + 1} h.`;
     const n = hours.reduce((sum, [, { count }]) => sum + count, 0);
@@ -277,8 +287,8 @@ function areApart(slow: Values, fast: Values): boolean {
 type Verdict = 'independent' | 'together' | 'open' | 'few';
 
 /** Whether the second request of a pair goes as the first did: then asking again gains nothing. */
-function pairConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion[] {
-  const sizes = transfers[kind].flatMap(({ pairs }, band) => {
+function pairConclusions(chapter: Chapter, kind: Kind): Conclusion[] {
+  const sizes = chapter.transfers[kind].flatMap(({ pairs }, band) => {
     const { count, r, interval } = pairs.correlation;
     if (count === 0) return [];
     const isFew = r === null || interval === null || count < enough;
@@ -290,7 +300,7 @@ function pairConclusions({ transfers, source }: Chapter, kind: Kind): Conclusion
           ? 'together'
           : 'open';
     const known = isFew ? `${count} pairs` : `r = ${r.toFixed(2)} ± ${reachOf(interval)}`;
-    return [{ verdict, count, text: `${nameSize(band, source)} (${known})` }];
+    return [{ verdict, count, text: `${chapter.nameSize(kind, band)} (${known})` }];
   });
   return (Object.keys(verdicts) as Verdict[]).flatMap((verdict): Conclusion[] => {
     const some = sizes.filter((size) => size.verdict === verdict);

@@ -68,11 +68,3 @@ export interface Figure {
 export function words(key: string, title: string): Column {
   return { key, title, show: String };
 }
-
-const sizeNames = ['1 B', '1 KB', '1 MB', '16 MB', '100 MB'] as const;
-const bandNames = ['under 32 B', '32 B to 32 KB', '32 KB to 4 MB', '4 to 40 MB', '40 MB and more'];
-
-/** Probes measure sizes, clients' requests fall into bands. */
-export function nameSize(band: number, source: 'probe' | 'traffic'): string {
-  return (source === 'probe' ? sizeNames : bandNames)[band] as string;
-}

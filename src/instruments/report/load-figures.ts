@@ -3,8 +3,9 @@
 // (parallel parts).
 import { sizeBands } from '../size-band.ts';
 import { type Chapter, type Kind, kinds, retriesMax, type Surge, shareDone } from './chapter.ts';
-import { type Axis, type Cell, type Figure, nameSize, type Series, words } from './figure.ts';
+import { type Axis, type Cell, type Figure, type Series, words } from './figure.ts';
 import { showBandwidth, showCount, showPrefixed, showShare, showUsd } from './numbers.ts';
+import { showSize } from './sizes.ts';
 import { probeOnly } from './transfer-figures.ts';
 
 const countColumn = { key: 'samples', title: 'n', show: showCount };
@@ -78,7 +79,7 @@ export function threadsFigure(chapter: Chapter): Figure {
     y: bandwidthAxis,
     series: lines.flatMap(({ kind, band, steps }): Series[] => {
       const style = kinds.indexOf(kind);
-      const name = `${kind}s of ${nameSize(band, chapter.source)}`;
+      const name = `${kind}s of ${chapter.nameSize(kind, band, 'surge')}`;
       const marksOf = (of: 'all' | 'each') =>
         steps.map((step) => ({ x: step.threads, y: step[of] }));
       return [
@@ -97,7 +98,7 @@ export function threadsFigure(chapter: Chapter): Figure {
     ],
     rows: lines.flatMap(({ kind, band, steps }) =>
       steps.map(({ threads, surge, each, all }): Cell[] => {
-        const size = nameSize(band, chapter.source);
+        const size = chapter.nameSize(kind, band, 'surge');
         return [`${kind}s`, size, threads, surge.count, surge.failures, all, each];
       }),
     ),
@@ -123,7 +124,7 @@ export function partsFigure({ parts, partSizes, source }: Chapter): Figure {
     says:
       'Mean of whole multipart uploads, with whiskers from the 5th to the 95th percentile. ' +
       `${best?.[0]} at a time were fastest: ${showBandwidth(best?.[1].mean ?? 0)} ` +
-      `for ${showPrefixed(partSizes.count > 0 ? partSizes.quantile(0.5) : 0)}B.`,
+      `for ${showSize(partSizes.count > 0 ? partSizes.quantile(0.5) : 0)}.`,
     n: groups.reduce((sum, [, values]) => sum + values.count, 0),
     of: 'uploads',
     howTo: source === 'probe' ? 'Measure it with `bursar probe --series parts`.' : probeOnly,
@@ -205,7 +206,8 @@ export function availabilityFigure({ tries, source }: Chapter): Figure {
   };
 }
 
-export function costFigure({ costs, source }: Chapter): Figure {
+export function costFigure(chapter: Chapter): Figure {
+  const { costs, source } = chapter;
   const found = kinds.flatMap((kind) =>
     costs[kind].flatMap(({ count, operations, bytes, picodollars }, band) => {
       if (count === 0) return [];
@@ -220,7 +222,7 @@ export function costFigure({ costs, source }: Chapter): Figure {
     title: 'Cost of operations',
     says:
       `By the price book, without storage. Dearest: ${dear?.kind}s of ` +
-      `${nameSize(dear?.band ?? 0, source)}, ${showUsd((dear?.each ?? 0) * 1e6)} per million.`,
+      `${dear ? chapter.nameSize(dear.kind, dear.band, 'cost') : ''}, ${showUsd((dear?.each ?? 0) * 1e6)} per million.`,
     n: found.reduce((sum, { count }) => sum + count, 0),
     of: 'operations with a price',
     howTo:
@@ -233,7 +235,7 @@ export function costFigure({ costs, source }: Chapter): Figure {
       show: String,
       min: -0.4,
       max: sizeBands.length - 0.6,
-      ticks: sizeBands.map((_, at) => ({ at, text: nameSize(at, 'probe') })),
+      ticks: sizeBands.map((_, at) => ({ at, text: chapter.tickOf(at) })),
     },
     y: { title: 'US dollars per million operations', scale: 'log', show: showPrefixed },
     series: kinds.map((kind, style) => ({
@@ -256,7 +258,14 @@ export function costFigure({ costs, source }: Chapter): Figure {
     ],
     rows: found.map(({ kind, band, count, each, perGigabyte }) => {
       const perGigabyteUsd = perGigabyte === null ? null : perGigabyte / 1e12;
-      return [`${kind}s`, nameSize(band, source), count, each, each / 1e6, perGigabyteUsd];
+      return [
+        `${kind}s`,
+        chapter.nameSize(kind, band, 'cost'),
+        count,
+        each,
+        each / 1e6,
+        perGigabyteUsd,
+      ];
     }),
   };
 }

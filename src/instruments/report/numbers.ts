@@ -1,5 +1,5 @@
-// Numbers as people read them, with their units, to three digits. Sizes are the studies' (1 KB is
-// 1,024 bytes), bandwidths are decimal (1 MB/s is 1,000,000 bytes a second).
+// Numbers as people read them, with their units, to three digits. Bandwidths are decimal (1 MB/s is
+// 1,000,000 bytes a second); sizes, which are binary, are shown by `sizes.ts`.
 
 /** `0.0123`, `12.3`, `1,230`: three digits that mean something. */
 export function showNumber(value: number): string {

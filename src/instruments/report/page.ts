@@ -1,11 +1,12 @@
 // The report as one page of HTML that needs no script and loads nothing. Invariant: every text that
 // is not the report's own is escaped, and shown without what could deceive.
+import type { Sample } from '../sample.ts';
 import type { Chapter } from './chapter.ts';
 import { type Conclusion, topics } from './conclusions.ts';
 import { drawFigure, escapeXml } from './drawing.ts';
 import type { Cell, Column, Figure, Series } from './figure.ts';
-import { showCount, showSpan, showTime } from './numbers.ts';
-import { nameChapter, type Report, type ReportedChapter } from './report.ts';
+import { showCount, showDay, showSpan, showTime } from './numbers.ts';
+import { nameChapter, nameTarget, type Report, type ReportedChapter } from './report.ts';
 import { dashesOf, shapeOf } from './styles.ts';
 
 /** The whole document. */
@@ -18,12 +19,12 @@ export function renderPage(report: Report): string {
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>Bursar report</title>
+<title>${escapeXml(titleOf(report))}</title>
 <style>${pageStyle}</style>
 </head>
 <body>
 <main>
-<h1>How it goes</h1>
+<h1>${escapeXml(titleOf(report))}</h1>
 <p class="soft">${escapeXml(describe(report))}</p>
 ${renderLimits(report)}
 ${chapters.map(renderChapter).join('\n')}
@@ -34,13 +35,30 @@ ${renderNotes()}
 `;
 }
 
+/** `Speed, availability and cost of lab.example, 2026-11-01 to 2026-11-14` */
+function titleOf({ chapters }: Report): string {
+  const what = 'Speed, availability and cost';
+  const names = [...new Set(chapters.map(({ chapter }) => nameTarget(chapter)))];
+  if (names.length === 0) return what;
+  const { firstMs, lastMs } = spanOf(chapters);
+  const [first, last] = [showDay(firstMs), showDay(lastMs)];
+  const more = names.length > namedMax ? ` and ${names.length - namedMax} more` : '';
+  const days = first === last ? first : `${first} to ${last}`;
+  return `${what} of ${names.slice(0, namedMax).join(', ')}${more}, ${days}`;
+}
+
+const namedMax = 3;
+
+function spanOf(chapters: Report['chapters']): { firstMs: number; lastMs: number } {
+  const firstMs = Math.min(...chapters.map(({ chapter }) => chapter.firstMs));
+  return { firstMs, lastMs: Math.max(...chapters.map(({ chapter }) => chapter.lastMs)) };
+}
+
 function describe({ count, leftOut, chapters, madeMs }: Report): string {
   const made = `Made by bursar report at ${showTime(madeMs)} UTC`;
   if (chapters.length === 0) return `${made}. There are no samples.`;
-  const firstMs = Math.min(...chapters.map(({ chapter }) => chapter.firstMs));
-  const lastMs = Math.max(...chapters.map(({ chapter }) => chapter.lastMs));
   const rest = leftOut > 0 ? `; ${showCount(leftOut)} more of further targets were left out` : '';
-  return `${made} from ${showCount(count)} samples of ${showSpan({ firstMs, lastMs })}${rest}.`;
+  return `${made} from ${showCount(count)} samples of ${showSpan(spanOf(chapters))}${rest}.`;
 }
 
 function renderLimits({ chapters }: Report): string {
@@ -90,13 +108,27 @@ function renderChapter({ chapter, figures }: ReportedChapter, index: number): st
   });
   return `<section id="${id}">
 <h2>${escapeXml(nameChapter(chapter))}</h2>
-<p class="soft">${showCount(count)} samples${of}, ${escapeXml(showSpan(chapter))}</p>
+<p class="soft">${showCount(count)} samples${of}, ${escapeXml(showSpan(chapter))}: ${partsOf(chapter)}</p>
 <div class="figures">
 ${found.map((figure) => renderFigure(figure, chapter, `${id}-${figure.id}`)).join('\n')}
 </div>
 ${list.length > 0 ? `<ul class="missing soft">${list.join('\n')}</ul>` : ''}
 </section>`;
 }
+
+/** What the samples are of, which adds up to their number. */
+function partsOf({ countOf, failed }: Chapter): string {
+  const parts = [...countOf].map(([series, count]) => `${showCount(count)} of ${topicOf[series]}`);
+  return `${parts.join(', ')}; ${failed === 0 ? 'none' : showCount(failed)} of them failed.`;
+}
+
+const topicOf: Record<Sample['series'], string> = {
+  sizes: 'single transfers',
+  latency: 'latency',
+  surge: 'threads',
+  parts: 'uploads in parts',
+  traffic: 'clients’ requests',
+};
 
 /** What is between backquotes is a command. */
 function renderCode(text: string): string {
@@ -171,7 +203,7 @@ function showCell(cell: Cell | undefined, show: (value: number) => string): stri
 
 function renderNotes(): string {
   return `<section class="soft"><h2>How to read it</h2>
-<p>Sizes are binary, as in the studies (1 KB is 1,024 bytes, 1 MB 1,048,576), bandwidths decimal
+<p>Sizes are those of what was moved (1 KiB is 1,024 bytes, 1 MiB 1,048,576), bandwidths are decimal
 (1 MB/s is 1,000,000 bytes a second). Bandwidth is size over the time from the first try to the last
 byte, retries and the pauses between them included. Requests that failed are in the availability and
 in the time of threads only.</p></section>`;

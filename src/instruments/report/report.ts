@@ -33,9 +33,14 @@ export function makeReport({ count, leftOut, chapters }: Measures, madeMs: numbe
 
 /** `archive, by probes`; names are whatever somebody called a store or a host. */
 export function nameChapter({ target, source }: Chapter): string {
-  const plain = target.replaceAll(deceptive, '\ufffd');
-  const name = plain.length > 80 ? `${plain.slice(0, 80)}…` : plain;
+  const name = nameTarget({ target });
   return source === 'probe' ? `${name}, by probes` : `${name}, by clients’ requests`;
+}
+
+/** What was measured, as it may be shown. */
+export function nameTarget({ target }: Pick<Chapter, 'target'>): string {
+  const plain = target.replaceAll(deceptive, '\ufffd');
+  return plain.length > 80 ? `${plain.slice(0, 80)}…` : plain;
 }
 
 /** What commands terminals, is not to be seen, or turns the direction of a text. */

@@ -1,7 +1,7 @@
 // The figure of where the milliseconds of requests go, which the gateway alone knows.
 import { type Stage, stages } from '../stage-clock.ts';
 import { type Chapter, kinds } from './chapter.ts';
-import { type Cell, type Figure, nameSize, type Series, words } from './figure.ts';
+import { type Cell, type Figure, type Series, words } from './figure.ts';
 import { showCount, showDuration, showShare } from './numbers.ts';
 
 /** Stages that one would change the same thing for are one part of a bar. */
@@ -12,7 +12,7 @@ const parts: readonly { name: string; of: readonly Stage[] }[] = [
   { name: 'commit', of: ['commit'] },
 ];
 
-const shortBands = ['< 32 B', '< 32 KB', '< 4 MB', '< 40 MB', '≥ 40 MB'];
+const shortBands = ['< 32 B', '< 32 KiB', '< 4 MiB', '< 40 MiB', '≥ 40 MiB'];
 
 export function stagesFigure(chapter: Chapter): Figure {
   const { source } = chapter;
@@ -61,7 +61,7 @@ export function stagesFigure(chapter: Chapter): Figure {
     rows: bars.flatMap(({ kind, band, stagesMs }) =>
       stages.flatMap((stage): Cell[][] => {
         const times = stagesMs.get(stage);
-        const size = nameSize(band, source);
+        const size = chapter.nameSize(kind, band);
         return times
           ? [[`${kind}s`, size, stage, times.count, times.mean, times.quantile(0.95)]]
           : [];

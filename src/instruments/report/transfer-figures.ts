@@ -7,7 +7,6 @@ import {
   type Column,
   type Figure,
   type Mark,
-  nameSize,
   type Series,
   words,
 } from './figure.ts';
@@ -63,9 +62,9 @@ interface SizedTransfers {
 }
 
 /** Sizes of which there is something, smallest first. */
-function measuredSizes({ transfers, source }: Chapter, kind: Kind): SizedTransfers[] {
-  return transfers[kind]
-    .map((values, band) => ({ band, name: nameSize(band, source), values }))
+function measuredSizes(chapter: Chapter, kind: Kind): SizedTransfers[] {
+  return chapter.transfers[kind]
+    .map((values, band) => ({ band, name: chapter.nameSize(kind, band), values }))
     .filter(({ values }) => values.bandwidth.count > 0);
 }
 
@@ -218,26 +217,31 @@ export function hourlyFigure(chapter: Chapter, kind: Kind): Figure {
   };
 }
 
+/** With fewer, a histogram shows chance. */
+const enoughForHistogram = 50;
+
 /** Transactions per second that one client gets with 1-byte objects, one after the other. */
 export function rateFigure(chapter: Chapter): Figure {
   const found = kinds.flatMap((kind, style) => {
     const durations = chapter.transfers[kind][0]?.durationMs;
-    if (!durations || durations.count === 0) return [];
+    if (!durations || durations.count < enoughForHistogram) return [];
     const rates = Float64Array.from(durations.sorted, (ms) => 1000 / ms).reverse();
     const median = 1000 / durations.quantile(0.5);
     return [{ kind, style, durations, bins: countInBins(rates), median }];
   });
+  const isOneByte = found.every(({ kind }) => chapter.nameSize(kind, 0) === '1 B');
   const medians = found.map(({ kind, median }) => `${showNumber(median)} ${plural(kind)}`);
   return {
     id: 'one-byte-rate',
-    title: 'Transactions per second of 1 byte',
+    title: `Transactions per second of ${isOneByte ? '1 byte' : 'less than 32 bytes'}`,
     says:
       `What is left of speed when there is nothing to move: 1 over the duration of each request. ` +
       `At the median, one client gets ${medians.join(' and ')} a second, one after the other.`,
     n: found.reduce((sum, { durations }) => sum + durations.count, 0),
     of: 'requests',
     howTo:
-      chapter.source === 'probe' ? probeSizes : 'No client moved objects of less than 32 bytes.',
+      `Its histogram takes ${enoughForHistogram} reads or writes of less than 32 bytes` +
+      (chapter.source === 'probe' ? ': `bursar probe --sizes 1B --count 100`.' : ' by clients.'),
     x: { title: 'transactions per second (1/s)', scale: 'log', show: showPrefixed },
     y: { title: 'requests', scale: 'linear', min: 0, show: showPrefixed },
     series: found.map(({ kind, style, bins }) => {

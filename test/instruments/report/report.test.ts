@@ -41,9 +41,44 @@ describe('figures', () => {
     const failed = { ...base, durationMs: 1, error: 'SlowDown', retries: 5 };
     const [row] = rowsOf(await reportOf([...samples, failed]), 'bandwidth-read');
     expect(row).toMatchObject({
-      ...{ size: '1 MB', samples: 3, p50_bytes_per_second: 5_242_880 },
+      ...{ size: '1 MiB', samples: 3, p50_bytes_per_second: 5_242_880 },
       mean_bytes_per_second: (10_485_760 + 5_242_880 + 2_621_440) / 3,
     });
+  });
+
+  it('sizes are called what was measured', async () => {
+    const sized = (sizeBytes: number): Sample => ({ ...base, sizeBytes });
+    const names = async (...sizes: number[]) =>
+      rowsOf(await reportOf(sizes.map(sized)), 'bandwidth-read').map(({ size }) => size);
+    expect(await names(262_144)).toEqual(['256 KiB']);
+    expect(await names(1, 1024, 4000, 1_048_576, 262_144, 104_857_600)).toEqual([
+      ...['1 B', '1 KiB to 4,000 B', '256 KiB to 1 MiB', '100 MiB'],
+    ]);
+    expect(await names(31, 10_000, 5_000_000)).toEqual(['31 B', '9.77 KiB', '4.77 MiB']);
+    const bytes = { ...base, series: 'surge', threads: 2, sizeBytes: 524_288 } as const;
+    expect(rowsOf(await reportOf([bytes]), 'threads')[0]).toMatchObject({ size: '512 KiB' });
+  });
+
+  it('a histogram is drawn of fifty, not of ten', async () => {
+    const many = (count: number): Sample[] =>
+      Array.from({ length: count }, (_, i) => ({ ...base, sizeBytes: 1, durationMs: 1 + i }));
+    const total = async (count: number) => {
+      const rows = rowsOf(await reportOf(many(count)), 'one-byte-rate');
+      return rows.reduce((sum, { samples }) => sum + (samples as number), 0);
+    };
+    expect([await total(49), await total(50)]).toEqual([0, 50]);
+    const page = renderPage(await reportOf(many(10)));
+    expect(page).toContain('<code>bursar probe --sizes 1B --count 100</code>');
+  });
+
+  it('the page says of what and when, and how many samples are of which series', async () => {
+    const failed: Sample = { ...base, error: 'SlowDown' };
+    const latency: Sample = { ...base, series: 'latency', sizeBytes: 4096 };
+    const page = renderPage(await reportOf([base, failed, latency]));
+    const title = 'Speed, availability and cost of t, 2026-11-21';
+    expect(page).toContain(`<title>${title}</title>`);
+    expect(page).toContain(`<h1>${title}</h1>`);
+    expect(page).toContain(': 2 of single transfers, 1 of latency; 1 of them failed.</p>');
   });
 
   it('days and hours are those of UTC', async () => {
@@ -147,14 +182,14 @@ describe('conclusions', () => {
       /A read takes [67]\.\d+ ms however small .* large ones move at (5\d|6\d)\.?\d* MB\/s/,
     );
     const [reads = '', writes = ''] = saysOf(report, 'threads');
-    expect(reads).toMatch(/^One stream is what limits reads of 1 MB: 6 threads .* [56]\.\d times/);
-    expect(writes).toMatch(/^What all streams share .* writes of 1 MB: .* (0\.9|1\.[01]) times/);
+    expect(reads).toMatch(/^One stream is what limits reads of 1 MiB: 6 threads .* [56]\.\d times/);
+    expect(writes).toMatch(/^What all streams share .* writes of 1 MiB: .* (0\.9|1\.[01]) times/);
     expect(saysOf(report, 'parts').join()).toContain('fastest with 4 parts at a time: 3.');
     const pairs = saysOf(report, 'pairs');
     expect(pairs.find((says) => says.includes('reads of 1 B'))).toContain(
       'a slow first one says little of the second',
     );
-    expect(pairs.find((says) => says.includes('100 MB'))).toContain('would help little');
+    expect(pairs.find((says) => says.includes('100 MiB'))).toContain('would help little');
     expect(saysOf(report, 'hour').join()).toMatch(/slowest from 1[3-6] to 1[4-7] h UTC/);
     expect(saysOf(report, 'availability').join()).toContain('more than one retry gained nothing');
   });
@@ -164,15 +199,15 @@ describe('conclusions', () => {
     expect(says.find((one) => one.startsWith('Writes of under 32 B'))).toMatch(
       /bound by the commit to the log.*: 9 ms of 1\d(\.\d)? ms are spent in the stage commit/,
     );
-    expect(says.find((one) => one.startsWith('Reads of 40 MB'))).toContain('by the client’s side');
+    expect(says.find((one) => one.startsWith('Reads of 40 MiB'))).toContain('by the client’s side');
   });
 
-  it('do not take what clients move of 32 KB for large', async () => {
+  it('do not take what clients move of 32 KiB for large', async () => {
     const sized = (sizeBytes: number): Sample[] =>
       Array(30).fill({ ...base, series: 'traffic', sizeBytes });
     expect(saysOf(await reportOf([...sized(1), ...sized(40_000)]), 'size')).toEqual([]);
     const [says] = saysOf(await reportOf([...sized(1), ...sized(5_000_000)]), 'size');
-    expect(says).toContain('large ones move at 50 MB/s (median, 4 to 40 MB)');
+    expect(says).toContain('large ones move at 50 MB/s (median, 4 to 40 MiB)');
   });
 
   it('are not drawn from few samples', async () => {
