@@ -93,8 +93,8 @@ function storeConclusions(chapter: Chapter, kind: Kind): Conclusion[] {
   const [half, slow] = [most.ms.quantile(0.5), most.ms.quantile(0.95)];
   if (slow < 1) return [];
   const says =
-    `Of ${kind}s of ${chapter.nameSize(kind, most.band)}, half wait ${showDuration(half)} or less for ` +
-    `the store, and one in twenty ${showDuration(slow)} or more.`;
+    `Of ${kind}s of ${chapter.nameSize(kind, most.band)}, half wait ${showDuration(half)} ` +
+    `or less for the store, and one in twenty ${showDuration(slow)} or more.`;
   return [{ rule: 'store', weight: 'fact', says, n: most.ms.count }];
 }
 
@@ -266,8 +266,8 @@ function hourConclusions(chapter: Chapter, kind: Kind): Conclusion[] {
     const share = slow[1].mean / fast[1].mean;
     if (share > 0.7 || !areApart(slow[1], fast[1])) return [];
     const says =
-      `${kind === 'read' ? 'Reads' : 'Writes'} of ${chapter.nameSize(kind, band)} are slowest from ` +
-      `${slow[0]} to ${slow[0] + 1} h UTC: ${showShare(share)} of the mean bandwidth from ` +
+      `${kind === 'read' ? 'Reads' : 'Writes'} of ${chapter.nameSize(kind, band)} are slowest ` +
+      `from ${slow[0]} to ${slow[0] + 1} h UTC: ${showShare(share)} of the mean bandwidth from ` +
       `${fast[0]} to ${fast[0] + 1} h.`;
     const n = hours.reduce((sum, [, { count }]) => sum + count, 0);
     return [{ rule: 'hour', weight: 'fact', says, n }];

@@ -222,7 +222,8 @@ export function costFigure(chapter: Chapter): Figure {
     title: 'Cost of operations',
     says:
       `By the price book, without storage. Dearest: ${dear?.kind}s of ` +
-      `${dear ? chapter.nameSize(dear.kind, dear.band, 'cost') : ''}, ${showUsd((dear?.each ?? 0) * 1e6)} per million.`,
+      `${dear ? chapter.nameSize(dear.kind, dear.band, 'cost') : ''}, ` +
+      `${showUsd((dear?.each ?? 0) * 1e6)} per million.`,
     n: found.reduce((sum, { count }) => sum + count, 0),
     of: 'operations with a price',
     howTo:

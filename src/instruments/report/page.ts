@@ -108,7 +108,8 @@ function renderChapter({ chapter, figures }: ReportedChapter, index: number): st
   });
   return `<section id="${id}">
 <h2>${escapeXml(nameChapter(chapter))}</h2>
-<p class="soft">${showCount(count)} samples${of}, ${escapeXml(showSpan(chapter))}: ${partsOf(chapter)}</p>
+<p class="soft">${showCount(count)} samples${of}, ${escapeXml(showSpan(chapter))}:
+${partsOf(chapter)}</p>
 <div class="figures">
 ${found.map((figure) => renderFigure(figure, chapter, `${id}-${figure.id}`)).join('\n')}
 </div>

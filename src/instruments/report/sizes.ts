@@ -3,7 +3,7 @@
 import type { Sample } from '../sample.ts';
 import { bandOf } from '../size-band.ts';
 
-/** Sizes that are shown together: of single transfers, of those in threads, of those with a cost. */
+/** Sizes that are shown together: of single transfers, of those in threads, or with a cost. */
 type Use = 'transfers' | 'surge' | 'cost';
 type Kind = Sample['kind'];
 

@@ -78,7 +78,7 @@ describe('figures', () => {
     const title = 'Speed, availability and cost of t, 2026-11-21';
     expect(page).toContain(`<title>${title}</title>`);
     expect(page).toContain(`<h1>${title}</h1>`);
-    expect(page).toContain(': 2 of single transfers, 1 of latency; 1 of them failed.</p>');
+    expect(page).toContain(':\n2 of single transfers, 1 of latency; 1 of them failed.</p>');
   });
 
   it('days and hours are those of UTC', async () => {
