@@ -127,8 +127,9 @@ export function addExplainCommands(program: Command): void {
     .action(calling(() => ({ method: 'GET', path: ['whoami'] }), self));
 }
 
-function show({ allowed, by, reason, considered }: Answers['Explain']): void {
+function show({ allowed, by, reason, considered, chargedTo }: Answers['Explain']): void {
   print(printable(`${allowed ? 'allowed' : 'denied'} by ${by}: ${reason}`));
+  if (allowed && chargedTo.length > 0) print(`charged to ${chargedTo.join(', ')}`);
   if (considered.length === 0) return;
   const rows = considered.map(({ name, effect, verdict, condition }) => [
     ...[name, effect, condition === undefined ? verdict : `${verdict}: ${condition}`],

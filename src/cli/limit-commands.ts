@@ -90,7 +90,8 @@ function show(limited: readonly Limited[]): void {
   const rowsBy = (shownOf: ShownOf) =>
     limited.flatMap((one) => rowsOf(one, shownOf).map((row) => [one.account, ...row]));
   printTable(false, { json: null, heading, rows: rowsBy(showAmount), csv: rowsBy(exactly) });
-  for (const { account, caps } of limited) {
+  for (const { account, caps, warnings } of limited) {
+    for (const warning of warnings) process.stderr.write(`bursar: ${warning}\n`);
     for (const { meter, window } of caps.filter(({ exceeded }) => exceeded)) {
       printNote(
         `${account} has used more ${meter} per ${window} than its limit: all more is refused.`,

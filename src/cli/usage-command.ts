@@ -1,5 +1,5 @@
 // `bursar usage`: what accounts used, how near their limits are, and when these will be reached; or
-// of one account what it used by day, action or class.
+// of one account what it used by day, month, action or class, or by who and where.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { windows } from '../core/quota-terms.ts';
@@ -41,7 +41,11 @@ export function addUsageCommand(program: Command): void {
       'what accounts used, and when their limits will be reached: of one (tenant:cms, ' +
         'principal:cms/alice, bucket:cms/raw, token:ID) or all',
     )
-    .option('--by <part>', 'of one account by day, action or class', choice(parts))
+    .option(
+      '--by <part>',
+      'of one account by day, month, action or class; of a tenant by principal or bucket',
+      choice(parts),
+    )
     .option(
       '--from <day>',
       'with --by: not before this day of UTC: 2026-11-01, 2026-11 or 7d ago',
@@ -60,13 +64,14 @@ export function addUsageCommand(program: Command): void {
     });
 }
 
-const parts = ['day', 'action', 'class'];
+const parts = ['day', 'month', 'action', 'class', 'principal', 'bucket'];
 
 const examples = `
 Examples:
   bursar usage
   bursar usage principal:cms/alice
   bursar usage bucket:cms/raw --by day --from 2026-11-01 --csv
+  bursar usage tenant:cms --by principal --from 2026-11
 
 At the present rate: by the use in the limit's window so far, or in the present hour or day; of
 limits without a window, by that of the last seven days. The earliest is shown, and --json has

@@ -170,6 +170,26 @@ describe('a limit', () => {
     expect(await read(2)).toEqual([200, 200]);
   });
 
+  test('on what is stored warns where nothing is owned that it could bind', async () => {
+    const set = 'limit set principal:cms/bob --stored-bytes 1GiB';
+    await run('principal create cms/bob');
+    const { code, stderr } = await fail(set);
+    expect([code, stderr]).toEqual([
+      0,
+      'bursar: cms/bob owns no bucket, so the limit on storedBytes binds nothing: what is ' +
+        'written into the buckets of others counts for their owners. Limit those buckets or owners.\n',
+    ]);
+    expect(JSON.parse((await fail(`${set} --json`)).stdout).warnings).toHaveLength(1);
+    // Alice owns one, and other limits bind wherever she writes.
+    const own = 'limit set principal:cms/alice --stored-bytes 1TiB --json';
+    expect(JSON.parse(await run(own)).warnings).toEqual([]);
+    await run('limit delete principal:cms/bob');
+    const flows = 'limit set principal:cms/bob --ingress day=1GiB --json';
+    expect(JSON.parse(await run(flows)).warnings).toEqual([]);
+    await run('limit delete principal:cms/bob');
+    await run('limit delete principal:cms/alice');
+  });
+
   test('is on record with who set it, in canonical form', async () => {
     await run(`limit set ${account} --only --spend total=7 --egress month=10,day=5`);
     const [record] = (await run('records --action bursar:PutLimit --json'))

@@ -129,7 +129,7 @@ describe('usage', () => {
   test('by day, action and class adds up to what the account says', async () => {
     const whole = await json('usage bucket:cms/raw');
     const parts = new Map<string, { name: string; spend: string; requests: number }[]>();
-    for (const by of ['day', 'action', 'class']) {
+    for (const by of ['day', 'month', 'action', 'class']) {
       const rows = await json(`usage bucket:cms/raw --by ${by}`);
       parts.set(by, rows);
       const sum = (name: string) =>
@@ -155,6 +155,25 @@ describe('usage', () => {
     expect(long).toBe('DAY  SPEND  REQUESTS  BYTES IN  BYTES OUT  BYTES STORED  OBJECTS\n');
   });
 
+  test('of a tenant by principal and bucket is what each was charged', async () => {
+    for (const [by, name] of [
+      ['principal', 'alice'],
+      ['bucket', 'raw'],
+    ] as const) {
+      const own = await json(`usage ${by}:cms/${name}`);
+      const rows = await json(`usage tenant:cms --by ${by}`, as('cms/boss'));
+      const { spend, requests, storedBytes, egressBytes } = own;
+      const expected = { name, spend, requests, storedBytes, egressBytes };
+      expect(rows).toContainEqual(expect.objectContaining(expected));
+      // Neither what belongs to other tenants, nor the tenant itself.
+      expect(rows.map((row: { name: string }) => row.name)).toEqual([name]);
+      expect(await json(`usage tenant:cms --by ${by} --to 2020-01-01`)).toEqual([]);
+    }
+    expect(await fail('usage bucket:cms/raw --by principal')).toMatchObject({
+      ...{ code: 1, stderr: expect.stringContaining('A tenant alone is broken down by principal') },
+    });
+  });
+
   test('as CSV has a line for each meter and each limit', async () => {
     const csv = await run('usage --csv', as('cms/alice'));
     const lines = csv.split('\r\n');
@@ -174,7 +193,7 @@ describe('usage', () => {
 
   test.each([
     ['usage --by day', 'needs an account'],
-    ['usage tenant:cms --by hour', 'Must be one of day, action, class'],
+    ['usage tenant:cms --by hour', 'Must be one of day, month, action, class, principal, bucket'],
     ['usage tenant:cms --from 2026-01-01', 'go with --by'],
     ['usage tenant:cms --by day --from yesterday', 'Must be a day'],
     ['usage --json --csv', 'exclude each other'],

@@ -57,6 +57,22 @@ describe('a bucket whose requesters pay', () => {
     expect([missing.status, missing.code]).toEqual([404, 'NoSuchBucket']);
   });
 
+  it('is explained with the accounts that would be charged', async () => {
+    const chargedTo = async (action: string, principal?: string) => {
+      const question = { action, resource: 'cms:data/k', ...(principal && { principal }) };
+      const { chargedTo: accounts } = await callNative(target, 'POST', '/_/v1/explain', question);
+      return accounts as string[];
+    };
+    const owners = ['bucket:cms/data', 'principal:cms/alice', 'tenant:cms'];
+    const eves = ['principal:dune/eve', 'tenant:dune'];
+    expect(await chargedTo('s3:GetObject', 'dune/eve')).toEqual(eves);
+    expect(await chargedTo('s3:PutObject', 'dune/eve')).toEqual([...owners, ...eves]);
+    expect(await chargedTo('s3:GetObject', 'cms/alice')).toEqual(owners);
+    await setPayer('BucketOwner');
+    expect(await chargedTo('s3:GetObject', 'dune/eve')).toEqual([...owners, ...eves]);
+    await setPayer('Requester');
+  });
+
   it('is read from another tenant by who says that they pay', async () => {
     const silent = await read();
     expect([silent.status, silent.code]).toEqual(denied);

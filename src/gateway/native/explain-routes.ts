@@ -21,6 +21,7 @@ import { findNamedEvenly } from '../../catalog/versions.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { defaultTenant } from '../../core/principal.ts';
+import { drawsOf } from '../../quota/charge.ts';
 import { isListed, policyOf } from '../s3/access.ts';
 import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { isShutOut } from '../s3/buckets/public-access.ts';
@@ -53,6 +54,7 @@ interface Explanation {
   by: string;
   reason: string;
   considered: readonly object[];
+  chargedTo: readonly string[];
 }
 
 const questionSchema = closedObject(
@@ -95,6 +97,11 @@ export const explainRoutes = routeTable([
           '`public-access-block`, `requester-pays`, or `default`: what holds for everybody.',
       ),
       reason: { type: 'string' },
+      chargedTo: {
+        type: 'array',
+        items: { type: 'string' },
+        description: 'Of what is about a bucket: the accounts that pay for it, but for tokens.',
+      },
       considered: {
         type: 'array',
         description: 'The rules that were looked at.',
@@ -121,7 +128,9 @@ export const explainRoutes = routeTable([
       const actor = await findActor(call, question);
       if (actor === 'inactive') {
         const reason = 'the principal is not active';
-        return { answer: { allowed: false, by: 'inactive', reason, considered: [] } };
+        return {
+          answer: { allowed: false, by: 'inactive', reason, considered: [], chargedTo: [] },
+        };
       }
       return { answer: await explain(call, question, actor, action) };
     },
@@ -169,17 +178,33 @@ async function explain(
   const { index } = call.deps.grants;
   const policy = bucket && policyOf(bucket);
   const { decision, considered } = explainAccess(index, request, policy);
-  if (!bucket) return { ...explanationOf(decision), considered };
+  if (!bucket) return { ...explanationOf(decision), considered, chargedTo: [] };
   const isOpen = () => decideAccess(index, { ...request, isShutOut: false }, policy).allowed;
   const whole =
     decision.allowed || decision.by !== 'default' || decision.needsTags
       ? explanationOf(decision)
       : ((await explainLists(call, found, request)) ??
         (request.isShutOut && isOpen() ? shutOut : explanationOf(decision)));
-  return { ...explainPayer(whole, request, bucket), considered };
+  const verdict = explainPayer(whole, request, bucket);
+  return { ...verdict, considered, chargedTo: chargedTo(actor, request, bucket) };
 }
 
-type Verdict = Omit<Explanation, 'considered'>;
+type Verdict = Omit<Explanation, 'considered' | 'chargedTo'>;
+
+/** Each account that pays for the request, but for tokens. */
+function chargedTo({ principal, isAnonymous }: Asker, asked: AccessRequest, bucket: Bucket) {
+  const { tenant: home, name, owner } = bucket;
+  const tenant = isAnonymous ? home : principal.tenant;
+  const isAlone =
+    bucket.publicAccess?.requesterPays === true && tenant !== home && readsOnly(asked.action);
+  const about = isAlone ? null : { tenant: home, name, owner };
+  const who = { tenant, principal: principal.name, tokens: [], bucket: about };
+  return drawsOf(who, {}, null).map(({ account }) => account);
+}
+
+function readsOnly(action: string): boolean {
+  return /^s3:(?:Get|List|Head)/.test(action);
+}
 
 function explanationOf({ allowed, by, reason }: Decision): Verdict {
   return { allowed, by, reason };
@@ -292,7 +317,7 @@ async function explainNative(
   const { principal, subjects, isAnonymous } = actor;
   if (isAnonymous) {
     const reason = 'the native API takes nobody without credentials';
-    return { allowed: false, by: 'default', reason, considered: [] };
+    return { allowed: false, by: 'default', reason, considered: [], chargedTo: [] };
   }
   const facts = factsFor(call, question, null);
   const who = { principal, subjects, delegation: null };
@@ -302,7 +327,7 @@ async function explainNative(
   const { considered } = explainAccess(grants.index, request);
   const isDenied = reach === 'none' && by !== 'role';
   const reason = isDenied ? 'a rule denies it' : reachWords[reach];
-  return { allowed: reach !== 'none', by, reason, considered };
+  return { allowed: reach !== 'none', by, reason, considered, chargedTo: [] };
 }
 
 const reachWords: Record<Reach, string> = {

@@ -4,12 +4,13 @@
 // else meanwhile are not merged with.
 import { readToken } from '../../authz/issued-tokens.ts';
 import type { Page } from '../../authz/paced-page.ts';
+import { listOwned } from '../../catalog/buckets.ts';
 import { nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
 import { type Limits, readLimits } from '../../core/quota-terms.ts';
 import { listAccounts } from '../../quota/account-list.ts';
-import { accountName } from '../../quota/accounts.ts';
+import { accountName, parseAccount } from '../../quota/accounts.ts';
 import { reportCaps } from '../../quota/cap-report.ts';
 import { newAccountState } from '../../quota/leases/account-state.ts';
 import { readAccountState } from '../../quota/leases/account-tables.ts';
@@ -26,6 +27,11 @@ const limit = answerObject({
   account: { type: 'string' },
   limits: { ...limits, type: ['object', 'null'], description: 'null: there are none.' },
   caps,
+  warnings: {
+    type: 'array',
+    items: { type: 'string' },
+    description: 'Limits that bind nothing now, and why.',
+  },
 });
 
 export const limitRoutes = routeTable([
@@ -142,7 +148,23 @@ function merge(before: Limits | null, patch: LimitsPatch): Limits | null {
 async function showLimit({ read }: NativeDeps, account: string): Promise<object> {
   const state = (await readAccountState(read, account)) ?? newAccountState();
   state.limits ??= await readLinkLimits(read, account);
-  return { account, limits: state.limits?.limits ?? null, caps: reportCaps(state, nowMs()) };
+  const limits = state.limits?.limits ?? null;
+  const warnings = limits === null ? [] : await warnOf(read, account, limits);
+  return { account, limits, caps: reportCaps(state, nowMs()), warnings };
+}
+
+/** What is stored counts for the owner of its bucket, whoever wrote it. */
+async function warnOf(read: Reader, name: string, limits: Limits): Promise<string[]> {
+  const account = parseAccount(name);
+  const stored = [limits.storedBytes && 'storedBytes', limits.storedObjects && 'storedObjects'];
+  const meters = stored.filter((meter) => meter !== undefined).join(' and ');
+  if (account?.kind !== 'principal' || meters === '') return [];
+  const { tenant, name: owner } = account;
+  if ((await listOwned(read, { tenant, owner, after: '', max: 1 })).length > 0) return [];
+  return [
+    `${tenant}/${owner} owns no bucket, so the limit on ${meters} binds nothing: what is written ` +
+      'into the buckets of others counts for their owners. Limit those buckets or owners.',
+  ];
 }
 
 /** Of a token that was never used, its account does not have them yet. */

@@ -13,6 +13,7 @@ import {
   type BreakdownRow,
   breakdowns,
   endOfDays,
+  isOfTenants,
   nextUnsummed,
   readBreakdown,
 } from '../../quota/roll-up/usage-days.ts';
@@ -129,14 +130,16 @@ export const usageRoutes = routeTable([
     url: '/_/v1/usage/:account/by/:part',
     action: 'bursar:GetUsage',
     operation: 'BreakDownUsage',
-    summary: 'What an account used by `day`, `action` or `class`, added up from the records.',
+    summary:
+      'What an account used by `day`, `month`, `action` or `class`, or what each `principal` or ' +
+      '`bucket` of a tenant was charged, added up from the records.',
     query: { ...pageQuery, from: day, to: day },
     answer: answerObject({
       by: { type: 'string', enum: [...breakdowns] },
       rows: {
         type: 'array',
         items: answerObject({
-          name: text('The day, action or class; `-`: no class.'),
+          name: text('The day, month, action, class, principal or bucket; `-`: no class.'),
           ...flows,
           storedBytes: integer('Bytes added, less those removed.'),
           storedObjects: integer('Objects added, less those removed.'),
@@ -159,6 +162,9 @@ async function breakDown(call: Call): Promise<Outcome> {
   const account = accountName(found);
   const by = breakdowns.find((one) => one === param(call, 'part'));
   if (!by) throw new Refusal('NotFound');
+  if (isOfTenants(by) && found.kind !== 'tenant') {
+    throw new Refusal('NotFound', { message: `A tenant alone is broken down by ${by}.` });
+  }
   await deps.usageRollUp.catchUp();
   const limit = Number(query.limit ?? nativeListMax);
   const rows = await readBreakdown(deps.read, {

@@ -85,8 +85,13 @@ export function dayOf(timeMs: number): string {
 /** After all days. */
 export const endOfDays = '9999';
 
-export const breakdowns = ['day', 'action', 'class'] as const;
+export const breakdowns = ['day', 'month', 'action', 'class', 'principal', 'bucket'] as const;
 export type Breakdown = (typeof breakdowns)[number];
+
+/** What a tenant alone is broken down by: these are accounts of their own. */
+export function isOfTenants(by: Breakdown): by is 'principal' | 'bucket' {
+  return by === 'principal' || by === 'bucket';
+}
 
 export interface BreakdownQuery {
   account: string;
@@ -100,7 +105,7 @@ export interface BreakdownQuery {
 }
 
 export interface BreakdownRow extends Tally {
-  /** The day, the action or the class. */
+  /** The day, month, action or class; of a tenant's principals and buckets their name. */
   name: string;
 }
 
@@ -115,19 +120,45 @@ const sumsOfDays = `sum(requests) AS requests, sum(ingress_bytes) AS ingressByte
   sum(stored_objects) AS storedObjects, sum(usd) AS usd,
   CAST(sum(picodollars) AS TEXT) AS picodollars`;
 
-/** One SQL text for each breakdown, so that its statement can be reused. */
-const selects: Record<Breakdown, string> = { day: '', action: '', class: '' };
-for (const by of breakdowns) {
-  selects[by] = `SELECT ${by} AS name, ${sumsOfDays} FROM usage_days
-    WHERE account = ? AND day >= ? AND day < ? AND ${by} > ? GROUP BY ${by} ORDER BY ${by} LIMIT ?`;
+function selectBy(name: string): string {
+  return `SELECT ${name} AS name, ${sumsOfDays} FROM usage_days
+    WHERE account = ? AND day >= ? AND day < ? AND ${name} > ?
+    GROUP BY ${name} ORDER BY ${name} LIMIT ?`;
 }
 
-/** What an account used, by day, action or class, in the order of that. */
+/** Of all accounts whose names begin alike; its first two parameters are the ends of the range. */
+const selectAccounts = `SELECT account AS name, ${sumsOfDays} FROM usage_days
+  WHERE account > ? AND account < ? AND day >= ? AND day < ? GROUP BY account
+  ORDER BY account LIMIT ?`;
+
+/** One SQL text for each breakdown, so that its statement can be reused. */
+const selects: Record<Breakdown, string> = {
+  day: selectBy('day'),
+  month: selectBy('substr(day, 1, 7)'),
+  action: selectBy('action'),
+  class: selectBy('class'),
+  principal: selectAccounts,
+  bucket: selectAccounts,
+};
+
+/**
+ * What an account used, by day, month, action or class, in the order of that; or of a tenant's
+ * account what each of its principals or buckets was charged.
+ */
 export async function readBreakdown(read: Reader, query: BreakdownQuery): Promise<BreakdownRow[]> {
   const { account, by, from, to, after, limit } = query;
   type Row = Omit<BreakdownRow, 'spend'> & { usd: number; picodollars: string };
-  const rows = await read.all<Row>(selects[by], account, from, to, after, limit);
+  // `tenant:cms` has `bucket:cms/raw`; 0 comes right after the slash.
+  const begin = isOfTenants(by) ? `${by}:${account.slice('tenant:'.length)}/` : '';
+  const given = isOfTenants(by)
+    ? [`${begin}${after}`, `${begin.slice(0, -1)}0`, from, to, limit]
+    : [account, from, to, after, limit];
+  const rows = await read.all<Row>(selects[by], ...given);
   return rows.map(({ usd, picodollars, ...row }) => {
-    return { ...row, spend: BigInt(usd) * picodollarsPerUsd + BigInt(picodollars) };
+    return {
+      ...row,
+      name: row.name.slice(begin.length),
+      spend: BigInt(usd) * picodollarsPerUsd + BigInt(picodollars),
+    };
   });
 }
