@@ -177,7 +177,8 @@ describe('a limit', () => {
     expect([code, stderr]).toEqual([
       0,
       'bursar: cms/bob owns no bucket, so the limit on storedBytes binds nothing: what is ' +
-        'written into the buckets of others counts for their owners. Limit those buckets or owners.\n',
+        'written into the buckets of others counts for their owners. ' +
+        'Limit those buckets or owners.\n',
     ]);
     expect(JSON.parse((await fail(`${set} --json`)).stdout).warnings).toHaveLength(1);
     // Alice owns one, and other limits bind wherever she writes.
