@@ -1,11 +1,11 @@
 // `npm run bench`: measures the gateway, beside its peers and by itself, and writes
 // docs/performance.md.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, release, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { formatPage, formatSection } from './report.mjs';
+import { formatPage, formatSection, keepRun, mergeRuns } from './report.mjs';
 import { efforts, runSections, sections } from './sections.mjs';
 import { formatSummary } from './summary.mjs';
 import { workloadsOf } from './workloads.mjs';
@@ -39,6 +39,8 @@ by itself. Without options it writes docs/performance.md, in some ${minutes} min
   --out FILE       where the page goes; "-" writes none. Without it, a run of everything writes
                    docs/performance.md, and any other none
   --json           print all measurements as JSON instead of Markdown
+  --page FILES     measures nothing: writes the page from what earlier runs printed with --json,
+                   separated by commas; each section comes from the last of them that has it
   --no-peers       measure the gateway alone
   --no-gateway     measure the peers alone
   --profile DIR    write CPU profiles of the gateway's threads to DIR/embedded and DIR/s3 (costs
@@ -62,6 +64,7 @@ const { values } = parsed({
     dir: { type: 'string' },
     out: { type: 'string' },
     json: { type: 'boolean', default: false },
+    page: { type: 'string' },
     peers: { type: 'boolean', default: true },
     gateway: { type: 'boolean', default: true },
     profile: { type: 'string' },
@@ -84,8 +87,33 @@ function refuse(reason) {
 
 const say = (line) => void process.stderr.write(`${line}\n`);
 
+const docs = resolve(import.meta.dirname, '../docs/performance.md');
+
 if (values.help) process.stdout.write(`${help}\n`);
+else if (values.page !== undefined) writePage(values.page.split(','));
 else await bench();
+
+function writePage(files) {
+  const run = { ...mergeRuns(files.map(readRun), sections), notesDir: import.meta.dirname };
+  writeTo(values.out ?? docs, formatPage(run));
+}
+
+function readRun(file) {
+  try {
+    const run = JSON.parse(readFileSync(file, 'utf8'));
+    if (Array.isArray(run.machines) && Array.isArray(run.sections)) return run;
+  } catch (error) {
+    return refuse(`${file}: ${error.message}`);
+  }
+  return refuse(`${file} is not what a run printed with --json`);
+}
+
+function writeTo(out, page) {
+  if (out === '-') return;
+  mkdirSync(dirname(out), { recursive: true });
+  writeFileSync(out, page);
+  say(`wrote ${out}`);
+}
 
 async function bench() {
   const chosen = chooseSections();
@@ -100,7 +128,8 @@ async function bench() {
   const tookMinutes = (performance.now() - beganMs) / 60_000;
   if (outcomes.some(({ failure }) => failure)) process.exitCode = 1;
   const { quick: isQuick } = values;
-  write({ machine, isQuick, tookMinutes, outcomes, notesDir: import.meta.dirname });
+  const machines = [machine];
+  write({ machines, isQuick, tookMinutes, outcomes, notesDir: import.meta.dirname });
 }
 
 function chooseSections() {
@@ -146,16 +175,9 @@ function write(run) {
   const { quick, only, profile, gateway, peers } = values;
   const isMeasured = (section) => outcomes.some((outcome) => outcome.section === section);
   const isWhole = regular.every(isMeasured) && !quick && !only && !profile;
-  const docs = resolve(import.meta.dirname, '../docs/performance.md');
-  const out = values.out ?? (isWhole && gateway && peers ? docs : '-');
-  if (out !== '-') {
-    mkdirSync(dirname(out), { recursive: true });
-    writeFileSync(out, formatPage(run));
-    say(`wrote ${out}`);
-  }
-  const shown = outcomes.map(({ section, ...outcome }) => ({ name: section.name, ...outcome }));
+  writeTo(values.out ?? (isWhole && gateway && peers ? docs : '-'), formatPage(run));
   const text = values.json
-    ? JSON.stringify(shown, null, 2)
+    ? JSON.stringify(keepRun(run), null, 2)
     : [...formatSummary(outcomes), ...outcomes.flatMap(formatSection)].join('\n');
   process.stdout.write(`${text}\n`);
 }

@@ -223,3 +223,17 @@ it('is not stale after it was blocked for seconds, in which much was changed', a
   gateway.release(last);
   expect(await Promise.all(asked)).toEqual(turns.map(() => false));
 });
+
+it('reads what is sealed with a root key that was added while it was blocked', async () => {
+  const last = threads - 1;
+  const [blocked, others] = [connections[last] as Connection, connections.slice(0, last)];
+  await gateway.block(last);
+  await call('POST', '/_/v1/keys/rotations');
+  await change({ method: 'PUT', path: '/shared/resealed', body: 'new key' });
+  const message = { method: 'GET', path: '/shared/resealed' };
+  for (const connection of others) expect((await connection.ask(target, message)).status).toBe(200);
+  const asked = blocked.ask(target, message);
+  expect(gateway.isBlocked(last)).toBe(true);
+  gateway.release(last);
+  expect(await asked).toMatchObject({ status: 200, text: 'new key', thread: last });
+});
