@@ -70,7 +70,7 @@ function decide(
   isBrief: boolean,
 ): Decision {
   const own = ownRight(request);
-  if (own === noData || own === notPublic) return own;
+  if (own === noData || (own === notPublic && isBrief)) return own;
   const found: Weighed = { denied: null, allowed: null, mayDeny: false, mayAllow: false };
   const mayBeGranted = index.count > 0 && !(own && grantActions.has(request.action));
   if (mayBeGranted) weigh(index.propose(request), request, found);
@@ -83,6 +83,8 @@ function decide(
   }
   const { denied, allowed, mayDeny, mayAllow } = found;
   if (denied) return decision(false, fullName(denied), 'a rule denies it');
+  // A list may let everybody in all the same, as to the list of what they write.
+  if (own === notPublic) return own;
   const isAllowed = own?.allowed === true || allowed !== null;
   if (!isAllowed && !mayAllow) return own ?? nothingAllows;
   if (!isAllowed || mayDeny) return tagsDecision;

@@ -50,6 +50,8 @@ export interface Target {
   isInitiator?: boolean;
   /** The access control list of the object that is there; of an action that it can give. */
   loadAcl?: () => Promise<Acl | undefined>;
+  /** The list, or the tags, that are asked for are of an object which is written with them. */
+  isWritten?: true;
   /** Of a read: whether it is of a copy that who asks has made, and may read the source of. */
   isOwnCopy?: () => Promise<boolean>;
 }
@@ -266,17 +268,20 @@ const objectPermissions: ReadonlyMap<S3Action, Permission> = new Map<S3Action, P
   ['s3:PutObjectVersionAcl', 'WRITE_ACP'],
 ]);
 
+type ListedTarget = Pick<Target, 'action' | 'found' | 'loadAcl' | 'isWritten'>;
+
 /**
  * Does a list of the bucket, or of the object that is there, let somebody in? Not through a
- * snapshot, which has the lists of its time.
+ * snapshot, which has the lists of its time. Whom the bucket's list lets write says the list and
+ * the tags of what they write.
  */
 export async function isListed(
-  { action, found, loadAcl }: Pick<Target, 'action' | 'found' | 'loadAcl'>,
+  { action, found, loadAcl, isWritten }: ListedTarget,
   who: Parameters<typeof aclGives>[2],
 ): Promise<boolean> {
   const bucket = found?.bucket;
   if (!bucket || found.at || !allowsAcls(bucket.ownership)) return false;
-  const given = bucketPermissions.get(action);
+  const given = isWritten ? 'WRITE' : bucketPermissions.get(action);
   const permission = given ?? objectPermissions.get(action);
   if (!permission) return false;
   const acl = given ? bucket.publicAccess?.acl : await loadAcl?.();

@@ -247,7 +247,7 @@ export class AskedRequest implements Recorded {
 
   /** The same for tags that are written: who may only create may create with tags. */
   authorizeTags(): Promise<void> {
-    return this.authorizeKey('s3:PutObjectTagging', { wanted: 'create' });
+    return this.authorizeKey('s3:PutObjectTagging', { wanted: 'create', isWritten: true });
   }
 
   /**

@@ -287,6 +287,30 @@ export function describePublicAccess(targetOf: () => Target): void {
       await put(bucket, { ACL: 'public-read' }, writer);
     });
 
+    it('let whom a bucket lets write say the list of what they write, and no other', async () => {
+      const bucket = await owned('ObjectWriter');
+      await put(bucket, {});
+      await putBucketAcl(bucket, { ACL: 'public-read-write' });
+      const open = { 'x-amz-acl': 'public-read' };
+      const write = async (key: string, headers = open, body: string | undefined = 'shown') =>
+        (await exchange(target, 'PUT', `/${bucket}/${key}`, headers, body)).status;
+      expect(await write('theirs')).toBe(200);
+      expect((await exchange(target, 'GET', `/${bucket}/theirs`)).text).toBe('shown');
+      const tagged = { ...open, 'x-amz-tagging': 'a=b' };
+      expect(await write('tagged', tagged)).toBe(200);
+      for (const key of ['k', 'theirs']) expect(await write(`${key}?acl`, open, '')).toBe(403);
+      expect(await write('k', { 'x-amz-acl': 'authenticated-read' }, 'x')).toBe(200);
+      const Statement = {
+        ...{ Effect: 'Deny', Principal: '*', Action: 's3:PutObjectAcl' },
+        Resource: `arn:aws:s3:::${bucket}/*`,
+      };
+      const Policy = JSON.stringify({ Version: '2012-10-17', Statement });
+      await client.send(new PutBucketPolicyCommand({ Bucket: bucket, Policy }));
+      expect(await write('denied')).toBe(403);
+      await putBucketAcl(bucket, { ACL: 'public-read' });
+      expect(await write('theirs')).toBe(403);
+    });
+
     it('of a new bucket allow no public list until its block is taken away', async () => {
       const create = new CreateBucketCommand({
         ...{ Bucket: newName(), ObjectOwnership: 'ObjectWriter', ACL: 'public-read' },

@@ -131,6 +131,16 @@ function describeErrors(room: () => Room): void {
     expect(buckets.status).toBe(200);
   });
 
+  it('a key of KMS beside AES256 is a wrong argument without its value', async () => {
+    const rule = '<SSEAlgorithm>AES256</SSEAlgorithm><KMSMasterKeyID>k</KMSMasterKeyID>';
+    const byDefault = 'ApplyServerSideEncryptionByDefault';
+    const root = 'ServerSideEncryptionConfiguration';
+    const body = `<${root}><Rule><${byDefault}>${rule}</${byDefault}></Rule></${root}>`;
+    const { code, text } = await ask(room(), 'PUT', '', { query: { encryption: '' }, body });
+    expect([code, elementOf(text, 'ArgumentName')]).toEqual(['InvalidArgument', byDefault]);
+    expect(text).not.toContain('ArgumentValue');
+  });
+
   it('an expected owner is denied if it is another, and wrong if it can be nobody', async () => {
     for (const [owner, code] of [
       ['123456789012', 'AccessDenied'],

@@ -204,9 +204,8 @@ export async function readWrittenAcl(
     throw new Refusal('NotImplemented', { message });
   }
   const kept = keptAcl(named);
-  // Who may write only may let nobody in.
   if (!kept.acl) return kept;
-  await context.asked.authorizeKey('s3:PutObjectAcl');
+  await context.asked.authorizeKey('s3:PutObjectAcl', { isWritten: true });
   const change = { ...context.detail.change, ...recordedChange({ acl: kept.acl }) };
   context.detail = { ...context.detail, change };
   return kept;

@@ -1,7 +1,7 @@
 // ServerSideEncryptionConfiguration, as S3 reads and shows it: GetBucketEncryption and
 // PutBucketEncryption of the Amazon S3 API reference. Reading throws `Refusal`.
 import type { BucketEncryption } from '../../../catalog/bucket-encryption.ts';
-import { invalidArgument, Refusal } from '../../../core/errors.ts';
+import { Refusal } from '../../../core/errors.ts';
 import { childOf, onlyChildren, parseXml, textOf, type XmlElements } from '../../http/xml.ts';
 import { checkAlgorithm, checkKmsKey } from '../objects/encryption.ts';
 
@@ -36,7 +36,8 @@ export function parseEncryption(body: Buffer, wrappedBy: string | null): BucketE
     const message =
       'a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or ' +
       'aws:kms:dsse';
-    throw invalidArgument('ApplyServerSideEncryptionByDefault', kmsKeyId, message);
+    const fields = { ArgumentName: 'ApplyServerSideEncryptionByDefault' };
+    throw new Refusal('InvalidArgument', { message, fields });
   }
   if (algorithm === 'aws:kms') checkKmsKey(wrappedBy, kmsKeyId);
   return { algorithm, kmsKeyId, bucketKeyEnabled: parseTruth(bucketKey?.text) };
