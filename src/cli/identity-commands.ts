@@ -4,8 +4,9 @@ import { CommandFailure } from '../core/command-failure.ts';
 import { principalKinds, roles } from '../core/principal.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { type Columns, calling, listing, pathIn } from './api-command.ts';
-import { choice, parseBoolean, splitId } from './command-arguments.ts';
+import { callApi } from './api-client.ts';
+import { type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
+import { choice, connect, parseBoolean, splitId } from './command-arguments.ts';
 import { deletePrincipal, transfer } from './holdings.ts';
 import { deleteTenant } from './tenant-deletion.ts';
 
@@ -182,10 +183,46 @@ export function addGroupCommands(program: Command): void {
     .command('show <tenant/name>')
     .description('show a group and its members')
     .action(calling((id: string) => ({ method: 'GET', path: pathIn('groups', id) }), groups));
+  for (const [verb, description] of [
+    ['add', 'have principals be in a group'],
+    ['remove', 'have principals be in a group no longer'],
+  ] as const) {
+    group
+      .command(`${verb} <tenant/name> <principal...>`)
+      .description(`${description}; they are written NAME or TENANT/NAME`)
+      .action((id: string, given: string[], _: object, command: Command) =>
+        changeMembers(id, given, { verb, command }),
+      );
+  }
   group
     .command('delete <tenant/name>')
     .description('delete a group; its members stay')
     .action(calling((id: string) => ({ method: 'DELETE', path: pathIn('groups', id) })));
+}
+
+/** One after the other: what was done before a failure is told by `group show`. */
+async function changeMembers(
+  id: string,
+  given: readonly string[],
+  { verb, command }: { verb: 'add' | 'remove'; command: Command },
+): Promise<void> {
+  const { connection, flags } = connect(command);
+  const [tenant, group] = splitId(id);
+  const path = pathIn('groups', id);
+  await callApi(connection, { method: 'GET', path });
+  for (const one of given) {
+    const [of, name] = one.includes('/') ? splitId(one) : [tenant, one];
+    if (of !== tenant) throw new CommandFailure('usage', `${one} is not of ${tenant}`);
+    const principal = pathOf(`${tenant}/${name}`);
+    const { json } = await callApi(connection, { method: 'GET', path: principal });
+    const { groups: before } = json as Answers['GetPrincipal'];
+    const others = before.filter((other) => other !== group);
+    const after = verb === 'add' ? [...others, group] : others;
+    if (before.includes(group) === (verb === 'add')) continue;
+    await callApi(connection, { method: 'PATCH', path: principal, body: { groups: after } });
+  }
+  const { json } = await callApi(connection, { method: 'GET', path });
+  printEntries(flags.json, groups, json, [json as Group]);
 }
 
 function tenantBody({ membersCreateBuckets, store, recordReads }: TenantFlags) {

@@ -42,6 +42,8 @@ test('an old word leads to a command, and is none itself', () => {
     ]);
   }
   for (const [name] of leaves()) {
+    // Of a group's members, who are there without it.
+    if (name === 'group add' || name === 'group remove') continue;
     expect(name.split(' ')[1] ?? '').not.toMatch(/^(?:update|add|put|remove|revoke|get|status)$/);
   }
 });
