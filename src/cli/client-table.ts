@@ -43,6 +43,7 @@ const overHttp: Row[] = [
 
 /** These commands talk to no gateway. */
 const offline: Row[] = [
+  ['completion', async () => (await import('./completion-command.ts')).addCompletionCommand],
   ['price', async () => (await import('./price-commands.ts')).addPriceCheckCommand],
   ['cost', async () => (await import('./cost-example-command.ts')).addCostExampleCommand],
   ['key', async () => (await import('./key-commands.ts')).addKeyPairCommands],

@@ -93,7 +93,11 @@ export async function run(addCommands: AddCommands): Promise<void> {
   chooseForm({ json: words.includes('--json') });
   try {
     if (words.length === 0) print(introduction);
-    else await (await makeProgram(addCommands, words[0])).parseAsync(words, { from: 'user' });
+    else {
+      // What can be completed is all that there is.
+      const word = words[0] === 'completion' ? undefined : words[0];
+      await (await makeProgram(addCommands, word)).parseAsync(words, { from: 'user' });
+    }
   } catch (error) {
     process.exitCode = fail(error);
   }
