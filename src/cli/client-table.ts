@@ -33,6 +33,7 @@ const overHttp: Row[] = [
   ['usage', async () => (await import('./usage-command.ts')).addUsageCommand],
   ['alarm', async () => (await import('./alarm-commands.ts')).addAlarmCommands],
   ['records', async () => (await import('./records-command.ts')).addRecordsCommand],
+  ['why', async () => (await import('./why-command.ts')).addWhyCommand],
   ['audit', async () => (await import('./audit-commands.ts')).addAuditCommands],
   ['receipt', async () => (await import('./records-command.ts')).addReceiptCommands],
   ['log', async () => (await import('./log-commands.ts')).addLogCommands],

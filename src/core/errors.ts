@@ -204,6 +204,7 @@ const table = {
   NoSuchToken: [404, 'The token is not known.'],
   NoSuchShare: [404, 'There is no such share link.'],
   NoSuchRecord: [404, 'There is no such record.'],
+  NoSuchRequest: [404, 'Nothing is known of such a request.'],
   PackMissing: [500, 'A pack of the archive of records is missing from its store.'],
   RecordErased: [410, 'The record was erased; the log keeps its place, and nothing of it.'],
   ShareEnded: [410, 'The share link is no longer valid.'],

@@ -12,6 +12,7 @@ import type { Turns } from '../core/turns.ts';
 import type { Instruments } from '../instruments/instruments.ts';
 import type { Logger } from '../instruments/logger.ts';
 import type { Metrics } from '../instruments/metrics.ts';
+import type { RecentEverywhere } from '../instruments/recent-requests.ts';
 import type { BackendUpkeep } from '../ledger/backend-upkeep.ts';
 import type { IntentPool } from '../ledger/intent-pool.ts';
 import type { Journals, RequestJournals } from '../ledger/journal/journals.ts';
@@ -122,6 +123,7 @@ export interface Services extends RequestServices {
   alarms: Pick<AlarmNotifier, 'stateOf' | 'test'>;
   metrics: Metrics;
   instruments: Instruments;
+  recentRequests: RecentEverywhere;
   logger: Logger;
   /** With it `/_/metrics` names tenants and accounts; undefined: there is none. */
   metricsToken: string | undefined;

@@ -22,6 +22,8 @@ export interface ObservedRequest {
   status: number;
   /** Code of the error; null: none. */
   error: string | null;
+  /** Why, as the client is told; null: there was no refusal. It may name keys. */
+  message: string | null;
   /** Bytes of the bodies, as far as they were transferred. */
   bytesIn: number;
   bytesOut: number;

@@ -132,6 +132,7 @@ async function start(base: Base): Promise<RunningServer> {
     sealer: folder.sealer,
     rootKeys: folder.rootKeys,
     instruments: base.instruments,
+    recentRequests: base.recentRequests,
     logger: base.logger,
     deepRuns: opened(closers, new FolderDeepRuns(config)),
     metricsToken: config.metricsToken,

@@ -1,6 +1,7 @@
 // The instruments: who observes requests and what is told of them. The log is JSON lines on
 // standard output; the SDK of OpenTelemetry is not loaded where no exporter is configured.
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
+import { anonymousName } from '../authz/identity.ts';
 import { defaultTenant } from '../core/principal.ts';
 import { readVersion } from '../core/version.ts';
 import { Instruments } from '../instruments/instruments.ts';
@@ -9,6 +10,7 @@ import { MetricRegistry } from '../instruments/metric-registry.ts';
 import { Metrics } from '../instruments/metrics.ts';
 import { type Operator, OperatorLog } from '../instruments/operator-log.ts';
 import { ProcessMetrics } from '../instruments/process-metrics.ts';
+import { RecentEverywhere, RecentRequests } from '../instruments/recent-requests.ts';
 import { RequestLog } from '../instruments/request-log.ts';
 import { RequestMetrics } from '../instruments/request-metrics.ts';
 import type { RequestTracer } from '../instruments/request-trace.ts';
@@ -35,6 +37,8 @@ export interface OpenInstruments {
   writeLines: (lines: string) => void;
   /** Keeps samples that other threads have drawn. */
   keepSamples: (samples: readonly Sample[]) => void;
+  /** The newest requests of all threads. */
+  recentRequests: RecentEverywhere;
   log: OperatorLog;
 }
 
@@ -59,14 +63,16 @@ export async function makeInstruments(
     help: 'Requests that have begun and not ended.',
     collect: () => instruments.underWay,
   });
-  const all = [new RequestMetrics(registry), requestLog, ...samplers];
+  const recent = new RecentRequests({ anonymousName });
+  const all = [new RequestMetrics(registry), requestLog, recent, ...samplers];
   const instruments = new Instruments(all, tracer);
   const meters = new StoreMeters(failureCauses);
   watchStoreMeters(registry, meters);
   const log = new OperatorLog(logger, operator);
   const keepSamples = (samples: readonly Sample[]) => samplers[0]?.keep(samples);
   const metrics = new Metrics(registry);
-  return { instruments, metrics, meters, logger, writeLines, keepSamples, log };
+  const recentRequests = new RecentEverywhere(recent);
+  return { instruments, metrics, meters, logger, writeLines, keepSamples, recentRequests, log };
 }
 
 /** How long a gateway that stops waits for its last lines to be written. */

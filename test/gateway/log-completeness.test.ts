@@ -479,6 +479,7 @@ const native: Record<string, () => NativeCall> = {
   Explain: () => post('/_/v1/explain', { principal: 'cms/alice', action: 'bursar:WhoAmI' }),
   WhoAmI: () => get('/_/v1/whoami'),
   SearchRecords: () => get('/_/v1/records'),
+  GetRequest: () => ({ ...get('/_/v1/requests/0123456789ABCDEF'), mayFail: true }),
   BeginBundle: () => get(`${cms}/bundle`),
   ReadBundle: () => ({ ...get(`${cms}/bundle/0`), mayFail: true }),
   EraseRecords: () => post(`${cms}/erasures`, { indexes: [Number(said.index)], reason: 'a test' }),

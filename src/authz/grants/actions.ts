@@ -127,6 +127,7 @@ const tenantActions = [
   'bursar:ListTokens',
   'bursar:RevokeToken',
   'bursar:SearchRecords',
+  'bursar:GetRequest',
   'bursar:ExportRecords',
   'bursar:EraseRecords',
   'bursar:GetReceipt',

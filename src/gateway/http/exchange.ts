@@ -56,6 +56,7 @@ export class Exchange implements ObservedRequest {
   store: string | null = null;
   status = 0;
   error: string | null = null;
+  message: string | null = null;
   bytesIn = 0;
   bytesOut = 0;
   index: number | null = null;

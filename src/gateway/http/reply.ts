@@ -201,6 +201,7 @@ export async function sendRefusal(
 ): Promise<void> {
   const { raw, response, clock } = exchange;
   exchange.error ??= refusal.code;
+  exchange.message ??= refusal.message;
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;

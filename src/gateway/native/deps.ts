@@ -97,6 +97,7 @@ export interface NativeDeps
     | 'publicUrl'
     | 'rates'
     | 'read'
+    | 'recentRequests'
     | 'revocations'
     | 'rootKeys'
     | 'search'

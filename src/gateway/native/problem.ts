@@ -31,7 +31,10 @@ export function sendProblem(
   refusal: Refusal,
 ): FastifyReply {
   const exchange = exchangeOf(request.raw);
-  if (exchange) exchange.error ??= refusal.code;
+  if (exchange) {
+    exchange.error ??= refusal.code;
+    exchange.message ??= refusal.message;
+  }
   const challenge = challengeOf(refusal);
   if (challenge !== undefined) reply.header('www-authenticate', challenge);
   if (refusal.status === 503) reply.header('retry-after', refusal.fields.RetryAfter ?? '1');

@@ -78,7 +78,7 @@ export const recordRoutes = routeTable([
 ]);
 
 /** Whose records are searched, as far as the caller may see them; undefined: nobody's. */
-function visibleScope({ who, reach, query }: Call) {
+export function visibleScope({ who, reach, query }: Pick<Call, 'who' | 'reach' | 'query'>) {
   const parts = query.principal?.split('/') ?? [];
   const name = parts.at(-1);
   const asked = parts.length > 1 ? parts.slice(0, -1).join('/') : undefined;

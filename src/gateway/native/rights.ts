@@ -90,6 +90,7 @@ const table = {
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
   'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
+  'bursar:GetRequest': /*       */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:ExportRecords': /*    */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:EraseRecords': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:GetReceipt': /*       */ ['all', 'tenant', 'tenant', 'self'],

@@ -14,6 +14,7 @@ import { healthRoutes, metricsRoutes } from './metrics-routes.ts';
 import { priceRoutes } from './price-routes.ts';
 import { groupRoutes, principalRoutes } from './principal-routes.ts';
 import { receiptRoutes, recordRoutes } from './record-routes.ts';
+import { requestRoutes } from './request-routes.ts';
 import type { NativeRoute } from './route.ts';
 import { shareRoutes } from './share-routes.ts';
 import { snapshotRoutes } from './snapshot-routes.ts';
@@ -40,6 +41,7 @@ const tables = [
   undeleteRoutes,
   explainRoutes,
   recordRoutes,
+  requestRoutes,
   auditRoutes,
   receiptRoutes,
   logRoutes,

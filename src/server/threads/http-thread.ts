@@ -7,6 +7,7 @@ import {
   receiveMessageOnPort,
   workerData,
 } from 'node:worker_threads';
+import { anonymousName } from '../../authz/identity.ts';
 import { onlyPrivate } from '../../authz/oidc/address-policy.ts';
 import { openDatabase } from '../../core/database.ts';
 import type { ClaimOutcome } from '../../core/fair-share.ts';
@@ -24,6 +25,7 @@ import { Instruments } from '../../instruments/instruments.ts';
 import { makeLogger } from '../../instruments/logger.ts';
 import { MetricRegistry } from '../../instruments/metric-registry.ts';
 import { QuotaRefusals } from '../../instruments/quota-refusals.ts';
+import { RecentRequests } from '../../instruments/recent-requests.ts';
 import { RequestLog } from '../../instruments/request-log.ts';
 import { RequestMetrics } from '../../instruments/request-metrics.ts';
 import { watchCaches } from '../../instruments/state-metrics.ts';
@@ -100,8 +102,9 @@ const samplers = config.trafficSamples
   ? [opened(closers, drawSamples(sampleTeller(), config))]
   : [];
 const tracer = await openTracer(config, { registry, closers });
+const recent = new RecentRequests({ anonymousName });
 const instruments = new Instruments(
-  [new RequestMetrics(registry), requestLog, ...samplers],
+  [new RequestMetrics(registry), requestLog, recent, ...samplers],
   tracer,
 );
 registry.gauge({
@@ -225,6 +228,10 @@ function take(message: ToHttpThread): void {
   if ('holds' in message) {
     const { holds: held, ids } = message;
     tell({ held, ids: ids.filter((id) => services.leases.isHeld(Buffer.from(id, 'hex'))) });
+    return;
+  }
+  if ('recount' in message) {
+    tell({ recounted: message.recount, story: recent.find(message.id) });
     return;
   }
   if ('giveUp' in message) {

@@ -9,6 +9,7 @@ import type { RootKey } from '../../core/keyring.ts';
 import type { Unsealed } from '../../core/seals/row-seal.ts';
 import type { Turns } from '../../core/turns.ts';
 import type { MeasuredMetric } from '../../instruments/metric-registry.ts';
+import type { RequestStory } from '../../instruments/recent-requests.ts';
 import type { Sample } from '../../instruments/sample.ts';
 import type { RoomDesk } from '../../quota/remote-rooms.ts';
 import type { FromHttpThread, HttpThreadData, ToHttpThread } from './messages.ts';
@@ -43,7 +44,7 @@ interface OneThread {
   turns: TurnDesk;
 }
 
-/** A thread that says nothing for so long is left out of what is measured, milliseconds. */
+/** A thread that says nothing for so long is left out of what is measured or told, milliseconds. */
 const measureMsMax = 2000;
 
 export class HttpThreads {
@@ -110,6 +111,12 @@ export class HttpThreads {
     return all.flatMap((answer) => (answer && 'metrics' in answer ? [answer.metrics] : []));
   }
 
+  /** What became of a request that one of them answered; of those that say so in time. */
+  async recount(id: string): Promise<RequestStory | undefined> {
+    const all = await Promise.all(this.#askAll((recount) => ({ recount, id }), measureMsMax));
+    return all.flatMap((answer) => (answer && 'story' in answer ? (answer.story ?? []) : []))[0];
+  }
+
   /** Which of these extents any of them reads, by id in hex. Waits for those that are busy. */
   async heldOf(ids: readonly string[]): Promise<Set<string>> {
     if (ids.length === 0) return new Set();
@@ -164,6 +171,7 @@ export class HttpThreads {
     else if ('samples' in message) this.#host.onSamples(message.samples);
     else if ('measured' in message) this.#questions.answer(message.measured, message);
     else if ('held' in message) this.#questions.answer(message.held, message);
+    else if ('recounted' in message) this.#questions.answer(message.recounted, message);
     else if ('gaveUp' in message) this.#questions.answer(message.gaveUp, message);
     else if ('recall' in message) {
       const { recall: recalled, accounts } = message;

@@ -67,6 +67,7 @@ export async function listenOnThreads(
   leases.addOthers((ids) => threads.heldOf(ids));
   recalls.add(0, (accounts) => leaseHolder.giveUpFree(accounts));
   metrics.registry.addOthers(() => threads.measure());
+  base.recentRequests.addOthers((id) => threads.recount(id));
   const { port } = new URL(addresses.listenedUrl);
   await Promise.all(
     Array.from({ length: count - 1 }, (_, i) => {

@@ -5,6 +5,7 @@ import type { ClaimOutcome } from '../../core/fair-share.ts';
 import type { RootKey } from '../../core/keyring.ts';
 import type { Unsealed } from '../../core/seals/row-seal.ts';
 import type { MeasuredMetric } from '../../instruments/metric-registry.ts';
+import type { RequestStory } from '../../instruments/recent-requests.ts';
 import type { Sample } from '../../instruments/sample.ts';
 import type { LedgerEnd } from '../../ledger/ends.ts';
 import type { RoomQuestion } from '../../quota/remote-rooms.ts';
@@ -53,6 +54,8 @@ export type ToHttpThread =
   | { measure: number }
   /** Asks for `held`: which of these extents, hex, are being read? */
   | { holds: number; ids: readonly string[] }
+  /** Asks for `recounted`: what became of this request? */
+  | { recount: number; id: string }
   /** Asks for `gaveUp`: another thread is short of what is free of these accounts. */
   | { giveUp: number; accounts: string[] }
   /** The answer to `recall`. */
@@ -81,6 +84,7 @@ export type FromHttpThread =
   | { fatal: string }
   | { measured: number; metrics: MeasuredMetric[] }
   | { held: number; ids: string[] }
+  | { recounted: number; story: RequestStory | undefined }
   | { gaveUp: number }
   /** Asks for `recalled`: the others are to give up what they have free of these accounts. */
   | { recall: number; accounts: string[] }

@@ -30,6 +30,7 @@ import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
 import { readCorsRules } from '#bursar/gateway/s3/buckets/cors.js';
 import type { StoreView } from '#bursar/gateway/store-list.js';
 import { MetricRegistry } from '#bursar/instruments/metric-registry.js';
+import { RecentEverywhere, RecentRequests } from '#bursar/instruments/recent-requests.js';
 import { type IdentityChange, identityCommandOf } from '#bursar/ledger/commands/identities.js';
 import { eventsOf } from '#bursar/ledger/commands/index.js';
 import { LogKeyFile } from '#bursar/ledger/log-key-file.js';
@@ -120,6 +121,7 @@ export async function openFixture(): Promise<Fixture> {
 
   const deps: NativeDeps = {
     writeAccounts: async () => {},
+    recentRequests: new RecentEverywhere(new RecentRequests()),
     // No test here begins one: test/cli/verify-deep-use.test.ts does, of a gateway that serves.
     deepRuns: {
       begin: () => {
