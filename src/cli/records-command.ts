@@ -1,11 +1,12 @@
 // `bursar records`: what happened.
-
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { AuditRecord as Recorded } from '../audit/verify/opening.ts';
+import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
-import { print, writeOutput } from './output.ts';
+import { chooseForm, csvText, print, writeOutput } from './output.ts';
 import { time, timeForms } from './times.ts';
 
 /** What was found in the place of a record that was altered. */
@@ -16,8 +17,15 @@ interface AlteredMark {
 
 interface AuditRecord
   extends Pick<Recorded, 'index' | 'time' | 'tenant' | 'principal' | 'action' | 'status'>,
-    Pick<Recorded, 'bucket' | 'key' | 'target' | 'error'> {
+    Pick<Recorded, 'bucket' | 'key' | 'target' | 'error' | 'tokens' | 'accessKeyId' | 'source'> {
   altered?: undefined;
+  evidence: string;
+  bytesIn: number;
+  bytesOut: number;
+  requestId: string;
+  keyThumbprint?: string;
+  /** Of a copy, what was read. */
+  change?: { source?: { bucketTenant?: string; bucket?: string; key?: string } };
 }
 
 interface RecordFlags {
@@ -27,38 +35,82 @@ interface RecordFlags {
   principal?: string;
   bucket?: string;
   prefix?: string;
+  key?: string;
   action?: string;
   token?: string;
   status?: string;
   address?: string;
   after?: string;
   limit?: number;
+  last?: number;
+  follow?: boolean;
+  csv?: boolean;
 }
 
 const pageMax = 1000;
+/** How long a follower waits before it looks again. */
+const followMs = 1000;
+
+const heading = [
+  ...['INDEX', 'TIME', 'WHO', 'HOW', 'EVIDENCE', 'FROM', 'ACTION', 'OUTCOME', 'REQUEST', 'ABOUT'],
+];
 
 export function addRecordsCommand(program: Command): void {
   program
     .command('records')
     .description('audit records, in the order of the log; with --json one canonical record a line')
+    .addHelpText('after', helpText)
     .option('--from <time>', `not before this time: ${timeForms}`, time)
     .option('--to <time>', 'before this time', time)
     .option('--tenant <name>', 'of principals of this tenant, and about its buckets')
     .option('--principal <name>', 'of this principal (alice or cms/alice)')
     .option('--bucket <name>', 'about this bucket')
     .option('--prefix <text>', 'about keys that begin so')
+    .option('--key <key>', 'about the object with this key')
     .option('--action <name>', 'of this action (s3:PutObject, bursar:CreateTenant)')
     .option('--token <jti>', 'made with this token, or one below it')
     .option('--status <code>', 'of this HTTP status', parseStatus)
     .option('--address <address>', 'from this address')
     .option('--after <index>', 'behind this log index', parseIndex)
     .option('--limit <count>', 'at most so many records (default: all)', parseLimit)
+    .option('--last <count>', 'the last so many, the newest first', parseLimit)
+    .option('--follow', 'go on with what comes, until it is stopped')
+    .option('--csv', 'answer with CSV')
     .action(async (given: RecordFlags, command: Command) => {
       const { connection, flags } = connect(command);
-      for await (const page of readRecords(connection, given)) {
-        for (const record of page) print(flags.json ? JSON.stringify(record) : lineOf(record));
-      }
+      chooseForm({ ...given, json: flags.json });
+      checkTogether(given);
+      const show = showerOf(flags.json ? 'json' : given.csv ? 'csv' : 'text');
+      for await (const page of readRecords(connection, given))
+        for (const record of page) show(record);
     });
+}
+
+const helpText = `
+HOW is the access key, the token (its jti), the share link (its id) or the public key that was
+used; EVIDENCE how well that proves who it was; FROM the client's address. A copy is about what was
+written and what was read, and is found by both.`;
+
+function checkTogether({ last, after, limit, follow }: RecordFlags): void {
+  if (last === undefined) return;
+  const other = after !== undefined ? '--after' : limit !== undefined ? '--limit' : '--follow';
+  if (other !== '--follow' || follow) {
+    throw new CommandFailure('usage', `--last and ${other} exclude each other`);
+  }
+}
+
+/** Shows records one by one; people and spreadsheets get the columns' names first. */
+function showerOf(form: 'json' | 'csv' | 'text'): (record: AuditRecord | AlteredMark) => void {
+  if (form === 'json') return (record) => print(JSON.stringify(record));
+  const names = form === 'csv' ? heading.map((name) => name.toLowerCase()) : heading;
+  let hasBegun = false;
+  return (record) => {
+    const cells = cellsOf(record);
+    const lines = hasBegun ? [cells] : [names, cells];
+    hasBegun = true;
+    if (form === 'csv') process.stdout.write(csvText(lines[0] as string[], lines.slice(1)));
+    else for (const line of lines) print(shownOf(line));
+  };
 }
 
 /**
@@ -69,32 +121,78 @@ export async function* readRecords(
   connection: Connection,
   given: RecordFlags,
 ): AsyncGenerator<(AuditRecord | AlteredMark)[]> {
-  const { from, to, tenant, principal, bucket, prefix, action, token, status, address } = given;
-  const about = { tenant, principal, bucket, prefix, action, token, status, address };
-  const filters = { from, to, ...about };
-  let left = given.limit ?? Number.POSITIVE_INFINITY;
+  const { from, to, tenant, principal, bucket, prefix, key, action, token, status } = given;
+  const { address, last, follow } = given;
+  const about = { tenant, principal, bucket, prefix, key, action, token, status, address };
+  const order = last === undefined ? undefined : 'newest';
+  const filters = { from, to, ...about, order };
+  let left = given.limit ?? last ?? Number.POSITIVE_INFINITY;
   let cursor = given.after;
-  do {
+  while (left > 0) {
     const query = { ...filters, cursor, limit: String(Math.min(left, pageMax)) };
     const { json } = await callApi(connection, { method: 'GET', path: ['records'], query });
     const page = json as { records: (AuditRecord | AlteredMark)[]; next: string | null };
     yield page.records;
     left -= page.records.length;
-    cursor = page.next ?? undefined;
-  } while (cursor !== undefined && left > 0);
+    if (page.next !== null) cursor = page.next;
+    else if (!follow) return;
+    else {
+      const newest = page.records.at(-1)?.index;
+      if (newest !== undefined) cursor = String(newest);
+      await sleep(followMs);
+    }
+  }
 }
 
-function lineOf(record: AuditRecord | AlteredMark): string {
-  if (record.altered) return `${record.index}  ALTERED  it is not what was recorded`;
-  const object = record.bucket === undefined ? undefined : [record.bucket, record.key];
-  const subject = record.target ?? object?.filter((part) => part !== undefined).join('/') ?? '';
+function cellsOf(record: AuditRecord | AlteredMark): string[] {
+  if (record.altered) {
+    return [String(record.index), 'ALTERED: it is not what was recorded', ...Array(8).fill('')];
+  }
+  const { index, time, tenant, principal, evidence, source, action, requestId } = record;
   const outcome = record.error ?? String(record.status);
-  const who = `${record.tenant}/${record.principal}`;
-  // A text that is shown differently from what it is, is quoted, so that nobody takes an escape for
-  // the key's own text.
-  const shown = printable(subject) === subject ? subject : printable(JSON.stringify(subject));
-  const columns = [record.index, record.time, who, record.action, outcome, shown];
-  return columns.join('  ').trimEnd();
+  const who = `${tenant}/${principal}`;
+  const how = howOf(record);
+  return [
+    ...[String(index), time, who, how, evidence, source ?? '', action, outcome, requestId],
+    aboutOf(record),
+  ];
+}
+
+/** By what somebody was let in. */
+function howOf({ tokens, accessKeyId, keyThumbprint }: AuditRecord): string {
+  const token = tokens?.at(-1);
+  if (token !== undefined) return `token:${token}`;
+  if (accessKeyId !== undefined) return `key:${accessKeyId}`;
+  return keyThumbprint === undefined ? '-' : `public-key:${keyThumbprint}`;
+}
+
+function aboutOf({ target, bucket, key, change }: AuditRecord): string {
+  const object = target ?? placeOf({ bucket, key });
+  const source = change?.source;
+  if (source?.bucket === undefined) return object;
+  const { bucketTenant } = source;
+  return `${object} from ${bucketTenant === undefined ? '' : `${bucketTenant}:`}${placeOf(source)}`;
+}
+
+function placeOf({
+  bucket,
+  key,
+}: {
+  bucket?: string | undefined;
+  key?: string | undefined;
+}): string {
+  return [bucket, key].filter((part) => part !== undefined).join('/');
+}
+
+/**
+ * A text that is shown differently from what it is, is quoted, so that nobody takes an escape for
+ * the key's own text.
+ */
+function shownOf(cells: readonly string[]): string {
+  const shown = cells.map((cell) =>
+    printable(cell) === cell ? cell : printable(JSON.stringify(cell)),
+  );
+  return shown.join('  ').trimEnd();
 }
 
 function parseStatus(value: string): string {

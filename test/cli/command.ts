@@ -50,6 +50,12 @@ export class Workplace {
     return { code, stdout: stdout(), stderr: stderr() };
   }
 
+  /** Begins a command that goes on until it is stopped. */
+  begin(args: readonly string[]): { stdout(): string; stop(): void } {
+    const child = this.#start(args, {});
+    return { stdout: collect(child.stdout), stop: () => void child.kill() };
+  }
+
   /** Serves until it is stopped; resolves when it says that it serves. Rejects when it ends. */
   async serve(args: readonly string[] = [], environment: Environment = {}): Promise<Served> {
     const listen = args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0'];

@@ -65,13 +65,53 @@ test('finds what is behind many records that do not fit', async () => {
 
 test('shows names without what would command the terminal or deceive who reads', async () => {
   const { stdout } = await place.run(['records', '--principal', 'default/rare']);
-  const lines = stdout.trimEnd().split('\n');
+  const [heading, ...lines] = stdout.trimEnd().split('\n');
+  expect(heading).toMatch(/^INDEX {2}TIME {2}WHO {2}HOW .* ABOUT$/);
   expect(lines.map((line) => line.split('  ').at(-1))).toEqual([
     '"data/\\u202egpj.exe"',
     '"data/c\\u009b31mred"',
     '"data/esc\\u001b[2Jcleared"',
     '"data/zero\\u200bwidth"',
   ]);
+});
+
+test('gives the last ones from the newest back, wherever the index ends', async () => {
+  const keysOf = async (...flags: string[]): Promise<string[]> => {
+    const { stdout } = await place.run(['records', ...flags, '--json']);
+    const lines = stdout
+      .trim()
+      .split('\n')
+      .filter((line) => line !== '');
+    return lines.map((line) => (JSON.parse(line) as { key: string }).key);
+  };
+  const rare = ['--principal', 'default/rare'];
+  expect(await keysOf(...rare, '--last', '2')).toEqual(names.toReversed().slice(0, 2));
+  expect(await keysOf(...rare, '--last', '100')).toEqual(names.toReversed());
+  expect(await keysOf(...rare, '--key', names[1] as string)).toEqual([names[1]]);
+  expect(await keysOf('--key', 'zero', '--principal', 'default/rare')).toEqual([]);
+  for (const other of [['--follow'], ['--after', '3'], ['--limit', '3']]) {
+    const { code, stderr } = await place.run(['records', '--last', '3', ...other]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(`--last and ${other[0]} exclude`)]);
+  }
+});
+
+test('is CSV for spreadsheets', async () => {
+  const { stdout } = await place.run(['records', '--principal', 'default/rare', '--csv']);
+  const lines = stdout.trimEnd().split('\r\n');
+  expect(lines[0]).toBe('index,time,who,how,evidence,from,action,outcome,request,about');
+  expect(lines).toHaveLength(1 + names.length);
+  expect(lines[1]).toContain(',default/rare,-,none,a test,s3:PutObject,200,R,data/\u202egpj.exe');
+});
+
+test('follows what comes until it is stopped', async () => {
+  const asked = ['records', '--action', 'bursar:ListTenants', '--follow', '--json'];
+  const follower = place.begin(asked);
+  for (let count = 1; count <= 2; count++) {
+    expect(await place.run(['tenant', 'list'])).toMatchObject({ code: 0 });
+    const lines = () => follower.stdout().split('\n').length - 1;
+    await expect.poll(lines).toBe(count);
+  }
+  follower.stop();
 });
 
 test('writes each such character, also one of two units, so that it can be told', () => {

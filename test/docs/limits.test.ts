@@ -70,6 +70,8 @@ function comparable(output: string): string[] {
       .join(' | ')
       .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
       .replace(/^\d+ \| TIME/, 'INDEX | TIME')
+      .replace(/ \| key:\w+/, ' | KEY')
+      .replace(/ \| [\dA-F]{16}/, ' | REQUEST')
       .replace(/^[\w-]{22} \| "night"$/, 'TOKEN | "night"');
   });
 }

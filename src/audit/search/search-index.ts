@@ -13,9 +13,10 @@ import {
 import type { KeptText, RecordStore } from '../record-store.ts';
 import { type KeyNode, keyNodes } from './key-nodes.ts';
 import { allBits, type Bits, blockWidth, intersect, packPlaces } from './positions.ts';
-import { type FoundBy, termsOf } from './terms.ts';
+import { type FoundBy, keysOf, termsOf } from './terms.ts';
 
-const version = 1;
+/** 2: copies are found by what was read, too. */
+const version = 2;
 
 const schema = `
 CREATE TABLE blocks (              -- of 4096 records that are indexed, without gaps
@@ -172,7 +173,7 @@ function rowsOf(records: readonly KeptText[]): {
     if (!opened) return;
     const found = JSON.parse(opened.record) as FoundBy;
     for (const term of termsOf(found)) enter(byTerm, term, place);
-    if (found.key !== undefined) enter(byKey, found.key, place);
+    for (const key of keysOf(found)) enter(byKey, key, place);
   });
   const postings = Array.from(byTerm).sort(([one], [other]) => (one < other ? -1 : 1));
   return { postings, nodes: keyNodes(byKey) };

@@ -1,15 +1,25 @@
 // What records are found by. A term is one thing that a record says of itself, and what is asked
-// for is a set of terms that it must have, besides its time and how its key begins. Invariant:
-// index and tail ask the same function, so a record is found by the same words before it is indexed
-// and after.
+// for is a set of terms that it must have, besides its time and its object's key. A copy is about
+// two objects, what was written and what was read, and is found by each. Invariant: index and tail
+// ask the same function, so a record is found by the same words before it is indexed and after.
 import type { AuditRecord } from '../verify/opening.ts';
 
 /** The members of a record by which it is found. */
-export type FoundBy = Pick<
-  AuditRecord,
-  | ('index' | 'tenant' | 'principal' | 'action' | 'bucket' | 'bucketTenant')
-  | ('key' | 'tokens' | 'status' | 'source')
->;
+export interface FoundBy
+  extends Pick<
+    AuditRecord,
+    | ('index' | 'tenant' | 'principal' | 'action' | 'bucket' | 'bucketTenant')
+    | ('key' | 'tokens' | 'status' | 'source')
+  > {
+  /** Of a copy, what was read. */
+  change?: { source?: Subject } | undefined;
+}
+
+/** An object, or a bucket, that a record is about. */
+interface Subject {
+  bucket?: string | undefined;
+  key?: string | undefined;
+}
 
 export interface RecordQuery {
   /** What concerns this tenant: by its principals, or about its buckets. Null: everything. */
@@ -23,6 +33,8 @@ export interface RecordQuery {
   bucket?: string | undefined;
   /** The prefix of object keys. */
   prefix?: string | undefined;
+  /** The key of an object, whole. */
+  key?: string | undefined;
   action?: string | undefined;
   /** The `jti` of any link of the chain that was used. */
   token?: string | undefined;
@@ -33,8 +45,9 @@ export interface RecordQuery {
   /** Milliseconds since the epoch; `from` inclusive, `to` exclusive. */
   fromMs?: number | undefined;
   toMs?: number | undefined;
-  /** Only records after this log index. */
-  afterIndex?: number | undefined;
+  /** Only records after this log index, or, of the newest first, before it. */
+  pastIndex?: number | undefined;
+  isNewestFirst?: boolean | undefined;
   limit: number;
 }
 
@@ -44,12 +57,14 @@ export function termsOf(record: FoundBy): string[] {
   terms.push(`s:${status}`, `i:${source}`);
   if (bucketTenant !== undefined && bucketTenant !== tenant) terms.push(`c:${bucketTenant}`);
   if (bucket !== undefined) terms.push(`b:${bucket}`);
+  const copied = copiedOf(record)?.bucket;
+  if (copied !== undefined && copied !== bucket) terms.push(`b:${copied}`);
   for (const jti of new Set(tokens)) terms.push(`j:${jti}`);
   return terms;
 }
 
 /** The terms that a record must have. Those that are rare come first, as far as can be told. */
-export function termsWanted(query: RecordQuery): string[] {
+function termsWanted(query: RecordQuery): string[] {
   const wanted: [string, string | number | null | undefined][] = [
     ['j', query.token],
     ['i', query.source],
@@ -67,18 +82,54 @@ export function termsWanted(query: RecordQuery): string[] {
   return [...new Set(terms)];
 }
 
-/** The record, where it has all of them and a key that begins so. `text`: canonical. */
-export function fitting(
-  text: string,
-  wanted: readonly string[],
-  prefix: string | undefined,
-): FoundBy | undefined {
-  // Nearly all records that do not fit lack one of the words, which is seen without reading them.
-  for (const term of wanted) if (!text.includes(wordOf(term))) return undefined;
-  const record = JSON.parse(text) as FoundBy;
-  if (prefix && !record.key?.startsWith(prefix)) return undefined;
-  const terms = termsOf(record);
-  return wanted.every((term) => terms.includes(term)) ? record : undefined;
+/** The keys of the objects that a record is about. */
+export function keysOf(record: FoundBy): string[] {
+  const keys = [record.key, copiedOf(record)?.key];
+  return [...new Set(keys.filter((key) => key !== undefined))];
+}
+
+/** How keys begin that may be asked for; undefined: however they like. */
+export function prefixWanted({ prefix, key }: RecordQuery): string | undefined {
+  return key ?? prefix;
+}
+
+/**
+ * What is asked for, to be compared with records: `fits`, or `leads` where the index leads to what
+ * does not fit and is right to do so, or neither.
+ */
+export class Wanted {
+  readonly terms: readonly string[];
+  readonly #query: RecordQuery;
+
+  constructor(query: RecordQuery) {
+    this.terms = termsWanted(query);
+    this.#query = query;
+  }
+
+  /** `text`: canonical. */
+  compare(text: string): 'fits' | 'leads' | 'no' {
+    // Nearly all records that do not fit lack one of the words, which is seen without reading them.
+    for (const term of this.terms) if (!text.includes(wordOf(term))) return 'no';
+    const record = JSON.parse(text) as FoundBy;
+    const terms = termsOf(record);
+    if (!this.terms.every((term) => terms.includes(term))) return 'no';
+    const prefix = prefixWanted(this.#query);
+    if (prefix && !keysOf(record).some((key) => key.startsWith(prefix))) return 'no';
+    return this.#isAbout(record) || this.#isAbout(copiedOf(record)) ? 'fits' : 'leads';
+  }
+
+  /** Bucket and key have to be of one object. */
+  #isAbout(subject: Subject | undefined): boolean {
+    if (!subject) return false;
+    const { bucket, prefix, key } = this.#query;
+    if (bucket !== undefined && subject.bucket !== bucket) return false;
+    if (key !== undefined && subject.key !== key) return false;
+    return !prefix || subject.key?.startsWith(prefix) === true;
+  }
+}
+
+function copiedOf({ change }: FoundBy): Subject | undefined {
+  return change?.source;
 }
 
 /** What the text of each record with this term has somewhere. */

@@ -27,7 +27,8 @@ export const recordRoutes = routeTable([
     url: '/_/v1/records',
     action: 'bursar:SearchRecords',
     summary:
-      'Search the audit records that the caller may see, in the order of the log. ' +
+      'Search the audit records that the caller may see, in the order of the log or from the ' +
+      'newest back. A copy is found by what was copied, too. ' +
       'A page may be empty and still have a `next`: the search goes on there until it is null. ' +
       'What is not what was recorded is only `altered` and `index`, whatever was asked for.',
     query: {
@@ -37,10 +38,16 @@ export const recordRoutes = routeTable([
       principal: text('`alice`, or `cms/alice` with its tenant.'),
       bucket: { type: 'string' },
       prefix: text('Of object keys that begin so.'),
+      key: text('Of the object with this key.'),
       action: text('`s3:PutObject`, `bursar:CreateTenant`'),
       token: text('The `jti` of a token in whose chain they were made.'),
       status: { type: 'string', pattern: '^[1-5][0-9]{2}$', description: 'HTTP status.' },
       address: text("The client's address, as records have it."),
+      order: {
+        type: 'string',
+        enum: ['oldest', 'newest'],
+        description: 'Which come first; `oldest` if absent.',
+      },
       cursor: {
         type: 'string',
         pattern: '^[0-9]{1,15}$',
@@ -61,13 +68,15 @@ export const recordRoutes = routeTable([
         ...scope,
         bucket: query.bucket,
         prefix: query.prefix,
+        key: query.key,
         action: query.action,
         token: query.token,
         status: query.status === undefined ? undefined : Number(query.status),
         source: query.address,
         fromMs: timeOf(query.from),
         toMs: timeOf(query.to),
-        afterIndex: query.cursor === undefined ? undefined : Number(query.cursor),
+        pastIndex: query.cursor === undefined ? undefined : Number(query.cursor),
+        isNewestFirst: query.order === 'newest',
         limit: Number(query.limit ?? limitDefault),
       });
       const next = nextIndex === null ? 'null' : `"${nextIndex}"`;

@@ -101,7 +101,7 @@ async function findRecords(call: Call, id: string, seen: RequestStory | undefine
   const { fromMs, toMs } = spanOf(call, seen);
   const scope = visibleScope(call);
   const records: string[] = [];
-  let afterIndex: number | undefined;
+  let pastIndex: number | undefined;
   let whole = true;
   // A member of a record, which cannot stand in any text of it: quotes are escaped there.
   const mark = `"requestId":"${id}"`;
@@ -110,13 +110,13 @@ async function findRecords(call: Call, id: string, seen: RequestStory | undefine
       whole = false;
       break;
     }
-    const span = { fromMs, toMs, afterIndex, limit: pageRecords };
+    const span = { fromMs, toMs, pastIndex, limit: pageRecords };
     const found = await call.deps.search.find({ ...scope, ...span });
     for (const { text: record } of found.records) {
       if (record?.includes(mark)) records.push(record);
     }
     if (found.nextIndex === null) break;
-    afterIndex = found.nextIndex;
+    pastIndex = found.nextIndex;
   }
   return { records, searched: { from: isoTime(fromMs), to: isoTime(toMs), whole } };
 }

@@ -141,7 +141,7 @@ describe('a pack that is not there', () => {
     lose(1);
     const { read } = rig.fixture;
     const search = new RecordSearch({ read, store: freshStore(), index: null });
-    const find = (afterIndex: number) => search.find({ tenant: null, limit: 1000, afterIndex });
+    const find = (pastIndex: number) => search.find({ tenant: null, limit: 1000, pastIndex });
     const { records: found, nextIndex } = await find(-1);
     expect([found.length, nextIndex]).toEqual([256, 255]);
     await expect(find(255)).rejects.toThrow('the pack of records 256 to 511 has lost');

@@ -234,7 +234,7 @@ describe('the search index of records whose pack is lost', () => {
     await indexed(indexer, 3 * blockWidth);
     expect(await find('somebody', indexer)).toContain('the pack of records 0 to 4095 has lost');
     const behind = new RecordSearch({ read: log.db.tx, store: log.store, index: indexer.index });
-    const query = { tenant: null, principal: 'somebody', limit: 10, afterIndex: blockWidth - 1 };
+    const query = { tenant: null, principal: 'somebody', limit: 10, pastIndex: blockWidth - 1 };
     expect((await behind.find(query)).records).toHaveLength(1);
     await indexer.close();
     expect(failures).toEqual([expect.stringContaining('block 0 cannot be read')]);
@@ -254,9 +254,9 @@ describe('an index that somebody changed', () => {
     const doubted: number[] = [];
     search.use({ index, onFalse: (block) => doubted.push(block) });
     const found: { index: number; tenant: string }[] = [];
-    let afterIndex: number | undefined;
-    for (let next: number | null = -1; next !== null; afterIndex = next ?? undefined) {
-      const page = await search.find({ tenant, afterIndex, limit: 1000 });
+    let pastIndex: number | undefined;
+    for (let next: number | null = -1; next !== null; pastIndex = next ?? undefined) {
+      const page = await search.find({ tenant, pastIndex, limit: 1000 });
       found.push(...page.records.map(({ text }) => JSON.parse(String(text))));
       next = page.nextIndex;
     }

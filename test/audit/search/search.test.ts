@@ -17,6 +17,7 @@ const records: Partial<RecordDraft>[] = [
   { tenant: 'two', bucketTenant: 'one' },
   { bucketTenant: 'two' },
   { tenant: 'two', principal: 'bob', bucketTenant: 'three' },
+  { tenant: 'four', bucket: 'to', key: 'k/2', change: { source: { bucket: 'of', key: 'from/1' } } },
 ];
 
 /** What follows lies in the second block: the index has the first, or also that. */
@@ -37,12 +38,25 @@ describe.each([
 
   async function find(query: Partial<RecordQuery>): Promise<number[]> {
     const found: number[] = [];
-    let afterIndex = query.afterIndex;
+    let pastIndex = query.pastIndex;
     for (;;) {
-      const page = await log.search.find({ tenant: 'one', limit: 100, ...query, afterIndex });
+      const page = await log.search.find({ tenant: 'one', limit: 100, ...query, pastIndex });
       found.push(...page.records.map(({ index }) => index - first));
       if (page.nextIndex === null) return found;
-      afterIndex = page.nextIndex;
+      pastIndex = page.nextIndex;
+    }
+  }
+
+  /** The same from the newest back. */
+  async function findBack(query: Partial<RecordQuery>): Promise<number[]> {
+    const found: number[] = [];
+    let pastIndex: number | undefined;
+    for (;;) {
+      const asked = { tenant: 'one', limit: 100, ...query, pastIndex, isNewestFirst: true };
+      const page = await log.search.find(asked);
+      found.push(...page.records.map(({ index }) => index - first));
+      if (page.nextIndex === null) return found;
+      pastIndex = page.nextIndex;
     }
   }
 
@@ -53,7 +67,19 @@ describe.each([
     [{ limit: 2 }, [0, 2, 3, 4, 5, 6, 7]],
     [{ tenant: 'two' }, [1, 6, 7, 8]],
     [{ tenant: 'three' }, [8]],
-    [{ tenant: 'four' }, []],
+    [{ tenant: 'five' }, []],
+    [{ tenant: 'four' }, [9]],
+    [{ tenant: 'four', bucket: 'to' }, [9]],
+    [{ tenant: 'four', bucket: 'of' }, [9]],
+    [{ tenant: 'four', prefix: 'from/' }, [9]],
+    [{ tenant: 'four', key: 'from/1' }, [9]],
+    [{ tenant: 'four', key: 'from/' }, []],
+    [{ tenant: 'four', bucket: 'of', key: 'from/1' }, [9]],
+    [{ tenant: 'four', bucket: 'to', key: 'from/1' }, []],
+    [{ tenant: 'four', bucket: 'of', prefix: 'k/' }, []],
+    [{ key: 'k/1' }, [5]],
+    [{ key: 'k' }, [0, 6, 7]],
+    [{ key: 'k/' }, []],
     [{ tenant: null, bucket: 'data' }, [0, 1, 2, 5, 6, 7, 8]],
     [{ otherTenant: 'two' }, [6, 7]],
     [{ requesterTenant: 'two' }, [6]],
@@ -80,10 +106,11 @@ describe.each([
     [{ fromMs: second(2), toMs: second(5) }, [2, 3, 4]],
     [{ fromMs: second(0) * 10 }, []],
     [{ toMs: 0 }, []],
-    [{ afterIndex: first + 2 }, [3, 4, 5, 6, 7]],
+    [{ pastIndex: first + 2 }, [3, 4, 5, 6, 7]],
     [{ bucket: 'data', prefix: 'k/', principal: 'alice', token: 't1', fromMs: 1 }, [5]],
   ])('that fit %j are %j', async (query, found) => {
     expect(await find(query)).toEqual(found);
+    if (query.pastIndex === undefined) expect(await findBack(query)).toEqual(found.toReversed());
   });
 });
 
@@ -134,6 +161,14 @@ describe('a search', () => {
       const indexes = found.map(({ index }) => index);
       expect(indexes).toEqual(expected.slice(0, indexes.length));
       if (indexes.length < query.limit) expect(indexes).toHaveLength(expected.length);
+      const back: number[] = [];
+      let pastIndex: number | undefined;
+      for (let next: number | null = 0; next !== null; pastIndex = next ?? undefined) {
+        const page = await log.search.find({ ...query, isNewestFirst: true, pastIndex });
+        back.push(...page.records.map(({ index }) => index));
+        next = page.nextIndex;
+      }
+      expect(back).toEqual(expected.toReversed());
     }
     log.close();
   });
