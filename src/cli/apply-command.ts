@@ -151,9 +151,9 @@ async function askSelf(connection: Doer['connection'], waitMs: number): Promise<
 const keysHeading = ['principal', 'accessKeyId', 'secretAccessKey'];
 
 /**
- * A key for each person of the files who has none. Each is on the disk before the next is made, so
- * that a run that is killed loses at most those that were under way: who has a key that is not in
- * the file is named.
+ * A key for each person of the files who has none. Each is written as soon as it is made, so that a
+ * run that is killed loses at most those that were under way; they are on the disk when all are
+ * made. Who has a key that is not in the file, as after a power cut, is named.
  */
 async function makeKeys(file: string, wanted: Gathered, { connection }: Doer): Promise<number> {
   if (!existsSync(file)) {
