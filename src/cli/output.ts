@@ -61,7 +61,6 @@ function columnName(title: string): string {
 }
 
 export function printJson(json: unknown): void {
-  hasPrintedJson = true;
   print(JSON.stringify(json, null, 2));
 }
 
@@ -88,6 +87,7 @@ export function printFailure(error: FailureDocument): void {
 }
 
 export function print(line: string): void {
+  hasPrintedJson ||= asked.json;
   process.stdout.write(`${line}\n`);
 }
 

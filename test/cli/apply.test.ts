@@ -169,7 +169,11 @@ test('a run that is killed can be run again', async () => {
     '--keys',
     'killed-keys.csv',
   ];
-  const child = spawn(process.execPath, args, { cwd: place.folder, stdio: 'ignore' });
+  const child = spawn(process.execPath, args, {
+    cwd: place.folder,
+    stdio: 'ignore',
+    env: { PATH: process.env.PATH ?? '' },
+  });
   const ended = new Promise((end) => child.on('exit', end));
   await expect
     .poll(async () => (await json('principal list killed')).length, { timeout: 30_000 })

@@ -12,8 +12,8 @@ import { BufferPool } from '#bursar/tiering/buffer-pool.js';
 import { DigestPool } from '#bursar/tiering/digest-pool.js';
 import { ObjectReader } from '#bursar/tiering/object-reader.js';
 import { ObjectWriter } from '#bursar/tiering/object-writer.js';
+import { failureCauses } from '#bursar/tiering/stores/attempt-failure.js';
 import { LocalStore } from '#bursar/tiering/stores/local-store.js';
-import { failureCauses } from '#bursar/tiering/stores/s3/failure.js';
 import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { Stores } from '#bursar/tiering/stores/stores.js';
 

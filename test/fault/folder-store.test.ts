@@ -28,6 +28,7 @@ import { findStrayObjects } from './stray-objects.ts';
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
 
 const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
+const PATH = process.env.PATH ?? '';
 const damaged = 'BursarIntegrityError';
 const rounds = process.env.BURSAR_FULL === '1' ? 8 : 2;
 const root = mkdtempSync(join(tmpdir(), 'bursar-folder-'));
@@ -169,7 +170,7 @@ describeWithTool(compiler, 'a gateway with a store in a folder', (compilerPath) 
     }
     const flags = ['rebuild', '--data', dataDir, '--json', '--store', pathToFileURL(disk).href];
     const report = await new Promise<string>((done, fail) => {
-      execFile(process.execPath, [main, ...flags], (error, stdout) => {
+      execFile(process.execPath, [main, ...flags], { env: { PATH } }, (error, stdout) => {
         if (error) fail(new Error(stdout, { cause: error }));
         else done(stdout);
       });

@@ -143,7 +143,9 @@ export class RebuildRig {
     return new Promise((done) => {
       const options = { env, maxBuffer: 1 << 26 };
       const child = execFile(process.execPath, [main, ...flags], options, (_, stdout, stderr) => {
-        const report = stdout === '' ? undefined : (JSON.parse(stdout) as Report);
+        const said = (stdout === '' ? {} : JSON.parse(stdout)) as Partial<Report>;
+        // What failed says so instead.
+        const report = said.isWhole === undefined ? undefined : (said as Report);
         done({ code: child.exitCode ?? -1, stderr, report });
       });
     });

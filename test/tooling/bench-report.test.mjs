@@ -194,7 +194,13 @@ it('writes the page with what was measured, and says which section failed', asyn
   const options = { dir, isQuick: true, say: (line) => said.push(line) };
   const outcomes = await runSections(chosen, options);
   const machine = { cpus: 2, cpu: 'x', memoryBytes: 1e9, date: '2026-01-01' };
-  const run = { machine, isQuick: true, tookMinutes: 1, outcomes, notesDir: '/nowhere' };
+  const run = {
+    machines: [machine],
+    isQuick: true,
+    tookMinutes: 1,
+    outcomes,
+    notesDir: '/nowhere',
+  };
   const page = formatPage(run);
   expect(page).toContain('## About one\n\nmeasured: 1');
   expect(page).toContain('## About two\n\nNOT MEASURED: no disk');

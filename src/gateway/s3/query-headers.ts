@@ -14,6 +14,7 @@ import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { unsignedPayload } from '../../core/sigv4.ts';
 import { checksumAlgorithms, computeChecksum } from '../../tiering/checksums.ts';
 import { checksumHeader } from './objects/checksum-headers.ts';
+import { encryptionHeader } from './objects/encryption.ts';
 import type { S3Request } from './request.ts';
 import { isRouteParameter, isUnimplementedHeader } from './routes.ts';
 
@@ -62,6 +63,9 @@ const s3Headers: ReadonlySet<string> = new Set([
   'x-amz-rename-source-if-unmodified-since',
   'x-amz-request-payer',
   sdkAlgorithm,
+  encryptionHeader,
+  `${encryptionHeader}-aws-kms-key-id`,
+  `${encryptionHeader}-bucket-key-enabled`,
   'x-amz-source-expected-bucket-owner',
   'x-amz-storage-class',
   'x-amz-tagging',
