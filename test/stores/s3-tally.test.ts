@@ -125,11 +125,15 @@ describeWithTool(versitygw, 'what an S3 store was asked', (path) => {
 
   it('counts the second request for a slow read, whichever wins', async () => {
     const id = await stored();
-    for (let i = 0; i < 100; i++) await readInto(id, new StoreTally(2));
+    // So slow that a second request, which is sent when a read is slower, reaches the server last.
+    rig.proxy.choose = () => ({ kind: 'slow-first-byte', delayMs: 100 });
+    for (let i = 0; i < 100; i += 5) {
+      await Promise.all([1, 2, 3, 4, 5].map(() => readInto(id, new StoreTally(2))));
+    }
     for (const winner of ['first', 'second']) {
       const tally = new StoreTally(2);
       const late: Fault = { kind: 'slow-first-byte', delayMs: 15_000 };
-      const soon: Fault = { kind: 'slow-first-byte', delayMs: 300 };
+      const soon: Fault = { kind: 'slow-first-byte', delayMs: 1000 };
       if (winner === 'first') inject(soon, late);
       else inject(late);
       const before = store.state().hedges;
