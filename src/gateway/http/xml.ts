@@ -136,6 +136,8 @@ export function escapeXml(text: string): string {
 /** One element read: its local name, its text, its children. */
 export interface XmlNode {
   name: string;
+  /** The kind that an attribute `xsi:type` says it is of. */
+  kind?: string;
   text: string;
   children: XmlNode[];
 }
@@ -185,6 +187,7 @@ class Reading {
   readonly #open: XmlNode[] = [this.#top];
   #nodes = 0;
   #at = 0;
+  #kind: string | null = null;
   /** Of the text that the parser is in. */
   #flatLength = 0;
 
@@ -198,7 +201,7 @@ class Reading {
     const parser = this.#parser;
     parser.on('doctype', () => fail('a document type is not allowed'));
     parser.on('error', (error) => fail(error.message));
-    parser.on('attribute', () => this.#count());
+    parser.on('attribute', (attribute) => this.#addAttribute(attribute));
     parser.on('opentag', (tag) => this.#begin(tag.name));
     parser.on('closetag', () => void this.#open.pop());
     parser.on('text', (text) => this.#addText(text));
@@ -226,11 +229,19 @@ class Reading {
     if (++this.#nodes > xmlNodesMax) fail('the document has too many elements');
   }
 
+  /** Attributes come before their element. Of all that there are, S3 reads one. */
+  #addAttribute({ name, value }: { name: string; value: string }): void {
+    this.#count();
+    if (name === 'xsi:type') this.#kind = value;
+  }
+
   #begin(tagName: string): void {
     this.#count();
     if (this.#open.length > xmlDepthMax) fail('the document is too deep');
     const colon = tagName.indexOf(':');
-    const node = { name: tagName.slice(colon + 1), text: '', children: [] };
+    const node: XmlNode = { name: tagName.slice(colon + 1), text: '', children: [] };
+    if (this.#kind !== null) node.kind = this.#kind;
+    this.#kind = null;
     this.#open.at(-1)?.children.push(node);
     this.#open.push(node);
   }

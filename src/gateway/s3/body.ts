@@ -99,7 +99,7 @@ export async function receiveObject(
   const sink = openSink(context, { ...place, sizeBytes: context.bodyBytes, checksums: named });
   const trailers = await receive(context, sink, decoder);
   const digests = await sink.digest();
-  if (md5) compareMd5(md5, digests.md5);
+  if (md5) compareMd5(md5, digests.md5, place.upload ? 'base64' : 'hex');
   const { payload } = context.who;
   if (payload.kind === 'sha256') comparePayload(payload.sha256, digests.sha256);
   if (claimed) compareChecksum(claimed, trailers, digests.checksums[0]);
@@ -329,10 +329,11 @@ function invalidMd5(text: string): Refusal {
   return new Refusal('InvalidDigest', { message, fields: { 'Content-MD5': text } });
 }
 
-function compareMd5(claimed: Buffer, actual: Buffer): void {
+/** `shown`: as S3 gives the claim back, in hexadecimal, but base64 of a part. */
+function compareMd5(claimed: Buffer, actual: Buffer, shown: 'hex' | 'base64' = 'hex'): void {
   if (claimed.equals(actual)) return;
   const fields = {
-    ExpectedDigest: claimed.toString('hex'),
+    ExpectedDigest: claimed.toString(shown),
     CalculatedDigest: actual.toString('base64'),
   };
   const message = 'The Content-MD5 you specified did not match what we received.';

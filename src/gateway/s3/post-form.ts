@@ -298,9 +298,11 @@ function headerValueOf(field: string, value: string): string {
   return Buffer.from(value.trim(), 'utf8').toString('latin1');
 }
 
-/** A form has its tags in XML. */
+const emptyElement = /^<(\w+)(?:\/>|><\/\1>)$/;
+
+/** A form has its tags in XML. As on S3, an element of any name without content is no tags. */
 function tagQuery(xml: string): string {
-  if (xml === '') return '';
+  if (xml === '' || emptyElement.test(xml)) return '';
   const tags = new URLSearchParams();
   for (const [name, value] of parseTagging(Buffer.from(xml))) tags.append(name, value);
   return tags.toString();

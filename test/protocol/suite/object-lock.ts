@@ -29,6 +29,7 @@ import {
   as,
   callNative,
   clientOf,
+  elementOf,
   newBucket,
   newName,
   newPrincipal,
@@ -390,6 +391,18 @@ export function describeObjectLock(targetOf: () => Target): void {
       expect(await refusalOf(retain(marker, 'GOVERNANCE'))).toEqual(notAllowed);
       expect(await refusalOf(hold(marker, 'ON'))).toEqual(notAllowed);
     });
+  });
+
+  it('a retention that is over is given back as S3 writes times', async () => {
+    const { Key } = await made();
+    for (const [date, shown] of [
+      ['2020-01-01T00:00:00Z', 'Tue Dec 31 16:00:00 PST 2019'],
+      ['2021-07-04T08:09:10Z', 'Sun Jul 04 01:09:10 PDT 2021'],
+    ]) {
+      const body = `<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>${date}</RetainUntilDate></Retention>`;
+      const { code, text } = await putXml(`/${Bucket}/${Key}`, 'retention', body);
+      expect([code, elementOf(text, 'ArgumentValue')]).toEqual(['InvalidArgument', shown]);
+    }
   });
 
   describe('a legal hold', () => {

@@ -197,8 +197,15 @@ function describeUploads(room: () => Room): void {
     const list = (inner: string) =>
       `<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>${part.headers.etag}` +
       `</ETag>${inner}</Part></CompleteMultipartUpload>`;
+    const checksum = `<ChecksumCRC32>${part.headers['x-amz-checksum-crc32']}</ChecksumCRC32>`;
     for (const [answer, code, message] of [
       [await complete(''), 'InvalidRequest', 'You must specify at least one part'],
+      [
+        await complete(list('')),
+        'InvalidRequest',
+        'The upload was created using a crc32 checksum. The complete request must include the ' +
+          'checksum for each part. It was missing for part 1 in the request.',
+      ],
       [
         await complete(list(''), { 'x-amz-checksum-type': 'FULL_OBJECT' }),
         'InvalidRequest',
@@ -211,14 +218,14 @@ function describeUploads(room: () => Room): void {
         'The sha1 you specified for part 1 did not match what we received.',
       ],
       [
-        await complete(list(''), { 'x-amz-checksum-crc32': 'AAAAAA==-1' }),
+        await complete(list(checksum), { 'x-amz-checksum-crc32': 'AAAAAA==-1' }),
         'BadDigest',
         'The crc32 you specified did not match the calculated checksum.',
       ],
     ] as const) {
       expect([answer.code, elementOf(answer.text, 'Message')]).toEqual([code, message]);
     }
-    expect((await complete(list(''))).status).toBe(200);
+    expect((await complete(list(checksum))).status).toBe(200);
   });
 }
 

@@ -84,6 +84,21 @@ function describeErrors(room: () => Room): void {
       },
     ],
     [
+      'a list for a kind of grantees that there is not',
+      'PUT',
+      '',
+      {
+        query: { acl: '' },
+        body: grant(
+          '<AccessControlList><Grant><Grantee xsi:type="BadType" ' +
+            'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><ID>a/b</ID></Grantee>' +
+            '<Permission>READ</Permission></Grant></AccessControlList>',
+        ),
+      },
+      'MalformedACLError',
+      {},
+    ],
+    [
       'no list at all',
       ...(['PUT', '', { query: { acl: '' } }, 'MissingSecurityHeader'] as const),
       { MissingHeaderName: 'x-amz-acl', Message: 'Your request was missing a required header' },
@@ -117,6 +132,22 @@ function describeErrors(room: () => Room): void {
     const [id, host] = [elementOf(answer.text, 'RequestId'), elementOf(answer.text, 'HostId')];
     expect(answer.headers).toMatchObject({ 'x-amz-request-id': id, 'x-amz-id-2': host });
     expect(host).not.toBe(id);
+  });
+
+  it('a digest that does not fit is given back in hexadecimal, but of a part in base64', async () => {
+    const headers = { 'content-md5': Buffer.alloc(16, 1).toString('base64') };
+    const ofObject = await ask(room(), 'PUT', '/x', { headers, body: 'x' });
+    expect(elementOf(ofObject.text, 'ExpectedDigest')).toBe('01'.repeat(16));
+    const begun = await ask(room(), 'POST', '/x', { query: { uploads: '' } });
+    const query = { uploadId: elementOf(begun.text, 'UploadId') ?? '', partNumber: '1' };
+    const ofPart = await ask(room(), 'PUT', '/x', { query, headers, body: 'x' });
+    expect(elementOf(ofPart.text, 'ExpectedDigest')).toBe(headers['content-md5']);
+    for (const { code, text } of [ofObject, ofPart]) {
+      expect([code, elementOf(text, 'CalculatedDigest')]).toEqual([
+        'BadDigest',
+        'ndTkYSaMgDT1yFZOFVxnpg==',
+      ]);
+    }
   });
 
   it('an empty token is a wrong argument without its value; of buckets it is none', async () => {
@@ -209,6 +240,15 @@ function describeForms(room: () => Room): void {
       400,
       'X-Amz-Algorithm',
     ]);
+  });
+
+  it('an element without content is no tags, whatever its name', async () => {
+    const tagged = (xml: string) =>
+      post([['starts-with', '$tagging', '']], [['tagging', xml]]).then(({ status }) => status);
+    expect(await tagged('<Other></Other>')).toBe(204);
+    expect(await tagged('<Other/>')).toBe(204);
+    expect(await tagged('<Other>x</Other>')).toBe(400);
+    expect(await tagged('<Other></Another>')).toBe(400);
   });
 
   it('metadata in encoded words is kept as what it says', async () => {

@@ -283,11 +283,14 @@ function parseAcl(body: Buffer, owner: string): NamedAcl {
   }
 }
 
+const granteeKinds = ['CanonicalUser', 'Group', 'AmazonCustomerByEmail'];
+
 function readGrant(grant: XmlNode): AclGrant {
   const grantee = childOf(grant, 'Grantee');
   const text = textOf(grant, 'Permission')?.trim();
   const permission = permissions.find((one) => one === text);
   if (!grantee || !permission) throw malformed();
+  if (grantee.kind !== undefined && !granteeKinds.includes(grantee.kind)) throw malformed();
   const id = textOf(grantee, 'ID')?.trim();
   const uri = textOf(grantee, 'URI')?.trim();
   if (textOf(grantee, 'EmailAddress') !== undefined) throw noEmails();

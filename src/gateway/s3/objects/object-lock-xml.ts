@@ -72,8 +72,23 @@ export function parseRetention(body: Buffer): Retention | null {
   const untilMs = parseTime(text);
   if (untilMs === null) throw new Refusal('MalformedXML');
   const retention = { mode: parseMode(root), untilMs };
-  checkFuture(untilMs, 'RetainUntilDate', text);
+  checkFuture(untilMs, 'RetainUntilDate', pacificTime(untilMs));
   return retention;
+}
+
+const pacific = new Intl.DateTimeFormat('en-US', {
+  ...{ timeZone: 'America/Los_Angeles', hourCycle: 'h23', timeZoneName: 'short' },
+  ...{ weekday: 'short', month: 'short', day: '2-digit', year: 'numeric' },
+  ...{ hour: '2-digit', minute: '2-digit', second: '2-digit' },
+});
+
+/** As S3 gives a time back that it refuses: `Tue Dec 31 16:00:00 PST 2019`. */
+function pacificTime(timeMs: number): string {
+  const part = Object.fromEntries(
+    pacific.formatToParts(timeMs).map(({ type, value }) => [type, value]),
+  );
+  const clock = `${part.hour}:${part.minute}:${part.second} ${part.timeZoneName}`;
+  return `${part.weekday} ${part.month} ${part.day} ${clock} ${part.year}`;
 }
 
 export function retentionElements({ mode, untilMs }: Retention): XmlElements {

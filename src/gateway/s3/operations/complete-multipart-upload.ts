@@ -71,6 +71,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
     // Parts first: if the upload is still open after that, they are not those of a completed one.
     const stored = await listParts(context.services, place, 0, partCountMax);
     const open = await findNamedUpload(context);
+    checkMode(context.request, open.attributes);
     const asked = await parseParts(nodes, open);
     // What follows takes some milliseconds of many parts.
     await new Pace().wait();
@@ -104,7 +105,7 @@ async function commit(
   const { upload } = open;
   const { bucket, key, services } = context;
   const attributes = await composeAttributes(open.attributes, parts);
-  compareWithHeaders(context, open.attributes, attributes, parts);
+  compareWithHeaders(context.request, open.attributes, attributes, parts);
   const etag = compositeTag(parts);
   const sizeBytes = sumBytes(parts);
   const manifest = Buffer.concat(parts.map((part) => part.manifest));
@@ -237,6 +238,7 @@ function readPartChecksum(
 ): string | undefined {
   const given = node.children.filter(({ name }) => /^Checksum(?!Type$)/.test(name));
   const [one, another] = given;
+  if (!one && upload?.type === 'COMPOSITE') throw missingPartChecksum(upload.algorithm, part);
   if (!one) return undefined;
   if (!upload) throw invalidPart(part);
   const { algorithm } = upload;
@@ -250,6 +252,13 @@ function readPartChecksum(
   }
   if (!isChecksum(algorithm, value)) throw invalidPartChecksum(value);
   return value;
+}
+
+function missingPartChecksum(algorithm: ChecksumAlgorithm, { number }: NamedPart): Refusal {
+  const message =
+    `The upload was created using a ${algorithm.toLowerCase()} checksum. The complete request ` +
+    `must include the checksum for each part. It was missing for part ${number} in the request.`;
+  return new Refusal('InvalidRequest', { message });
 }
 
 function invalidPartChecksum(value: string): Refusal {
@@ -363,13 +372,22 @@ async function joinCrcs(
   return joined.toString('base64');
 }
 
+/** Throws `Refusal` where the request says another type of checksum than the upload has. */
+function checkMode(request: S3Request, { checksum }: UploadAttributes): void {
+  const type = readChecksumType(request);
+  if (type === null || type === checksum?.type) return;
+  const message =
+    `The upload was created using the ${checksum?.type ?? null} checksum mode. The complete ` +
+    'request must use the same checksum mode.';
+  throw new Refusal('InvalidRequest', { message });
+}
+
 function compareWithHeaders(
-  context: Reserved<'object'>,
+  request: S3Request,
   upload: UploadAttributes,
-  attributes: Attributes,
+  { checksum }: Attributes,
   parts: readonly Part[],
 ): void {
-  const { request } = context;
   const size = request.headers['x-amz-mp-object-size'];
   if (size !== undefined && size !== String(sumBytes(parts))) {
     const message =
@@ -377,23 +395,8 @@ function compareWithHeaders(
       `computed: ${sumBytes(parts)}`;
     throw new Refusal('InvalidRequest', { message });
   }
-  const { checksum } = attributes;
-  const type = readChecksumType(request);
-  if (type !== null && !upload.checksum) {
-    throw otherType(null);
-  }
-  if (type !== null && upload.checksum && type !== upload.checksum.type) {
-    throw otherType(upload.checksum.type);
-  }
   const claimed = claimedFinal(request);
   if (claimed) compareChecksum(upload, checksum, claimed);
-}
-
-function otherType(type: string | null): Refusal {
-  const message =
-    `The upload was created using the ${type} checksum mode. The complete request must use the ` +
-    'same checksum mode.';
-  return new Refusal('InvalidRequest', { message });
 }
 
 /**

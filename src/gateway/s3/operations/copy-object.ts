@@ -27,7 +27,6 @@ import {
 import { checksumElement, parseAlgorithm } from '../objects/checksum-headers.ts';
 import {
   demandsEncryption,
-  encryptionHeader,
   encryptionHeaders,
   fitsWanted,
   readEncryption,
@@ -103,7 +102,8 @@ async function copy(
   // As on AWS, a condition that fails is told before a copy onto itself that changes nothing.
   if (conditions !== noConditions) await checkEarly(context, conditions);
   const encryption = await readEncryption(context);
-  const wanted = readWanted(context, source, keepsTags);
+  const demandsIt = await demandsEncryption(context);
+  const wanted = readWanted(context, source, { keepsTags, isEncrypted: demandsIt });
   Object.assign(wanted.attributes, lock, acl, encryption);
   const { sizeBytes } = source.version;
   context.asked.checkWritten({ storageClass, sizeBytes });
@@ -111,8 +111,7 @@ async function copy(
   await context.budget.reserveStorage(storageClass, sizeBytes);
   const drafted = { ...wanted, storageClass, conditions };
   const isShared =
-    mayShare(context, source) &&
-    (fitsWanted(source.version, encryption) || !(await demandsEncryption(context)));
+    mayShare(context, source) && (fitsWanted(source.version, encryption) || !demandsIt);
   return (isShared ? share : move)(context, source, drafted);
 }
 
@@ -217,7 +216,7 @@ async function move(
 function readWanted(
   context: Reserved<'copy'>,
   { version }: CopySource,
-  keepsTags: boolean,
+  { keepsTags, isEncrypted }: { keepsTags: boolean; isEncrypted: boolean },
 ): Pick<Wanted, 'attributes' | 'algorithm'> {
   const { request } = context;
   const replaces = parseDirective(request.headers['x-amz-metadata-directive']);
@@ -231,7 +230,8 @@ function readWanted(
     !keepsTags ||
     Object.keys(redirect).length > 0 ||
     request.headers['x-amz-storage-class'] !== undefined ||
-    request.headers[encryptionHeader] !== undefined;
+    // As on AWS, also where the bucket's encryption was set, whether that changes anything or not.
+    isEncrypted;
   if (!isChanged && isSame && isNewest) {
     const message =
       'This copy request is illegal because it is trying to copy an object to itself without ' +
