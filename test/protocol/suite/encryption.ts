@@ -173,7 +173,7 @@ export function describeEncryption(targetOf: () => Target): void {
       expect(await get()).toEqual(aes(true));
       await client.send(new PutObjectCommand({ Bucket, Key: 'set', Body: 'x' }));
       expect(await encryptionOf('set')).toBe('AES256');
-      // As on AWS, a copy of an object onto itself is a change where the bucket's encryption is set.
+      // As on AWS, a copy onto itself is a change where the bucket's encryption is set.
       const itself = { Bucket, Key: 'set', CopySource: `${Bucket}/set` };
       await client.send(new CopyObjectCommand(itself));
       await client.send(new DeleteBucketEncryptionCommand({ Bucket }));

@@ -399,7 +399,8 @@ export function describeObjectLock(targetOf: () => Target): void {
       ['2020-01-01T00:00:00Z', 'Tue Dec 31 16:00:00 PST 2019'],
       ['2021-07-04T08:09:10Z', 'Sun Jul 04 01:09:10 PDT 2021'],
     ]) {
-      const body = `<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>${date}</RetainUntilDate></Retention>`;
+      const until = `<RetainUntilDate>${date}</RetainUntilDate>`;
+      const body = `<Retention><Mode>GOVERNANCE</Mode>${until}</Retention>`;
       const { code, text } = await putXml(`/${Bucket}/${Key}`, 'retention', body);
       expect([code, elementOf(text, 'ArgumentValue')]).toEqual(['InvalidArgument', shown]);
     }

@@ -134,7 +134,7 @@ function describeErrors(room: () => Room): void {
     expect(host).not.toBe(id);
   });
 
-  it('a digest that does not fit is given back in hexadecimal, but of a part in base64', async () => {
+  it('a digest that does not fit is given back in hexadecimal, of a part in base64', async () => {
     const headers = { 'content-md5': Buffer.alloc(16, 1).toString('base64') };
     const ofObject = await ask(room(), 'PUT', '/x', { headers, body: 'x' });
     expect(elementOf(ofObject.text, 'ExpectedDigest')).toBe('01'.repeat(16));
