@@ -110,6 +110,26 @@ export async function insertTenant(
   );
 }
 
+const mayMount = 'membersMountBuckets';
+
+/** Whether members of the tenant may give other tenants' buckets names of their own. */
+export async function membersMount(tx: Tx, tenant: string): Promise<boolean> {
+  const sql = 'SELECT document FROM tenant_settings WHERE tenant = ? AND name = ?';
+  return (await tx.get<{ document: string }>(sql, tenant, mayMount))?.document !== 'false';
+}
+
+export async function letMembersMount(tx: Tx, tenant: string, may: boolean): Promise<void> {
+  // What holds where nothing is said has no row.
+  if (may) {
+    const sql = 'DELETE FROM tenant_settings WHERE tenant = ? AND name = ?';
+    await tx.run(sql, tenant, mayMount);
+    return;
+  }
+  const sql = `INSERT INTO tenant_settings (tenant, name, document) VALUES (?, ?, ?)
+    ON CONFLICT (tenant, name) DO UPDATE SET document = excluded.document`;
+  await tx.run(sql, tenant, mayMount, 'false');
+}
+
 export async function insertPrincipal(
   tx: Tx,
   tenant: string,

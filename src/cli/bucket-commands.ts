@@ -5,13 +5,12 @@ import { CommandFailure } from '../core/command-failure.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
-import { type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
+import { type Columns, calling, pathIn, printEntries } from './api-command.ts';
 import { addBucketCopy } from './bucket-copy.ts';
 import { findPlace } from './bucket-names.ts';
 import { choice, connect, duration, durationText } from './command-arguments.ts';
 import { print } from './output.ts';
 import { formatBytes } from './progress.ts';
-import { timeOrSnapshot } from './times.ts';
 
 const asTenant = 'tenant';
 
@@ -116,53 +115,3 @@ const windows: Columns<Undelete> = {
     ...[undelete?.since ?? '', formatBytes(undelete?.heldBytes ?? 0)],
   ],
 };
-
-// `bursar mount`: names in a tenant's own namespace for other tenants' buckets.
-
-export const mounts: Columns<Answers['GetMount']> = {
-  heading: ['MOUNT', 'BUCKET', 'SNAPSHOT', 'CREATED'],
-  row: ({ tenant, name, bucketTenant, bucket, at, createdAt }) => [
-    ...[`${tenant}/${name}`, `${bucketTenant}:${bucket}`, at ?? '', createdAt],
-  ],
-};
-
-export function addMountCommands(program: Command): void {
-  const mount = program
-    .command('mount')
-    .description("mounts: other tenants' buckets, and snapshots, under names of one's own");
-  mount
-    .command('create <tenant/name> <other:bucket>')
-    .description('give a bucket of another tenant a name; who may use it is granted there')
-    .option(
-      '--at <snapshot>',
-      'show a snapshot of the bucket, read-only, or what it was at a time in its undelete window ' +
-        '(2026-11-23T16:30:00Z, 2h ago); also of an own bucket',
-      timeOrSnapshot,
-    )
-    .action(
-      calling((id: string, target: string, { at }: { at?: string }) => {
-        const body = { ...bucketOf(target), ...(at !== undefined && { at }) };
-        return { method: 'PUT', path: pathIn('mounts', id), body };
-      }, mounts),
-    );
-  mount
-    .command('list <tenant>')
-    .description("list a tenant's mounts")
-    .action(listing(mounts, 'mounts', (tenant: string) => ['tenants', tenant, 'mounts']));
-  mount
-    .command('show <tenant/name>')
-    .description('show a mount')
-    .action(calling((id: string) => ({ method: 'GET', path: pathIn('mounts', id) }), mounts));
-  mount
-    .command('delete <tenant/name>')
-    .description('take a mount away; the bucket stays as it is')
-    .action(calling((id: string) => ({ method: 'DELETE', path: pathIn('mounts', id) })));
-}
-
-function bucketOf(target: string): { bucketTenant: string; bucket: string } {
-  const [bucketTenant, bucket, ...rest] = target.split(':');
-  if (!bucketTenant || !bucket || rest.length > 0) {
-    throw new CommandFailure('usage', `${target} must be TENANT:BUCKET, such as cms:raw`);
-  }
-  return { bucketTenant, bucket };
-}

@@ -12,6 +12,7 @@ import { deleteTenant } from './tenant-deletion.ts';
 
 interface TenantFlags {
   membersCreateBuckets?: boolean;
+  membersMountBuckets?: boolean;
   /** False: --no-store. */
   store?: string | boolean;
   recordReads?: string;
@@ -20,9 +21,17 @@ interface TenantFlags {
 type Group = Answers['ListGroups']['groups'][number] & Partial<Answers['GetGroup']>;
 
 const tenants: Columns<Answers['GetTenant']> = {
-  heading: ['TENANT', 'MEMBERS CREATE BUCKETS', 'STORE', 'READS', 'CREATED'],
-  row: ({ name, membersCreateBuckets, defaultStore, recordReads, createdAt }) => [
-    ...[name, membersCreateBuckets ? 'yes' : 'no', defaultStore ?? '', recordReads, createdAt],
+  heading: [
+    'TENANT',
+    'MEMBERS CREATE BUCKETS',
+    'MEMBERS MOUNT BUCKETS',
+    'STORE',
+    'READS',
+    'CREATED',
+  ],
+  row: ({ name, defaultStore, recordReads, createdAt, ...may }) => [
+    ...[name, may.membersCreateBuckets ? 'yes' : 'no', may.membersMountBuckets ? 'yes' : 'no'],
+    ...[defaultStore ?? '', recordReads, createdAt],
   ],
 };
 
@@ -42,6 +51,8 @@ const groups: Columns<Group> = {
 
 const membersFlag = '--members-create-buckets <yes|no>';
 const membersHelp = 'may members create buckets?';
+const mountFlag = '--members-mount-buckets <yes|no>';
+const mountHelp = "may members give other tenants' buckets names of their own?";
 const storeFlag = '--store <name>';
 const storeHelp = 'store of new buckets that name none';
 const readsFlag = '--record-reads <mode>';
@@ -53,6 +64,7 @@ export function addTenantCommands(program: Command): void {
     .command('create <name>')
     .description('create a tenant')
     .option(membersFlag, `${membersHelp} (default: yes)`, parseBoolean)
+    .option(mountFlag, `${mountHelp} (default: yes)`, parseBoolean)
     .option(storeFlag, `${storeHelp} (default: the gateway's)`)
     .option(readsFlag, `${readsHelp} (default: prompt)`, choice(recordReadsModes))
     .action(
@@ -72,6 +84,7 @@ export function addTenantCommands(program: Command): void {
     .command('set <name>')
     .description("change a tenant's settings")
     .option(membersFlag, membersHelp, parseBoolean)
+    .option(mountFlag, mountHelp, parseBoolean)
     .option(storeFlag, storeHelp)
     .option('--no-store', "leave the store of new buckets to the gateway's default")
     .option(readsFlag, readsHelp, choice(recordReadsModes))
@@ -225,8 +238,10 @@ async function changeMembers(
   printEntries(flags.json, groups, json, [json as Group]);
 }
 
-function tenantBody({ membersCreateBuckets, store, recordReads }: TenantFlags) {
-  return { membersCreateBuckets, defaultStore: store === false ? null : store, recordReads };
+function tenantBody({ store, ...settings }: TenantFlags) {
+  const { membersCreateBuckets, membersMountBuckets, recordReads } = settings;
+  const defaultStore = store === false ? null : store;
+  return { membersCreateBuckets, membersMountBuckets, defaultStore, recordReads };
 }
 
 interface PrincipalFlags {

@@ -37,6 +37,14 @@ export type LedgerEvent =
   | { kind: 'grants'; tenant: string; removed: readonly string[]; added: readonly string[] }
   /** `to`: null where there is none of the name any more. */
   | { kind: 'mount'; tenant: string; name: string; to: { tenant: string; bucket: string } | null }
+  /** A principal's own. `name`: null for all that it has, which are gone then. */
+  | {
+      kind: 'ownMount';
+      tenant: string;
+      principal: string;
+      name: string | null;
+      to: { tenant: string; bucket: string } | null;
+    }
   | { kind: 'issuer'; tenant: string; name: string }
   | { kind: 'revocation'; tokens: readonly RevokedToken[] }
   /** `limits`: null where the account has none any more. */

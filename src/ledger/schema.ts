@@ -57,6 +57,13 @@ CREATE TABLE tenant_keys (         -- what the keys that encrypt a tenant's byte
   created_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE tenant_settings (     -- those that no request of every day is decided by
+  tenant TEXT NOT NULL REFERENCES tenants(name),
+  name TEXT NOT NULL,              -- membersMountBuckets
+  document TEXT NOT NULL,          -- JSON
+  PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
 CREATE TABLE principals (
   tenant TEXT NOT NULL REFERENCES tenants(name),
   name TEXT NOT NULL,
@@ -138,6 +145,17 @@ CREATE TABLE mounts (              -- other tenants' buckets under names of one'
   bucket TEXT NOT NULL,
   created_ms INTEGER NOT NULL,
   PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+CREATE TABLE own_mounts (          -- the same of a principal, which nobody else sees
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  name TEXT NOT NULL,
+  bucket_tenant TEXT NOT NULL,
+  bucket TEXT NOT NULL,
+  created_ms INTEGER NOT NULL,
+  PRIMARY KEY (tenant, principal, name),
+  FOREIGN KEY (tenant, principal) REFERENCES principals(tenant, name) ON DELETE CASCADE
 ) WITHOUT ROWID;
 
 CREATE TABLE issuers (             -- outside issuers of tokens that a tenant trusts

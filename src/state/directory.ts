@@ -18,6 +18,8 @@ import type { LedgerEvent } from '../ledger/events.ts';
 export interface TenantEntry {
   name: string;
   membersCreateBuckets: boolean;
+  /** May members give other tenants' buckets names of their own? */
+  membersMountBuckets: boolean;
   /** Name of the store for new buckets; null: the gateway's default. */
   defaultStore: string | null;
   recordReads: RecordReads;
@@ -351,18 +353,25 @@ function withActive<R extends { active: number }>(row: R): Omit<R, 'active'> & {
 }
 
 const tenantColumns = `name, members_create_buckets, default_store AS defaultStore,
+  NOT EXISTS (SELECT 1 FROM tenant_settings AS s WHERE s.tenant = tenants.name
+    AND s.name = 'membersMountBuckets' AND s.document = 'false') AS membersMountBuckets,
   record_reads AS recordReads, created_ms AS createdMs`;
 
-type TenantRow = Omit<TenantEntry, 'membersCreateBuckets' | 'recordReads'> & {
+type TenantRow = Omit<
+  TenantEntry,
+  'membersCreateBuckets' | 'membersMountBuckets' | 'recordReads'
+> & {
   members_create_buckets: number;
+  membersMountBuckets: number;
   recordReads: RecordReads | null;
 };
 
 function tenantEntry(row: TenantRow): TenantEntry {
-  const { members_create_buckets, recordReads, ...rest } = row;
+  const { members_create_buckets, membersMountBuckets, recordReads, ...rest } = row;
   return {
     ...rest,
     membersCreateBuckets: members_create_buckets !== 0,
+    membersMountBuckets: membersMountBuckets !== 0,
     recordReads: recordReads ?? recordReadsDefault,
   };
 }

@@ -1,7 +1,10 @@
-// The mounts of all tenants, kept in memory as the database has them: every request for a bucket
-// that is not there looks for one.
+// The mounts of all tenants and of their principals, kept in memory as the database has them: every
+// request looks for one of its principal's own, and, where the bucket is not there, for one of its
+// tenant's.
 import type { Page } from '../authz/paced-page.ts';
 import type { Reader } from '../core/database.ts';
+import { getOrMake } from '../core/maps.ts';
+import { principalId } from '../core/principal.ts';
 import type { LedgerEvent } from '../ledger/events.ts';
 
 export interface Mount {
@@ -18,10 +21,16 @@ export interface MountEntry extends Mount {
   createdMs: number;
 }
 
+/** One that means something to its principal alone. */
+export interface OwnMountEntry extends MountEntry {
+  principal: string;
+}
+
 const columns = `tenant, name, bucket_tenant AS bucketTenant, bucket, created_ms AS createdMs`;
 
 /** As it is stored: what a mount of a snapshot leads to is `BUCKET@SNAPSHOT`. */
 type StoredMount = Omit<Mount, 'at'>;
+type Stored<E extends Mount> = Omit<E, 'at'>;
 
 function readMount<M extends StoredMount>(stored: M): M & Mount {
   const { bucket } = stored;
@@ -38,6 +47,8 @@ export function storedTarget(bucket: string, at: string | null): string {
 export class MountBook {
   readonly #read: Reader;
   readonly #mounts = new Map<string, Mount>();
+  /** By principal (`tenant/name`), and by name. */
+  readonly #own = new Map<string, Map<string, Mount>>();
 
   private constructor(read: Reader) {
     this.#read = read;
@@ -47,11 +58,27 @@ export class MountBook {
     const book = new MountBook(read);
     const sql = 'SELECT tenant, name, bucket_tenant AS bucketTenant, bucket FROM mounts';
     for (const mount of await read.all<StoredMount>(sql)) book.#add(readMount(mount));
+    const own = `SELECT tenant, principal, name, bucket_tenant AS bucketTenant, bucket
+      FROM own_mounts`;
+    for (const stored of await read.all<StoredMount & { principal: string }>(own)) {
+      const { principal, ...mount } = stored;
+      book.#addOwn(principal, readMount(mount));
+    }
     return book;
   }
 
   find(tenant: string, name: string): Mount | undefined {
     return this.#mounts.get(`${tenant}/${name}`);
+  }
+
+  /** One of the principal's (`tenant/name`) own. */
+  findOwn(id: string, name: string): Mount | undefined {
+    return this.#own.get(id)?.get(name);
+  }
+
+  /** All of the principal's own. */
+  listOwn(id: string): Iterable<Mount> {
+    return this.#own.get(id)?.values() ?? [];
   }
 
   /** As the database has it. */
@@ -76,17 +103,71 @@ export class MountBook {
     return stored.map(readMount);
   }
 
+  /** As the database has it. */
+  async readOwn(
+    tenant: string,
+    principal: string,
+    name: string,
+  ): Promise<OwnMountEntry | undefined> {
+    const sql = `SELECT principal, ${columns} FROM own_mounts
+      WHERE tenant = ? AND principal = ? AND name = ?`;
+    const stored = await this.#read.get<Stored<OwnMountEntry>>(sql, tenant, principal, name);
+    return stored && readMount(stored);
+  }
+
+  async pageOwn(tenant: string, principal: string, page: Page): Promise<OwnMountEntry[]> {
+    const stored = await this.#read.all<Stored<OwnMountEntry>>(
+      `SELECT principal, ${columns} FROM own_mounts
+         WHERE tenant = ? AND principal = ? AND name > ? ORDER BY name LIMIT ?`,
+      ...[tenant, principal, page.after, page.limit],
+    );
+    return stored.map(readMount);
+  }
+
+  /** Those of all principals of a tenant. `after` is `principal/name`. */
+  async pageOwnOfAll(tenant: string, { after, limit }: Page): Promise<OwnMountEntry[]> {
+    const slash = after.indexOf('/');
+    const stored = await this.#read.all<Stored<OwnMountEntry>>(
+      `SELECT principal, ${columns} FROM own_mounts
+         WHERE tenant = ? AND (principal, name) > (?, ?) ORDER BY principal, name LIMIT ?`,
+      ...[tenant, slash < 0 ? after : after.slice(0, slash)],
+      ...[slash < 0 ? '' : after.slice(slash + 1), limit],
+    );
+    return stored.map(readMount);
+  }
+
   apply(event: LedgerEvent): void {
     if (event.kind === 'mount') {
       const { tenant, name, to } = event;
       if (to) {
         this.#add(readMount({ tenant, name, bucketTenant: to.tenant, bucket: to.bucket }));
       } else this.#mounts.delete(`${tenant}/${name}`);
-    } else if (event.kind === 'tenant' && event.isGone) {
+    } else if (event.kind === 'ownMount') this.#applyOwn(event);
+    else if (event.kind === 'tenant' && event.isGone) {
       for (const [id, { tenant }] of this.#mounts) {
         if (tenant === event.name) this.#mounts.delete(id);
       }
+      for (const id of this.#own.keys()) {
+        if (id.startsWith(`${event.name}/`)) this.#own.delete(id);
+      }
     }
+  }
+
+  #applyOwn({ tenant, principal, name, to }: Extract<LedgerEvent, { kind: 'ownMount' }>): void {
+    const id = principalId(tenant, principal);
+    if (name !== null && to) {
+      const stored = { tenant, name, bucketTenant: to.tenant, bucket: to.bucket };
+      this.#addOwn(principal, readMount(stored));
+      return;
+    }
+    const own = this.#own.get(id);
+    if (name !== null) own?.delete(name);
+    if (name === null || own?.size === 0) this.#own.delete(id);
+  }
+
+  #addOwn(principal: string, mount: Mount): void {
+    const id = principalId(mount.tenant, principal);
+    getOrMake(this.#own, id, () => new Map<string, Mount>()).set(mount.name, mount);
   }
 
   #add(mount: Mount): void {

@@ -416,6 +416,21 @@ const attacks: Attack[] = [
     said: ({ tenant }) => `mount ${tenant}/mounted is not what was stored`,
   },
   {
+    name: "a principal's own mount is pointed elsewhere",
+    prepare: async ({ operator, tenant }) => {
+      const mount = { bucketTenant: 'calm', bucket: 'nothing' };
+      const path = `/_/v1/tenants/${tenant}/principals/alice/mounts/own`;
+      await callNative(operator, 'PUT', path, mount);
+    },
+    edit: (catalog, { tenant, bucket }) =>
+      catalog.run(
+        'UPDATE own_mounts SET bucket_tenant = ?, bucket = ? WHERE tenant = ?',
+        ...[tenant, bucket, tenant],
+      ),
+    attempt: ({ alice }) => send(alice, get('/own/k')),
+    said: ({ tenant }) => `mount ${tenant}/alice/own is not what was stored`,
+  },
+  {
     name: 'the address of a webhook is changed',
     prepare: ({ operator, tenant }) =>
       callNative(operator, 'PUT', `/_/v1/tenants/${tenant}/alarm-hook`, {

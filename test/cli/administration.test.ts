@@ -55,7 +55,7 @@ test('a tenant is created, shown, changed, listed and deleted', async () => {
   expect(await json(['tenant', 'show', 'lhcb'])).toMatchObject({ membersCreateBuckets: true });
   const { stdout } = await run('tenant', 'list');
   expect(stdout).toMatch(
-    /^TENANT +MEMBERS CREATE BUCKETS +STORE +READS +CREATED\ncms +yes +prompt +\S+\ndefault +yes/,
+    /^TENANT +MEMBERS CREATE BUCKETS +MEMBERS MOUNT BUCKETS +STORE +READS +CREATED\ncms +yes +yes +prompt /,
   );
   const gone =
     'tenant lhcb is deleted\n  no principal\n  no group\n  no grant\n  no issuer\n  no mount\n';

@@ -87,7 +87,7 @@ test('all lists have CSV, and all commands JSON', async () => {
   for (const [, list] of lists) expect(list.options.map(({ long }) => long)).toContain('--csv');
   const { stdout } = await run('tenant list --csv');
   expect(stdout).toMatch(
-    /^tenant,membersCreateBuckets,store,reads,created\r\ndefault,yes,,prompt,/,
+    /^tenant,membersCreateBuckets,membersMountBuckets,store,reads,created\r\ndefault,yes,yes,,prompt,/,
   );
   expect((await run('limit set tenant:default --egress day=1MiB --rate bytes=2KiB')).code).toBe(0);
   expect((await run('limit list --csv')).stdout).toMatch(

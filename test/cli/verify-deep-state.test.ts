@@ -257,6 +257,12 @@ describe('of who there is, what they may and how much', () => {
         bucketTenant: 'default',
         bucket: 'data',
       });
+      for (const name of ['own', 'hidden', 'ended']) {
+        const mount = { bucketTenant: 'default', bucket: 'data' };
+        await call(client, 'PUT', `${principals}/alice/mounts/${name}`, mount);
+      }
+      await call(client, 'DELETE', `${principals}/alice/mounts/ended`);
+      await call(client, 'PATCH', 'tenants/cms', { membersMountBuckets: false });
       const mapping = { pathPrefix: '/data', principals: { 1: 'bob' } };
       const url = 'https://iam.example.org';
       await call(client, 'PUT', 'tenants/cms/issuers/iam', { url, audience: 'x/cms', mapping });
@@ -281,6 +287,9 @@ describe('of who there is, what they may and how much', () => {
         "DELETE FROM grants WHERE name = 'back'",
         "INSERT INTO grants VALUES ('cms', 'new', '{}', 1)",
         "UPDATE mounts SET bucket = 'locked'",
+        "UPDATE own_mounts SET bucket = 'locked' WHERE name = 'own'",
+        "DELETE FROM own_mounts WHERE name = 'hidden'",
+        "DELETE FROM tenant_settings WHERE tenant = 'cms'",
         "UPDATE issuers SET url = 'https://mallory.example.org'",
         "UPDATE tenants SET record_reads = 'aggregate' WHERE name = 'cms'",
         "INSERT INTO tenants (name, created_ms) VALUES ('over', 1)",
@@ -307,6 +316,9 @@ describe('of who there is, what they may and how much', () => {
     ['one that was deleted', /grant cms\/back: it is missing, and record/],
     ['one that was added', /grant cms\/new: no record made it/],
     ['a mount that leads elsewhere', /mount cms\/theirs: its rule is not what record/],
+    ["a principal's mount", /mount cms\/alice\/own: its rule is not what record/],
+    ['one that is not there', /mount cms\/alice\/hidden: it is missing, and record/],
+    ['who may mount', /tenant cms: its membersMountBuckets is not what record/],
     ['another issuer', /issuer cms\/iam: its rule is not what record/],
     ["a tenant's settings", /tenant cms: its recordReads is not what record/],
     ['a tenant that was put back', /tenant over: no record made it/],

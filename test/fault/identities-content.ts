@@ -64,6 +64,7 @@ export class Admin {
         await keep(`${at}/${kind}`, kind);
       for (const { name } of await keep(`${at}/principals`, 'principals')) {
         await keep(`${at}/principals/${name}/public-keys`, 'publicKeys');
+        await keep(`${at}/principals/${name}/mounts`, 'mounts');
       }
     }
     seen.limits = (await this.list('limits', 'limits')).map(({ account, limits }) => {
@@ -167,6 +168,14 @@ export async function populate(admin: Admin): Promise<Made> {
   await admin.call('PUT', 'tenants/atlas/mounts/theirs', { bucketTenant: 'cms', bucket: 'data' });
   await admin.call('PUT', 'tenants/atlas/mounts/gone', { bucketTenant: 'cms', bucket: 'data' });
   await admin.call('DELETE', 'tenants/atlas/mounts/gone');
+  const bobs = 'tenants/cms/principals/bob/mounts';
+  // What is taken later is not taken from who has the name.
+  for (const name of ['theirs', 'gone', 'later']) {
+    await admin.call('PUT', `${bobs}/${name}`, { bucketTenant: 'atlas', bucket: 'data' });
+  }
+  await admin.call('DELETE', `${bobs}/gone`);
+  await admin.call('PUT', 'tenants/cms/mounts/later', { bucketTenant: 'atlas', bucket: 'other' });
+  await admin.call('PATCH', 'tenants/atlas', { membersMountBuckets: false });
   const mapping = { pathPrefix: '/data', principals: { 1: 'bob' }, groups: { g: 'shifters' } };
   for (const name of ['iam', 'old']) {
     const url = `https://${name}.example.org`;
@@ -251,6 +260,12 @@ export async function changeLater(admin: Admin, { alice, off }: Made): Promise<C
   const url = 'https://iam.example.org';
   await admin.call('PUT', `${at}/issuers/iam`, { url, audience: 'x/cms', mapping });
   await admin.call('PUT', `tenants/late/mounts/theirs`, { bucketTenant: 'cms', bucket: 'data' });
+  const bobs = `${at}/principals/bob/mounts`;
+  await admin.call('DELETE', `${bobs}/later`);
+  for (const name of ['theirs', 'another']) {
+    await admin.call('PUT', `${bobs}/${name}`, { bucketTenant: 'late', bucket: name });
+  }
+  await admin.call('PATCH', at, { membersMountBuckets: false });
   await admin.call('PUT', 'limits/tenant:cms', { spend: { month: '3' }, rate: { requests: 900 } });
   await admin.call('PUT', 'limits/bucket:cms/data', { storedBytes: { total: 2_000_000 } });
   await admin.call('PUT', 'limits/principal:cms/zoe', { requests: { day: 5 } });

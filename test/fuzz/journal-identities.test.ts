@@ -27,7 +27,7 @@ const key = { createdMs: 1, active: false };
 const whole: Record<string, unknown>[] = [
   {
     ...{ ...at, kind: 'tenant', name: '', createdMs: 1, membersCreateBuckets: true },
-    ...{ defaultStore: null, recordReads: 'strict' },
+    ...{ defaultStore: null, recordReads: 'strict', membersMountBuckets: false },
   },
   { ...at, kind: 'group', name: 'shifters', createdMs: 1 },
   {
@@ -35,6 +35,7 @@ const whole: Record<string, unknown>[] = [
     ...{ active: true, groups: ['shifters', 'gone'] },
     accessKeys: [{ ...key, id: 'BURSARKEY', thumbprint: null, sealedSecret: '00' }],
     publicKeys: [{ ...key, thumbprint: 't', jwk: '{"kty":"OKP"}', purpose: 'token', proof: 'p' }],
+    mounts: [{ name: 'own', bucketTenant: 'atlas', bucket: 'b', createdMs: 1 }],
   },
   { ...at, kind: 'grant', name: 'g', rule: JSON.stringify(rule), createdMs: 1 },
   { ...at, kind: 'mount', name: 'm', bucketTenant: 'atlas', bucket: 'b', createdMs: 1 },

@@ -80,6 +80,13 @@ function mount(name: string, of = 'one'): Change {
   return { kind: 'putMount', tenant: of, name, bucketTenant: 'elsewhere', bucket: 'b' };
 }
 
+function ownMount(name: string, principal = 'alice'): Change {
+  return {
+    ...{ kind: 'putOwnMount', tenant: 'one', principal, name, isByAdmin: false },
+    ...{ bucketTenant: 'elsewhere', bucket: 'b' },
+  };
+}
+
 const issuer: Change = {
   ...{ kind: 'putIssuer', tenant: 'one', name: 'sso', url: 'https://sso.example.org' },
   ...{ audience: 'https://s3.example.org/one', byOperator: true },
@@ -170,6 +177,10 @@ const lookAtMount =
   (of: string) =>
   ({ state }: Seen) =>
     state.mounts.find(of, 'm');
+const lookAtOwnMount =
+  (of: string) =>
+  ({ state }: Seen) =>
+    state.mounts.findOwn(of, 'm');
 const lookAtSnapshot = ({ state }: Seen) =>
   state.snapshots.find({ tenant: 'one', bucket: 'data', id: 1 }, 's');
 const lookAtIssuer = ({ state }: Seen) => state.outside.stateOf({ tenant: 'one', name: 'sso' });
@@ -410,9 +421,9 @@ export const scenarios: Scenarios = {
   ],
   deletePrincipal: [
     {
-      given: [bob],
+      given: [bob, ownMount('m', 'bob')],
       change: { kind: 'deletePrincipal', tenant: 'one', name: 'bob' },
-      look: lookAtActor('bob'),
+      look: both(lookAtActor('bob'), lookAtOwnMount('one/bob')),
     },
   ],
   createGroup: null,
@@ -496,6 +507,14 @@ export const scenarios: Scenarios = {
       given: [mount('m')],
       change: { kind: 'deleteMount', tenant: 'one', name: 'm' },
       look: lookAtMount('one'),
+    },
+  ],
+  putOwnMount: [{ change: ownMount('m'), look: lookAtOwnMount('one/alice') }],
+  deleteOwnMount: [
+    {
+      given: [ownMount('m')],
+      change: { kind: 'deleteOwnMount', ...alice, name: 'm' },
+      look: lookAtOwnMount('one/alice'),
     },
   ],
   putIssuer: [{ change: issuer, look: lookAtIssuer }],

@@ -108,8 +108,15 @@ describe('a change', () => {
   it('causes events of every kind', () => {
     const all: Record<LedgerEvent['kind'], true> = {
       ...{ bucket: true, setting: true, tenant: true, principal: true, group: true },
-      ...{ accessKey: true, publicKey: true, grants: true, mount: true, issuer: true },
-      ...{ revocation: true, limits: true, rootKey: true, clock: true, tenantKey: true },
+      ...{ accessKey: true, publicKey: true, grants: true, mount: true, ownMount: true },
+      ...{
+        issuer: true,
+        revocation: true,
+        limits: true,
+        rootKey: true,
+        clock: true,
+        tenantKey: true,
+      },
     };
     expect([...told].sort()).toEqual(Object.keys(all).sort());
   });

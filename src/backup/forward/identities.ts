@@ -26,6 +26,7 @@ import {
   type Restoring,
   readMode,
   restoreAccessKeys,
+  restoreOwnMounts,
   restorePeople,
   restorePublicKeys,
   restoreRights,
@@ -222,9 +223,12 @@ export class ForwardIdentities {
   }
 
   async #updateTenant(told: Told<'tenant'>): Promise<void> {
-    const { tenant: name, membersCreateBuckets, defaultStore } = told;
+    const { tenant: name, membersCreateBuckets, membersMountBuckets, defaultStore } = told;
     const recordReads = readMode(told.recordReads);
-    const change = { kind: 'updateTenant', name, membersCreateBuckets, defaultStore } as const;
+    const change = {
+      ...({ kind: 'updateTenant', name, membersCreateBuckets, defaultStore } as const),
+      ...(membersMountBuckets !== undefined && { membersMountBuckets }),
+    };
     const target = `tenants/${name}`;
     await this.#change({ ...change, ...(recordReads && { recordReads }) }, target);
   }
@@ -264,6 +268,22 @@ export class ForwardIdentities {
       set: ({ id, active }) => ({ kind: 'updateAccessKey', ...of, id, active }),
     });
     await restoreAccessKeys(this.#restoring, { ...told, accessKeys }, target);
+    await this.#bringOwnMounts(told, found, target);
+  }
+
+  /** Of an earlier version, which knew none, nothing is taken away. */
+  async #bringOwnMounts(told: PrincipalEntry, found: PrincipalEntry, target: string) {
+    if (told.mounts === undefined) return;
+    const { tenant, name: principal, mounts: wanted } = told;
+    const before = found.mounts ?? [];
+    for (const { name } of before) {
+      if (wanted.some((one) => one.name === name)) continue;
+      const change = { kind: 'deleteOwnMount', tenant, principal, name } as const;
+      await this.#change(change, `${target}/mounts/${name}`);
+    }
+    const isSame = (one: object) => before.some((other) => isDeepStrictEqual(one, other));
+    const mounts = wanted.filter((one) => !isSame(one));
+    await restoreOwnMounts(this.#restoring, { ...told, mounts }, target);
   }
 
   /**
@@ -383,5 +403,6 @@ function comparable(entry: PresentEntry): unknown {
   const byText = (a: object, b: object) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1);
   const accessKeys = rest.accessKeys.map((key) => ({ ...key, sealedSecret: null })).sort(byText);
   const publicKeys = [...rest.publicKeys].sort(byText);
-  return { ...rest, groups: [...rest.groups].sort(), accessKeys, publicKeys };
+  const mounts = [...(rest.mounts ?? [])].sort(byText);
+  return { ...rest, groups: [...rest.groups].sort(), accessKeys, publicKeys, mounts };
 }

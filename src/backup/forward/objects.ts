@@ -131,7 +131,8 @@ function isSameBucket(a: object, b: object): boolean {
 async function ensureOwner(forward: Forward, { tenant, owner: name }: StagedBucket): Promise<void> {
   const { read, commit, report } = forward;
   if (!(await read.get('SELECT 1 FROM tenants WHERE name = ?', tenant))) {
-    const change = { kind: 'createTenant', name: tenant, membersCreateBuckets: false } as const;
+    const members = { membersCreateBuckets: false, membersMountBuckets: false };
+    const change = { kind: 'createTenant', name: tenant, ...members } as const;
     const about = { action: 'bursar:RestoreTenant', tenant, target: `tenants/${tenant}` };
     await commit(change, about);
     report.tenants.push(tenant);

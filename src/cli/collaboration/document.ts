@@ -33,7 +33,10 @@ type Shape = 'text' | 'boolean' | 'number' | 'names' | 'members';
 
 /** What may be said of an entry, besides its name. */
 const fields: Readonly<Record<Kind, Readonly<Record<string, Shape>>>> = {
-  tenant: { membersCreateBuckets: 'boolean', defaultStore: 'text', recordReads: 'text' },
+  tenant: {
+    ...{ membersCreateBuckets: 'boolean', membersMountBuckets: 'boolean' },
+    ...{ defaultStore: 'text', recordReads: 'text' },
+  },
   group: {},
   principal: { kind: 'text', role: 'text', groups: 'names', active: 'boolean' },
   bucket: { owner: 'text', recordReads: 'text', undeleteSeconds: 'number' },

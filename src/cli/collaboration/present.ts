@@ -20,8 +20,9 @@ export async function readPresent(
     const one = await readOne(connection, ['tenants', name]);
     if (one === null) continue;
     there.push(name);
-    const { membersCreateBuckets, defaultStore, recordReads } = one as Answers['GetTenant'];
-    const value = { membersCreateBuckets, defaultStore, recordReads };
+    const settings = one as Answers['GetTenant'];
+    const { membersCreateBuckets, membersMountBuckets, defaultStore, recordReads } = settings;
+    const value = { membersCreateBuckets, membersMountBuckets, defaultStore, recordReads };
     found.add({ kind: 'tenant', name, value, at: '' });
   }
   for (const tenant of there) {

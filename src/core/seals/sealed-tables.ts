@@ -79,6 +79,11 @@ export const sealedTables: readonly SealedTable[] = [
     fields: [...texts('tenant'), ['sealed_key', 'bytes'], made],
   },
   {
+    ...{ name: 'tenant_settings', noun: 'setting of a tenant', since: 16, concerns: ofTenant },
+    ...{ tenant: '$.tenant', row: '$.name' },
+    fields: texts('tenant name document'),
+  },
+  {
     ...{ name: 'retired_tenants', noun: 'name of a deleted tenant', concerns: ofTenant },
     ...{ tenant: '$.name', row: "''" },
     fields: texts('name'),
@@ -130,6 +135,11 @@ export const sealedTables: readonly SealedTable[] = [
   {
     ...{ name: 'mounts', noun: 'mount', tenant: '$.tenant', row: '$.name', concerns: ofTenant },
     fields: [...texts('tenant name bucket_tenant bucket'), made],
+  },
+  {
+    ...{ name: 'own_mounts', noun: 'mount', since: 16, tenant: '$.tenant' },
+    ...{ row: "$.principal || '/' || $.name", concerns: ofPrincipal },
+    fields: [...texts('tenant principal name bucket_tenant bucket'), made],
   },
   {
     ...{ name: 'issuers', noun: 'issuer', tenant: '$.tenant', row: '$.name', concerns: ofTenant },

@@ -198,6 +198,6 @@ async function findRules(
 ): Promise<CorsRules | null> {
   const named = await (tenant === null ? publicBucketName(services, request) : request.bucketName);
   if (named === null) return null;
-  const { bucket } = await lookUpBucket(services, tenant ?? defaultTenant, named);
+  const { bucket } = await lookUpBucket(services, { tenant: tenant ?? defaultTenant }, named);
   return bucket ? services.cors.find(bucket.id) : null;
 }

@@ -1,7 +1,6 @@
 // Native API: settings of a bucket for which S3 has no request: how its reads are recorded, for how
 // long what is deleted can be brought back, and whose it is.
 
-import type { Page } from '../../authz/paced-page.ts';
 import { type Bucket, findBucket } from '../../catalog/buckets.ts';
 import { readHeldBy } from '../../catalog/held-totals.ts';
 import { heldByWindow, readWindow } from '../../catalog/undelete-window.ts';
@@ -9,32 +8,9 @@ import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
-import { storedTarget } from '../../state/mount-book.ts';
-import { checkBucketName } from '../s3/bucket-lookup.ts';
 import { protectOthers } from './rights.ts';
-import {
-  type Call,
-  listPage,
-  nameOf,
-  type Outcome,
-  param,
-  refuseMissing,
-  routeTable,
-  showDated,
-} from './route.ts';
-import {
-  answerObject,
-  answerPage,
-  closedObject,
-  integer,
-  name,
-  pageQuery,
-  recordReads,
-  text,
-  textOrNull,
-  time,
-} from './schemas.ts';
-import { readShown } from './snapshot-routes.ts';
+import { type Call, type Outcome, param, refuseMissing, routeTable } from './route.ts';
+import { answerObject, closedObject, integer, name, recordReads, text, time } from './schemas.ts';
 
 const url = '/_/v1/tenants/:t/buckets/:bucket';
 
@@ -228,77 +204,4 @@ async function showWindow({ deps: { read } }: Call, bucketId: number): Promise<o
   );
   const { windowMs, sinceMs } = window;
   return { seconds: windowMs / 1000, since: isoTime(sinceMs), heldVersions, heldBytes };
-}
-
-// Native API: the mounts of a tenant, names in its own namespace for other tenants' buckets, and
-// for snapshots.
-// Invariant: nothing here tells whether what a mount leads to is there, and a mount gives no right.
-
-const collection = '/_/v1/tenants/:t/mounts';
-const bucketName = text("A bucket's name.");
-const target = {
-  bucketTenant: { ...name, description: 'The tenant that has the bucket.' },
-  bucket: { ...bucketName, description: "The bucket's name there." },
-} as const;
-const at = textOrNull(
-  'The name of a snapshot of it, or a time in its undelete window: the mount shows that. null: ' +
-    'the bucket as it is.',
-);
-const mount = answerObject({ tenant: name, name: bucketName, ...target, at, createdAt: time });
-
-export const mountRoutes = routeTable([
-  {
-    method: 'PUT',
-    url: `${collection}/:mount`,
-    action: 'bursar:PutMount',
-    summary: 'Give a bucket, or a snapshot of one, a name. Who may use it is said where it is.',
-    body: closedObject({ ...target, at }, ['bucketTenant', 'bucket']),
-    answer: mount,
-    run: async (call) => {
-      const [tenant, mountName] = [param(call, 't'), param(call, 'mount')];
-      const wanted = call.body as { bucketTenant: string; bucket: string; at?: string | null };
-      const { bucketTenant, at = null } = wanted;
-      checkBucketName(mountName);
-      checkBucketName(wanted.bucket);
-      const bucket = storedTarget(wanted.bucket, at === null ? null : readShown(at));
-      return {
-        change: { kind: 'putMount', tenant, name: mountName, bucketTenant, bucket },
-        answer: () => showMount(call),
-      };
-    },
-  },
-  {
-    method: 'GET',
-    url: collection,
-    action: 'bursar:ListMounts',
-    summary: "List a tenant's mounts, by name.",
-    query: pageQuery,
-    answer: answerPage('mounts', mount),
-    run: (call) => {
-      const list = (page: Page) => call.deps.mounts.list(param(call, 't'), page);
-      return listPage(call, 'mounts', list, showDated, nameOf);
-    },
-  },
-  {
-    method: 'GET',
-    url: `${collection}/:mount`,
-    action: 'bursar:GetMount',
-    summary: 'Show a mount.',
-    answer: mount,
-    run: async (call) => ({ answer: await showMount(call) }),
-  },
-  {
-    method: 'DELETE',
-    url: `${collection}/:mount`,
-    action: 'bursar:DeleteMount',
-    summary: 'Take a mount away. The bucket stays as it is.',
-    run: async (call) => ({
-      change: { kind: 'deleteMount', tenant: param(call, 't'), name: param(call, 'mount') },
-    }),
-  },
-]);
-
-async function showMount(call: Call): Promise<object> {
-  const entry = await call.deps.mounts.read(param(call, 't'), param(call, 'mount'));
-  return entry ? showDated(entry) : refuseMissing(call, 'NoSuchMount');
 }

@@ -23,6 +23,8 @@ function takenWords(change: NativeChange): string | undefined {
       return `There is a group ${change.name} of ${change.tenant}, or was one. ${notAgain}`;
     case 'putMount':
       return `${change.tenant} has a bucket ${change.name}; a mount cannot have its name.`;
+    case 'putOwnMount':
+      return `${change.tenant} has a bucket or a mount ${change.name}: choose another name.`;
     case 'putIssuer':
       return 'The tokens of this issuer for this audience are those of another entry already.';
     case 'createPublicKey':

@@ -279,8 +279,7 @@ async function requestFor(
   }
   // Only admins of the other tenant may learn what names stand for in its namespace.
   const isNamed = administers(call.who, principal.tenant) || asked.includes(':');
-  const found =
-    asked === '' || !isNamed ? null : await lookUpBucket(call.deps, principal.tenant, asked);
+  const found = asked === '' || !isNamed ? null : await lookUpBucket(call.deps, principal, asked);
   const tenant = found?.tenant ?? principal.tenant;
   if (!administers(call.who, tenant)) {
     const message = 'What decides there only the admins of the tenant that has the bucket can see.';

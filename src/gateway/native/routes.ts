@@ -2,7 +2,7 @@
 
 import { gatewayAlarmRoutes, tenantAlarmRoutes } from './alarm-routes.ts';
 import { auditRoutes } from './audit-routes.ts';
-import { bucketRoutes, mountRoutes } from './bucket-routes.ts';
+import { bucketRoutes } from './bucket-routes.ts';
 import { explainRoutes, whoAmIRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
 import { holdingRoutes } from './holding-routes.ts';
@@ -11,6 +11,7 @@ import { accessKeyRoutes, publicKeyRoutes } from './key-routes.ts';
 import { limitRoutes } from './limit-routes.ts';
 import { logKeyRoutes, logRoutes } from './log-routes.ts';
 import { healthRoutes, metricsRoutes } from './metrics-routes.ts';
+import { mountRoutes, ownMountRoutes } from './mount-routes.ts';
 import { priceRoutes } from './price-routes.ts';
 import { groupRoutes, principalRoutes } from './principal-routes.ts';
 import { receiptRoutes, recordRoutes } from './record-routes.ts';
@@ -36,6 +37,7 @@ const tables = [
   shareRoutes,
   grantRoutes,
   mountRoutes,
+  ownMountRoutes,
   bucketRoutes,
   snapshotRoutes,
   undeleteRoutes,

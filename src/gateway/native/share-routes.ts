@@ -196,7 +196,7 @@ async function planShare(call: Call, id: string): Promise<Share> {
   checkKeyLength(key);
   const actor = await deps.directory.findActor(who.id);
   if (!actor) throw new Refusal('AccessDenied');
-  const found = await lookUpBucket(deps, who.tenant, asked);
+  const found = await lookUpBucket(deps, who, asked);
   if (found.at) {
     const message = 'A snapshot cannot be shared by a link. Copy the object, and share the copy.';
     throw new Refusal('InvalidInput', { message, fields: { field: 'bucket' } });

@@ -22,13 +22,15 @@ import {
 } from './schemas.ts';
 
 const membersCreateBuckets = boolean('May members create buckets?');
+const membersMountBuckets = boolean("May members give other tenants' buckets names of their own?");
 
 const defaultStore = textOrNull("The store for new buckets; null: the gateway's default.", {
   maxLength: 63,
 });
 
 const tenant = answerObject({
-  ...{ name, membersCreateBuckets, defaultStore, recordReads, createdAt: time },
+  ...{ name, membersCreateBuckets, membersMountBuckets, defaultStore, recordReads },
+  createdAt: time,
 });
 
 export const tenantRoutes = routeTable([
@@ -42,12 +44,13 @@ export const tenantRoutes = routeTable([
       {
         ...{ name, defaultStore, recordReads },
         membersCreateBuckets: { ...membersCreateBuckets, default: true },
+        membersMountBuckets: { ...membersMountBuckets, default: true },
       },
       ['name'],
     ),
     answer: tenant,
     run: async ({ body, deps }) => {
-      const wanted = body as { name: string; membersCreateBuckets: boolean } & Placement;
+      const wanted = body as { name: string } & Members & Placement;
       checkStore(deps, wanted);
       const sealedKey = newTenantKey(deps.sealer, wanted.name);
       return {
@@ -81,12 +84,12 @@ export const tenantRoutes = routeTable([
     action: 'bursar:UpdateTenant',
     summary: "Change a tenant's settings.",
     body: {
-      ...closedObject({ membersCreateBuckets, defaultStore, recordReads }),
+      ...closedObject({ membersCreateBuckets, membersMountBuckets, defaultStore, recordReads }),
       minProperties: 1,
     },
     answer: tenant,
     run: async (call) => {
-      const settings = call.body as { membersCreateBuckets?: boolean } & Placement;
+      const settings = call.body as Partial<Members> & Placement;
       checkStore(call.deps, settings);
       const tenantName = param(call, 't');
       return {
@@ -112,6 +115,11 @@ export const tenantRoutes = routeTable([
     },
   },
 ]);
+
+interface Members {
+  membersCreateBuckets: boolean;
+  membersMountBuckets: boolean;
+}
 
 interface Placement {
   defaultStore?: string | null;

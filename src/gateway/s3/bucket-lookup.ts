@@ -1,5 +1,5 @@
-// Which bucket a name means: one of the requester's own tenant, another's as `tenant:bucket`, or a
-// mount, an alias in the requester's namespace for another tenant's.
+// Which bucket a name means: a mount of the requester's own, a bucket of its own tenant, another's
+// as `tenant:bucket`, or a mount, an alias in the tenant's namespace for another tenant's.
 // Specifications of the Amazon S3 user guide: "Bucket naming rules", general purpose buckets, and
 // "Verifying bucket ownership".
 import type { Identity } from '../../authz/identity.ts';
@@ -42,12 +42,12 @@ export function checkBucketName(name: string): void {
 export function findBucket(
   services: RequestServices,
   request: S3Request,
-  { isAnonymous, principal: { tenant } }: Identity,
+  { isAnonymous, principal }: Identity,
   resource: Resource,
 ): NamedBucket | null | Promise<NamedBucket> {
   const name = isAnonymous ? publicBucketName(services, request) : request.bucketName;
   if (name === null) return null;
-  const find = (one: string) => lookUpBucket(services, tenant, one, resource === 'bucketName');
+  const find = (one: string) => lookUpBucket(services, principal, one, resource === 'bucketName');
   const found = name instanceof Promise ? name.then(find) : find(name);
   if (found instanceof Promise) return found.then((one) => checkTrusted(services, one));
   return checkTrusted(services, found);
@@ -61,13 +61,20 @@ function checkTrusted({ sealFaults }: RequestServices, found: NamedBucket): Name
 
 const tenantForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 
+/** Who names a bucket. `id`: of the principal, `tenant/name`; absent: it has no own names. */
+export interface Namer {
+  tenant: string;
+  id?: string;
+}
+
 /**
  * Throws, or rejects with, `Refusal` InvalidBucketName for what can be no bucket's name. `isNew`:
- * the name is for a bucket that is to be made, so it stands for no mount.
+ * the name is for a bucket that is to be made, so it stands for no mount, and cannot be one that
+ * the namer has given to another.
  */
 export function lookUpBucket(
   services: Pick<RequestServices, 'buckets' | 'mounts' | 'snapshots'>,
-  tenant: string,
+  { tenant, id }: Namer,
   asked: string,
   isNew = false,
 ): NamedBucket | Promise<NamedBucket> {
@@ -78,6 +85,9 @@ export function lookUpBucket(
   }
   const name = asked.slice(colon + 1);
   checkBucketName(name);
+  const own = colon < 0 && id !== undefined ? services.mounts.findOwn(id, name) : undefined;
+  if (own && isNew) throw new Refusal('BucketAlreadyExists', { fields: { BucketName: name } });
+  if (own) return findMounted(services, own);
   const bucket = services.buckets.find(owner, name);
   const mayBeMount = colon < 0 && !isNew;
   const found = (one: Bucket | undefined): NamedBucket | Promise<NamedBucket> => {

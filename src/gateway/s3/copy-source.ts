@@ -13,7 +13,7 @@ import { type ChecksumAlgorithm, createChecksum, loadChecksums } from '../../tie
 import type { RequestServices } from '../services.ts';
 import { checkVersionId, missingVersion, shownId } from './asked-version.ts';
 import { ClientGone } from './body.ts';
-import { checkExpectedOwner, lookUpBucket, type NamedBucket } from './bucket-lookup.ts';
+import { checkExpectedOwner, lookUpBucket, type NamedBucket, type Namer } from './bucket-lookup.ts';
 import { checkPayer } from './buckets/requester-pays.ts';
 import { checkSourceConditions } from './conditional.ts';
 import { aclOf, tagsOf } from './objects/object-attributes.ts';
@@ -28,13 +28,13 @@ import type { Reserved, Resource } from './stages.ts';
 export async function findSource(
   services: RequestServices,
   request: S3Request,
-  { principal: { tenant } }: Identity,
+  { principal: namer }: Identity,
   resource: Resource,
 ): Promise<SourceName | null> {
   const text = resource === 'copy' ? request.headers[sourceHeader] : undefined;
   if (text === undefined) return null;
   const host = request.headers.host ?? '';
-  const named = await nameSource(services, { tenant, host }, text);
+  const named = await nameSource(services, { namer, host }, text);
   const source = await asOfRecord(services, request, named);
   services.sealFaults.checkBucket(source.found.tenant, source.found.name);
   return source;
@@ -135,14 +135,14 @@ export interface SourceName {
  */
 export async function nameSource(
   services: RequestServices,
-  { tenant, host }: { tenant: string; host: string },
+  { namer, host }: { namer: Namer; host: string },
   text: string,
 ): Promise<SourceName> {
   const { bucketName: askedName, key, versionId } = parseSource(text, services.domains, host);
   checkKeyLength(key);
   if (versionId !== undefined) checkVersionId(versionId, sourceHeader);
   try {
-    return { askedName, found: await lookUpBucket(services, tenant, askedName), key, versionId };
+    return { askedName, found: await lookUpBucket(services, namer, askedName), key, versionId };
   } catch (error) {
     if (error instanceof Refusal && error.code === 'InvalidBucketName')
       throw noSource('bucket name');

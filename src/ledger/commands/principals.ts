@@ -84,8 +84,8 @@ export interface DeletePrincipal extends Named {
 }
 
 /**
- * Deletes a principal that owns no bucket, with its keys. Its name is not given again: records,
- * grants and tokens may have it.
+ * Deletes a principal that owns no bucket, with its keys and its own mounts. Its name is not given
+ * again: records, grants and tokens may have it.
  */
 export const deletePrincipal = identityCommand<DeletePrincipal>({
   check: async (tx, { tenant, name }) => {
@@ -101,11 +101,15 @@ export const deletePrincipal = identityCommand<DeletePrincipal>({
     await tx.run('DELETE FROM access_keys WHERE tenant = ? AND principal = ?', tenant, name);
     await tx.run('DELETE FROM public_keys WHERE tenant = ? AND principal = ?', tenant, name);
     await tx.run('DELETE FROM group_members WHERE tenant = ? AND principal = ?', tenant, name);
+    await tx.run('DELETE FROM own_mounts WHERE tenant = ? AND principal = ?', tenant, name);
     await tx.run('DELETE FROM principals WHERE tenant = ? AND name = ?', tenant, name);
     await retireName(tx, tenant, 'principal', name);
   },
   takesFrom: ({ tenant, name }) => principalScope(tenant, name),
   told: tellsOf('principal'),
   account: null,
-  causes: ({ tenant, name }) => [{ kind: 'principal', tenant, name }],
+  causes: ({ tenant, name }) => [
+    { kind: 'principal', tenant, name },
+    { kind: 'ownMount', tenant, principal: name, name: null, to: null },
+  ],
 });

@@ -69,6 +69,11 @@ async function refuse(tx: Tx, change: IdentityChange): Promise<ErrorCode | undef
       return (await tx.get('SELECT 1 FROM tokens WHERE id = ?', change.id))
         ? 'AlreadyExists'
         : undefined;
+    // A bucket may have got the name after the mount was made.
+    case 'putOwnMount': {
+      const { tenant, principal } = change;
+      return (await roleOf(tx, tenant, principal)) ? undefined : 'NoSuchPrincipal';
+    }
     // It only takes rights away, so it is never refused.
     case 'revokeToken':
       return undefined;

@@ -2,6 +2,7 @@
 import {
   insertTenant,
   isLastOperatorKey,
+  letMembersMount,
   tenantExists,
   tenantNameIsUsed,
 } from '../../authz/identity-rows.ts';
@@ -15,6 +16,8 @@ import { identityCommand, tellsOfTenant } from './identity-command.ts';
 /** What is undefined stays as it is; a store of null is the gateway's default. */
 export interface TenantSettings {
   membersCreateBuckets?: boolean;
+  /** May members give other tenants' buckets names of their own? */
+  membersMountBuckets?: boolean;
   defaultStore?: string | null;
   recordReads?: RecordReads;
 }
@@ -35,7 +38,8 @@ export const createTenant = identityCommand<CreateTenant>({
   check: async (tx, { name }) => ((await tenantNameIsUsed(tx, name)) ? 'AlreadyExists' : undefined),
   write: async (tx, tenant, timeMs) => {
     await insertTenant(tx, tenant, timeMs);
-    const { name, sealedKey } = tenant;
+    const { name, sealedKey, membersMountBuckets } = tenant;
+    if (membersMountBuckets !== undefined) await letMembersMount(tx, name, membersMountBuckets);
     if (sealedKey) await insertTenantKey(tx, name, sealedKey, timeMs);
   },
   takesFrom: null,
@@ -76,7 +80,9 @@ export interface UpdateTenant extends TenantSettings {
 /** Changes the settings of a tenant. */
 export const updateTenant = identityCommand<UpdateTenant>({
   check: async (tx, { name }) => ((await tenantExists(tx, name)) ? undefined : 'NoSuchTenant'),
-  write: async (tx, { name, membersCreateBuckets, defaultStore, recordReads }) => {
+  write: async (tx, settings) => {
+    const { name, membersCreateBuckets, membersMountBuckets, defaultStore, recordReads } = settings;
+    if (membersMountBuckets !== undefined) await letMembersMount(tx, name, membersMountBuckets);
     if (recordReads !== undefined) {
       await tx.run('UPDATE tenants SET record_reads = ? WHERE name = ?', recordReads, name);
     }
@@ -95,8 +101,9 @@ export const updateTenant = identityCommand<UpdateTenant>({
   ],
 });
 
-function settingsOf({ membersCreateBuckets, defaultStore, recordReads }: TenantSettings) {
-  return { membersCreateBuckets, defaultStore, recordReads };
+function settingsOf(settings: TenantSettings) {
+  const { membersCreateBuckets, membersMountBuckets, defaultStore, recordReads } = settings;
+  return { membersCreateBuckets, membersMountBuckets, defaultStore, recordReads };
 }
 
 export interface DeleteTenant {
@@ -106,8 +113,9 @@ export interface DeleteTenant {
 
 /** Those with rows of a tenant that go with it, referring ones first. */
 const tenantTables = [
-  ...['access_keys', 'public_keys', 'group_members', 'groups', 'principals', 'retired_names'],
-  ...['grants', 'mounts', 'issuers', 'tokens', 'revocations', 'tenant_keys'],
+  ...['access_keys', 'public_keys', 'group_members', 'groups', 'own_mounts', 'principals'],
+  ...['retired_names', 'grants', 'mounts', 'issuers', 'tokens', 'revocations', 'tenant_keys'],
+  'tenant_settings',
 ];
 
 /**

@@ -25,6 +25,7 @@ const nouns = {
   publicKey: 'public key',
   grant: 'grant',
   mount: 'mount',
+  ownMount: "principal's mount",
   issuer: 'issuer',
 } as const;
 
@@ -66,7 +67,7 @@ export class DeepIdentities {
     // When what was restored was made, and whether it is active, its record does not say.
     const createdMs = verb === 'Restore' ? undefined : Date.parse(time);
     // Of grants, mounts and issuers the digest is compared with that of the row.
-    const isWhole = kind === 'grant' || kind === 'mount' || kind === 'issuer';
+    const isWhole = wholeKinds.has(kind);
     const change = fields.change && (isWhole ? fields.change : digestless(fields.change));
     const isRestored = verb === 'Restore';
     if (verb === 'Delete') await this.#delete(kind, place);
@@ -96,8 +97,9 @@ export class DeepIdentities {
     const { id, owner } = place;
     switch (kind) {
       case 'tenant': {
-        const { membersCreateBuckets, defaultStore = null, recordReads = null } = change ?? {};
-        const members = { membersCreateBuckets, defaultStore, recordReads };
+        const { membersCreateBuckets, membersMountBuckets = true } = change ?? {};
+        const { defaultStore = null, recordReads = null } = change ?? {};
+        const members = { membersCreateBuckets, membersMountBuckets, defaultStore, recordReads };
         await things.put(id, index, { ...(change && members), createdMs });
         break;
       }
@@ -139,6 +141,7 @@ export class DeepIdentities {
       }
       case 'grant':
       case 'mount':
+      case 'ownMount':
         await things.put(id, index, { rule: change ?? undefined, createdMs });
         break;
       case 'issuer': {
@@ -163,6 +166,7 @@ export class DeepIdentities {
     } else if (kind === 'tenant' && (await things.get(id))) {
       const unknown = {
         membersCreateBuckets: undefined,
+        membersMountBuckets: undefined,
         defaultStore: undefined,
         recordReads: undefined,
       };
@@ -207,7 +211,10 @@ export class DeepIdentities {
     const { tenant, principal, accessKey } = this.#things;
     const createdMs = Date.parse(fields.time);
     if (!(await tenant.get(defaultTenant))) {
-      const made = { membersCreateBuckets: true, defaultStore: null, recordReads: null };
+      const made = {
+        ...{ membersCreateBuckets: true, membersMountBuckets: true },
+        ...{ defaultStore: null, recordReads: null },
+      };
       await tenant.put(defaultTenant, index, { ...made, createdMs });
     }
     const made = { kind: 'person', groups: [], createdMs };
@@ -244,7 +251,10 @@ export class DeepIdentities {
     for await (const [id, { index, members }] of things.entries()) {
       const isKey = kind === 'accessKey' || kind === 'publicKey';
       const [of = ''] = (isKey ? String(members.owner) : id).split('/');
-      const isGone = isKey && (await this.#isOwnerGone(String(members.owner), index));
+      const [, owner = '', isOwned] = id.split('/');
+      const isGone = isKey
+        ? await this.#isOwnerGone(String(members.owner), index)
+        : isOwned !== undefined && !(await this.#things.principal.get(`${of}/${owner}`));
       if (isGone || !(await tenant.get(of))) await things.delete(id);
       else if (kind === 'principal' && Array.isArray(members.groups)) {
         const groups: unknown[] = [];
@@ -260,6 +270,8 @@ export class DeepIdentities {
     return index < ((await this.#since.get(owner)) ?? 0);
   }
 }
+
+const wholeKinds: ReadonlySet<Kind> = new Set<Kind>(['grant', 'mount', 'ownMount', 'issuer']);
 
 type KeyKind = 'accessKey' | 'publicKey';
 
@@ -285,6 +297,7 @@ const collections: ReadonlyMap<string, Kind> = new Map([
   ['PublicKey', 'publicKey'],
   ['Grant', 'grant'],
   ['Mount', 'mount'],
+  ['OwnMount', 'ownMount'],
   ['Issuer', 'issuer'],
 ]);
 

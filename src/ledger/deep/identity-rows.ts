@@ -13,13 +13,19 @@ export const identityRows = {
   tenant: rowsOf(
     {
       columns: `name, members_create_buckets AS membersCreateBuckets,
+        NOT EXISTS (SELECT 1 FROM tenant_settings AS s WHERE s.tenant = tenants.name
+          AND s.name = 'membersMountBuckets' AND s.document = 'false') AS membersMountBuckets,
         default_store AS defaultStore, record_reads AS recordReads, created_ms AS createdMs`,
       from: 'tenants',
       keys: ['name'],
     },
     ({ name, ...members }) => ({
       id: String(name),
-      members: { ...members, membersCreateBuckets: members.membersCreateBuckets === 1 },
+      members: {
+        ...members,
+        membersCreateBuckets: members.membersCreateBuckets === 1,
+        membersMountBuckets: members.membersMountBuckets === 1,
+      },
     }),
   ),
   principal: rowsOf(
@@ -81,6 +87,18 @@ export const identityRows = {
       const { bucketTenant, bucket, createdMs } = row;
       return { id: ofTenant(row), members: { rule: { bucketTenant, bucket }, createdMs } };
     },
+  ),
+  ownMount: rowsOf(
+    {
+      columns: `tenant, principal, name, bucket_tenant AS bucketTenant, bucket,
+        created_ms AS createdMs`,
+      from: 'own_mounts',
+      keys: ['tenant', 'principal', 'name'],
+    },
+    ({ tenant, principal, name, bucketTenant, bucket, createdMs }) => ({
+      id: `${tenant}/${principal}/${name}`,
+      members: { rule: { bucketTenant, bucket }, createdMs },
+    }),
   ),
   issuer: rowsOf(
     {

@@ -22,6 +22,8 @@ export const isText = (value: unknown): value is string => typeof value === 'str
 export const isTextOrNull = (value: unknown): value is string | null =>
   value === null || isText(value);
 export const isFlag = (value: unknown): value is boolean => typeof value === 'boolean';
+const isFlagOrNone = (value: unknown): value is boolean | undefined =>
+  value === undefined || isFlag(value);
 
 /** What is told of one by one. */
 export const thingKinds = [
@@ -75,6 +77,10 @@ const isOneOf =
   <const W extends string>(...words: W[]) =>
   (value: unknown): value is W =>
     words.includes(value as W);
+const isListOrNone =
+  <F extends Fields>(fields: F) =>
+  (value: unknown): value is Checked<F>[] | undefined =>
+    value === undefined || isListOf(fields)(value);
 /** The JSON of an object, as the database has it. */
 const isJsonObject = (value: unknown): value is string =>
   isText(value) && isObject(parseJson(value));
@@ -86,6 +92,8 @@ const kinds = {
     ...told,
     createdMs: isCount,
     membersCreateBuckets: isFlag,
+    /** Absent: it is of an earlier version, in which no member could. */
+    membersMountBuckets: isFlagOrNone,
     defaultStore: isTextOrNull,
     recordReads: isTextOrNull,
     /** Its secret, as the database has it sealed; absent: it is of an earlier version. */
@@ -115,6 +123,10 @@ const kinds = {
       proof: isText,
       createdMs: isCount,
       active: isFlag,
+    }),
+    /** Names of its own; absent: it is of an earlier version. */
+    mounts: isListOrNone({
+      ...{ name: isText, bucketTenant: isText, bucket: isText, createdMs: isCount },
     }),
   },
   grant: { ...told, rule: isJsonObject, createdMs: isCount },

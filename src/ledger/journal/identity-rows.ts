@@ -49,14 +49,18 @@ function storedKinds(withKeys: boolean): Record<Exclude<ThingKind, 'publicKey'>,
         ...{ tenant: 'name', name: "''", createdMs: 'created_ms' },
         ...{ membersCreateBuckets: 'members_create_buckets', defaultStore: 'default_store' },
         recordReads: 'record_reads',
+        membersMountBuckets: `NOT EXISTS (SELECT 1 FROM tenant_settings AS s
+          WHERE s.tenant = tenants.name AND s.name = 'membersMountBuckets'
+            AND s.document = 'false')`,
         // Told always: nobody could read the tenant's bytes without it.
         sealedKey: `(SELECT hex(sealed_key) FROM tenant_keys
           WHERE tenant_keys.tenant = tenants.name)`,
       },
-      entryOf: ({ membersCreateBuckets, sealedKey, ...row }) =>
+      entryOf: ({ membersCreateBuckets, membersMountBuckets, sealedKey, ...row }) =>
         present('tenant', {
           ...row,
           membersCreateBuckets: membersCreateBuckets !== 0,
+          membersMountBuckets: membersMountBuckets !== 0,
           sealedKey: lower(sealedKey),
         }),
     },
@@ -75,14 +79,19 @@ function storedKinds(withKeys: boolean): Record<Exclude<ThingKind, 'publicKey'>,
           ...{ thumbprint: 'thumbprint', jwk: 'jwk', purpose: 'purpose', proof: 'proof' },
           ...{ createdMs: 'created_ms', active: 'active' },
         }),
+        mounts: listOf('own_mounts', 'principal', {
+          ...{ name: 'name', bucketTenant: 'bucket_tenant', bucket: 'bucket' },
+          createdMs: 'created_ms',
+        }),
       },
-      entryOf: ({ active, groups, accessKeys, publicKeys, ...row }) =>
+      entryOf: ({ active, groups, accessKeys, publicKeys, mounts, ...row }) =>
         present('principal', {
           ...row,
           active: active !== 0,
           groups: (JSON.parse(groups as string) as { name: string }[]).map(({ name }) => name),
           accessKeys: withActive(accessKeys),
           publicKeys: withActive(publicKeys),
+          mounts: JSON.parse(mounts as string) as object[],
         }),
     },
     grant: {

@@ -11,6 +11,7 @@ import { snapshots } from './0012-snapshots.ts';
 import { undeleteWindows } from './0013-undelete-windows.ts';
 import { heldSums } from './0014-held-sums.ts';
 import { tenantKeys } from './0015-tenant-keys.ts';
+import { ownMounts } from './0016-own-mounts.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -29,6 +30,7 @@ export const steps: readonly Migration[] = [
   undeleteWindows,
   heldSums,
   tenantKeys,
+  ownMounts,
 ];
 
 /** The schema of this Bursar. */

@@ -44,7 +44,8 @@ export async function restorePeople(restoring: Restoring): Promise<void> {
   const { staging, report } = restoring.work;
   await each(restoring, staging.identities.list('tenant'), restoreTenant);
   for (const name of await staging.identities.listUntoldTenants()) {
-    const change = { kind: 'createTenant', name, membersCreateBuckets: false } as const;
+    const members = { membersCreateBuckets: false, membersMountBuckets: false };
+    const change = { kind: 'createTenant', name, ...members } as const;
     const about = { tenant: name, target: `tenants/${name}` };
     const made = { changes: [change], madeMs: Date.now() };
     if (await put(restoring, 'tenant', made, about)) report.tenants.push(name);
@@ -81,11 +82,13 @@ async function each<T extends PresentEntry>(
 type Of<K extends PresentEntry['kind']> = Extract<PresentEntry, { kind: K }>;
 
 async function restoreTenant(restoring: Restoring, entry: Of<'tenant'>): Promise<void> {
-  const { tenant: name, membersCreateBuckets, defaultStore, createdMs: madeMs } = entry;
+  const { tenant: name, membersCreateBuckets, membersMountBuckets } = entry;
+  const { defaultStore, createdMs: madeMs } = entry;
   const recordReads = readMode(entry.recordReads);
   const sealedKey = sealedKeyOf(restoring, entry);
   const change: IdentityChange = {
     ...{ kind: 'createTenant', name, membersCreateBuckets, defaultStore },
+    ...(membersMountBuckets !== undefined && { membersMountBuckets }),
     ...(recordReads && { recordReads }),
     ...(sealedKey && { sealedKey }),
   };
@@ -151,6 +154,20 @@ async function restorePrincipal(restoring: Restoring, entry: PrincipalEntry): Pr
   if (!(await put(restoring, 'principal', { changes, madeMs }, about))) return;
   await restorePublicKeys(restoring, entry, target);
   await restoreAccessKeys(restoring, entry, target);
+  await restoreOwnMounts(restoring, entry, target);
+}
+
+export async function restoreOwnMounts(
+  restoring: Restoring,
+  { tenant, name: principal, mounts = [] }: PrincipalEntry,
+  of: string,
+): Promise<void> {
+  for (const { name, bucketTenant, bucket, createdMs: madeMs } of mounts) {
+    const made = { name, bucketTenant, bucket, isByAdmin: true };
+    const changes = [{ kind: 'putOwnMount', tenant, principal, ...made } as const];
+    const target = `${of}/mounts/${name}`;
+    await put(restoring, 'ownMount', { changes, madeMs }, { tenant, target });
+  }
 }
 
 export async function restorePublicKeys(
@@ -316,6 +333,7 @@ const counted = {
   revocation: ['revocations', 'Revocation'],
   grant: ['grants', 'Grant'],
   mount: ['mounts', 'Mount'],
+  ownMount: ['ownMounts', 'OwnMount'],
   issuer: ['issuers', 'Issuer'],
   token: ['tokens', 'Token'],
   share: ['shares', 'Share'],

@@ -77,7 +77,8 @@ async function restoreOwners(
   for (const name of new Set(buckets.map(({ tenant }) => tenant))) {
     if (report.tenants.includes(name) || (await staging.identities.has('tenant', name, '')))
       continue;
-    const change = { kind: 'createTenant', name, membersCreateBuckets: false } as const;
+    const members = { membersCreateBuckets: false, membersMountBuckets: false };
+    const change = { kind: 'createTenant', name, ...members } as const;
     const about = { action: 'bursar:RestoreTenant', tenant: name, target: `tenants/${name}` };
     await commit({ kind: 'restoreIdentity', changes: [change], madeMs }, about);
     report.tenants.push(name);

@@ -106,20 +106,26 @@ async function collect(
   }
 }
 
-/** The next names, in their order. A bucket hides the mount of its name. */
+/**
+ * The next names, in their order. A bucket hides the tenant's mount of its name, and one of the
+ * requester's own hides both.
+ */
 async function readCandidates(
   { services, who }: Reserved<'service'>,
   { prefix, after }: { prefix: string; after: string },
 ): Promise<Candidate[]> {
-  const { tenant } = who.principal;
+  const { tenant, id } = who.principal;
   const page = { after, limit: bucketsPerRead };
   const buckets = await readBuckets(services.read, { tenant, prefix, after, max: bucketsPerRead });
   const mounts = await services.mounts.list(tenant, page, prefix);
-  const candidates: Candidate[] = buckets.map((bucket) => ({ name: bucket.name, bucket }));
-  const names = new Set(candidates.map(({ name }) => name));
-  for (const mount of mounts) {
-    if (!names.has(mount.name)) candidates.push({ name: mount.name, mount });
+  const named = new Map<string, Candidate>();
+  for (const mount of mounts) named.set(mount.name, { name: mount.name, mount });
+  for (const bucket of buckets) named.set(bucket.name, { name: bucket.name, bucket });
+  for (const mount of services.mounts.listOwn(id)) {
+    const isNext = compareText(mount.name, after) > 0 && mount.name.startsWith(prefix);
+    if (isNext) named.set(mount.name, { name: mount.name, mount });
   }
+  const candidates = [...named.values()];
   candidates.sort((a, b) => compareText(a.name, b.name));
   return candidates.slice(0, bucketsPerRead);
 }

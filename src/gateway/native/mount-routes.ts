@@ -1,0 +1,184 @@
+// Native API: mounts, names for other tenants' buckets and for snapshots: those of a tenant, in its
+// namespace, and those of a principal, which nobody else sees.
+// Invariant: nothing here tells whether what a mount leads to is there, and a mount gives no right.
+import type { Page } from '../../authz/paced-page.ts';
+import { storedTarget } from '../../state/mount-book.ts';
+import { checkBucketName } from '../s3/bucket-lookup.ts';
+import { administers } from './rights.ts';
+import {
+  type Call,
+  listPage,
+  nameOf,
+  param,
+  refuseMissing,
+  routeTable,
+  showDated,
+} from './route.ts';
+import {
+  answerObject,
+  answerPage,
+  closedObject,
+  name,
+  pageQuery,
+  text,
+  textOrNull,
+  time,
+} from './schemas.ts';
+import { readShown } from './snapshot-routes.ts';
+
+const collection = '/_/v1/tenants/:t/mounts';
+const ownCollection = '/_/v1/tenants/:t/principals/:p/mounts';
+const bucketName = text("A bucket's name.");
+const target = {
+  bucketTenant: { ...name, description: 'The tenant that has the bucket.' },
+  bucket: { ...bucketName, description: "The bucket's name there." },
+} as const;
+const at = textOrNull(
+  'The name of a snapshot of it, or a time in its undelete window: the mount shows that. null: ' +
+    'the bucket as it is.',
+);
+const targetBody = closedObject({ ...target, at }, ['bucketTenant', 'bucket']);
+const mount = answerObject({ tenant: name, name: bucketName, ...target, at, createdAt: time });
+const ownMount = answerObject({
+  ...{ tenant: name, principal: name, name: bucketName, ...target, at, createdAt: time },
+});
+
+export const mountRoutes = routeTable([
+  {
+    method: 'PUT',
+    url: `${collection}/:mount`,
+    action: 'bursar:PutMount',
+    summary: 'Give a bucket, or a snapshot of one, a name. Who may use it is said where it is.',
+    body: targetBody,
+    answer: mount,
+    run: async (call) => ({
+      change: { kind: 'putMount', tenant: param(call, 't'), ...readTarget(call) },
+      answer: () => showMount(call),
+    }),
+  },
+  {
+    method: 'GET',
+    url: collection,
+    action: 'bursar:ListMounts',
+    summary: "List a tenant's mounts, by name.",
+    query: pageQuery,
+    answer: answerPage('mounts', mount),
+    run: (call) => {
+      const list = (page: Page) => call.deps.mounts.list(param(call, 't'), page);
+      return listPage(call, 'mounts', list, showDated, nameOf);
+    },
+  },
+  {
+    method: 'GET',
+    url: `${collection}/:mount`,
+    action: 'bursar:GetMount',
+    summary: 'Show a mount.',
+    answer: mount,
+    run: async (call) => ({ answer: await showMount(call) }),
+  },
+  {
+    method: 'DELETE',
+    url: `${collection}/:mount`,
+    action: 'bursar:DeleteMount',
+    summary: 'Take a mount away. The bucket stays as it is.',
+    run: async (call) => ({
+      change: { kind: 'deleteMount', tenant: param(call, 't'), name: param(call, 'mount') },
+    }),
+  },
+  {
+    method: 'GET',
+    url: '/_/v1/tenants/:t/own-mounts',
+    action: 'bursar:ListOwnMounts',
+    operation: 'ListOwnMountsOfTenant',
+    summary: "List the mounts of a tenant's principals that the caller may see.",
+    query: pageQuery,
+    answer: answerPage('mounts', ownMount),
+    run: (call) => {
+      const tenant = param(call, 't');
+      const { mounts } = call.deps;
+      const isOwn = call.reach === 'self';
+      const list = async (page: Page) => {
+        if (!isOwn) return mounts.pageOwnOfAll(tenant, page);
+        return mounts.pageOwn(tenant, call.who.name, page);
+      };
+      return listPage(call, 'mounts', list, showDated, (one) =>
+        isOwn ? one.name : `${one.principal}/${one.name}`,
+      );
+    },
+  },
+]);
+
+export const ownMountRoutes = routeTable([
+  {
+    method: 'PUT',
+    url: `${ownCollection}/:mount`,
+    action: 'bursar:PutOwnMount',
+    summary: "Give another tenant's bucket a name that only this principal sees.",
+    body: targetBody,
+    answer: ownMount,
+    run: async (call) => {
+      const of = ownerOf(call);
+      const isByAdmin = administers(call.who, of.tenant);
+      return {
+        change: { kind: 'putOwnMount', ...of, ...readTarget(call), isByAdmin },
+        answer: () => showOwnMount(call),
+      };
+    },
+  },
+  {
+    method: 'GET',
+    url: ownCollection,
+    action: 'bursar:ListOwnMounts',
+    summary: "List a principal's own mounts, by name.",
+    query: pageQuery,
+    answer: answerPage('mounts', ownMount),
+    run: (call) => {
+      const { tenant, principal } = ownerOf(call);
+      const list = (page: Page) => call.deps.mounts.pageOwn(tenant, principal, page);
+      return listPage(call, 'mounts', list, showDated, nameOf);
+    },
+  },
+  {
+    method: 'GET',
+    url: `${ownCollection}/:mount`,
+    action: 'bursar:GetOwnMount',
+    summary: 'Show a mount of a principal.',
+    answer: ownMount,
+    run: async (call) => ({ answer: await showOwnMount(call) }),
+  },
+  {
+    method: 'DELETE',
+    url: `${ownCollection}/:mount`,
+    action: 'bursar:DeleteOwnMount',
+    summary: 'Take a mount of a principal away. The bucket stays as it is.',
+    run: async (call) => ({
+      change: { kind: 'deleteOwnMount', ...ownerOf(call), name: param(call, 'mount') },
+    }),
+  },
+]);
+
+/** Throws `Refusal` for what cannot be names of buckets. */
+function readTarget(call: Call): { name: string; bucketTenant: string; bucket: string } {
+  const mountName = param(call, 'mount');
+  const wanted = call.body as { bucketTenant: string; bucket: string; at?: string | null };
+  const { bucketTenant, at = null } = wanted;
+  checkBucketName(mountName);
+  checkBucketName(wanted.bucket);
+  const bucket = storedTarget(wanted.bucket, at === null ? null : readShown(at));
+  return { name: mountName, bucketTenant, bucket };
+}
+
+function ownerOf(call: Call): { tenant: string; principal: string } {
+  return { tenant: param(call, 't'), principal: param(call, 'p') };
+}
+
+async function showMount(call: Call): Promise<object> {
+  const entry = await call.deps.mounts.read(param(call, 't'), param(call, 'mount'));
+  return entry ? showDated(entry) : refuseMissing(call, 'NoSuchMount');
+}
+
+async function showOwnMount(call: Call): Promise<object> {
+  const { tenant, principal } = ownerOf(call);
+  const entry = await call.deps.mounts.readOwn(tenant, principal, param(call, 'mount'));
+  return entry ? showDated(entry) : refuseMissing(call, 'NoSuchMount');
+}
