@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { partCountMax } from '#bursar/core/limits.js';
 import { emptySha256, signRequest } from '#bursar/core/sigv4.js';
 import { makeBucket, send } from './control.mjs';
 import { openBulkLedger } from './growth/bulk-ledger.mjs';
@@ -28,14 +29,13 @@ const body = makeBody(4 * KiB);
 
 const dir = mkdtempSync(join(tmpdir(), 'bursar-renames-'));
 try {
-  // Each object has a gateway to itself: what is beside a huge row in SQLite's tree is slower, too.
+  // Each object has a gateway to itself, which also takes the PUTs that it is compared with.
   const gateways = [];
   for (const extents of Object.values(objects)) await fill(folderOf(extents), extents);
   for (const extents of Object.values(objects)) {
     gateways.push((await startGateway({ dir: folderOf(extents) })).target);
   }
   const took = gateways.map(() => ({ put: [], rename: [] }));
-  const plain = gateways[0];
   for (let round = 0; round < warmups + rounds; round++) {
     for (const [i, target] of gateways.entries()) {
       const timed = async (name, work) => {
@@ -43,7 +43,7 @@ try {
         await work();
         if (round >= warmups) took[i][name].push(performance.now() - sinceMs);
       };
-      await timed('put', () => put(plain, `put/${round}-${i}`, body));
+      await timed('put', () => put(target, `put/${round}`, body));
       await timed('rename', () => rename(target, `key/${round}`, `key/${round + 1}`));
     }
   }
@@ -80,7 +80,7 @@ async function fill(folder, extents) {
   if (extents === 1) return;
   const ledger = await openBulkLedger(join(folder, 'bursar'));
   const changes = await ledger.changesOf(bucket);
-  await ledger.commit(1, () => changes.repeat('key/0', extents));
+  await ledger.commit(1, () => changes.repeat('key/0', extents, Math.min(extents, partCountMax)));
   await ledger.close();
 }
 

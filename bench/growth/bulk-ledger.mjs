@@ -96,12 +96,17 @@ async function openChanges(bucketName, { read, keyring, books }) {
       const { sizeBytes } = from.object;
       return commitOf({ kind: 'copyObject', key, conditions, ...from }, { key, sizeBytes });
     },
-    /** An object of as many extents, each that of the first object that was there. */
-    repeat: (key, extents) => {
+    /**
+     * An object of as many extents, each that of the first object that was there, uploaded in
+     * `parts` parts.
+     */
+    repeat: (key, extents, parts = 1) => {
       const [{ source, object }] = sources;
       const sizeBytes = object.sizeBytes * extents;
       const manifest = Buffer.concat(Array.from({ length: extents }, () => object.manifest));
-      const drafted = sealObject(keyring, { ...object, sizeBytes, manifest });
+      const partBytes = [[Math.floor(sizeBytes / parts), parts]];
+      const attributes = JSON.stringify({ ...JSON.parse(object.attributes), partBytes });
+      const drafted = sealObject(keyring, { ...object, sizeBytes, manifest, attributes });
       const change = { kind: 'copyObject', key, conditions, source, object: drafted };
       return commitOf(change, { key, sizeBytes });
     },

@@ -4,17 +4,19 @@
 import type { Reader, Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { type BucketName, isAuthentic, verifyVersion } from './authentic.ts';
-import { dropReferences } from './extents.ts';
 import { addToSum, heldBytesOf, takeFromSum } from './held-totals.ts';
-import { findCovering, type HeldVersion, heldColumns, wholeColumns } from './held-versions.ts';
+import { findCovering, type HeldVersion, heldColumns } from './held-versions.ts';
+import { dropManifest, longManifestOf, type NamedManifest } from './long-manifests.ts';
 import type { BilledDelta, EndedObject, Moment, StorageDelta } from './outcome.ts';
 import { heldByWindow } from './undelete-window.ts';
-import { countedBytes } from './versions.ts';
+import { countedBytes, wholeColumns } from './versions.ts';
 
 /** A held row, whole. */
-export type HeldRow = HeldVersion & { billedBytes: number };
+export type HeldRow = HeldVersion & NamedManifest & { billedBytes: number };
 
-const heldRowsSql = `SELECT ${heldColumns}, ${wholeColumns}, billed AS billedBytes
+const heldRowColumns = `${heldColumns}, ${wholeColumns}, ${longManifestOf('v')},
+  billed AS billedBytes`;
+const heldRowsSql = `SELECT ${heldRowColumns}
   FROM held_versions AS v WHERE bucket_id = ? AND holder = ? AND ended_ms <= ?
     ORDER BY ended_ms LIMIT ?`;
 
@@ -36,7 +38,7 @@ export async function readHeldOf(
   const { bucketId, from, below, isPrefix, max } = wanted;
   const condition = isPrefix ? 'key >= ? AND (? IS NULL OR key < ?)' : 'key = ?';
   return read.all<HeldRow & { holder: number }>(
-    `SELECT ${heldColumns}, ${wholeColumns}, billed AS billedBytes, holder FROM held_versions AS v
+    `SELECT ${heldRowColumns}, holder FROM held_versions AS v
        WHERE bucket_id = ? AND ${condition}
        ORDER BY key DESC, seq, ended_seq DESC LIMIT ?`,
     ...[bucketId, from, ...(isPrefix ? [below, below] : []), max],
@@ -141,7 +143,7 @@ export async function releaseRows(
     );
     // The extents that a damaged row names may belong to other objects, so they are not released.
     if (isAuthentic(() => verifyVersion(keyring, bucket, row))) {
-      await dropReferences(tx, row.manifest, timeMs);
+      await dropManifest(tx, row, timeMs);
     }
     if (!row.heldMac || row.isImage || row.isMarker) continue;
     const billedBytes = countedBytes(row.billedBytes);

@@ -1,8 +1,8 @@
 // Held versions as their rows are, for the journal, verification and settings.
 import type { Reader } from '../core/database.ts';
 import { type BucketName, verifyVersion } from './authentic.ts';
-import { type HeldVersion, heldColumns, newestNull, wholeColumns } from './held-versions.ts';
-import type { Catalog } from './versions.ts';
+import { type HeldVersion, heldColumns, newestNull } from './held-versions.ts';
+import { type Catalog, wholeColumns } from './versions.ts';
 
 /**
  * A version that ended and is held, by its number. Throws IntegrityError when it is not authentic.

@@ -7,8 +7,8 @@
 // to its end, so that no row shows at another time than it should.
 import type { Tx } from '../core/database.ts';
 import { type BucketName, computeHeldMac } from './authentic.ts';
-import { addReferences } from './extents.ts';
 import { noteHeld } from './held-totals.ts';
+import { shareManifest } from './long-manifests.ts';
 import type { Moment } from './outcome.ts';
 import { heldByWindow } from './undelete-window.ts';
 import type { OpenBucket } from './version-places.ts';
@@ -42,9 +42,6 @@ export function newestNull(condition: string): string {
   return `(SELECT n.seq FROM held_versions AS n WHERE n.bucket_id = v.bucket_id AND n.key = v.key
     AND n.seq ${condition} AND n.version_id IS NULL ORDER BY n.seq DESC LIMIT 1)`;
 }
-
-/** What is not shown to clients. */
-export const wholeColumns = 'bucket_id AS bucketId, manifest';
 
 /**
  * Who holds a version which is about to end, or to change: the bucket's undelete window, or the
@@ -104,7 +101,12 @@ export async function holdImage(
   const holder = await findHolder(tx, bucket, { key, sinceSeq: Math.max(seq, row?.seq ?? 0) });
   if (holder === null) return;
   await hold(tx, bucket, version, { holder, isImage: 1 }, moment);
-  await addReferences(tx, version.manifest);
+  const image = await tx.get<{ manifest: Uint8Array | number }>(
+    `SELECT manifest FROM held_versions
+       WHERE bucket_id = ? AND key = ? AND seq = ? AND ended_seq = ?`,
+    ...[bucket.id, key, seq, moment.seq],
+  );
+  if (image) await shareManifest(tx, image.manifest);
 }
 
 async function hold(

@@ -3,10 +3,10 @@
 // are at one moment, and goes by key and seq, which a version keeps wherever it is. Invariant: a
 // walk meets every version that is there from its beginning to its end.
 import type { Reader } from '../core/database.ts';
-import { currentColumns, noncurrentColumns, type Version } from './versions.ts';
+import { currentColumns, noncurrentColumns, type Version, wholeColumns } from './versions.ts';
 
-const current = `SELECT ${currentColumns}, bucket_id AS bucketId, manifest FROM versions AS v`;
-const noncurrent = `SELECT ${noncurrentColumns}, bucket_id AS bucketId, manifest
+const current = `SELECT ${currentColumns}, ${wholeColumns} FROM versions AS v`;
+const noncurrent = `SELECT ${noncurrentColumns}, ${wholeColumns}
   FROM noncurrent_versions AS v`;
 
 /**

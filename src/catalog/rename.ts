@@ -7,8 +7,8 @@
 import type { Tx } from '../core/database.ts';
 import { computeRowMac, isAuthentic, verifyListed } from './authentic.ts';
 import type { WriteConditions } from './conditions.ts';
-import { addReferences } from './extents.ts';
 import { findHolder } from './held-versions.ts';
+import { shareManifest } from './long-manifests.ts';
 import { withDefaultRetention } from './object-lock.ts';
 import { isPending, noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
@@ -133,7 +133,7 @@ async function arrive(
   const moved = { ...found, key, seq: moment.seq, versionId, attributes };
   const rowMac = computeRowMac(moment.keyring, bucket, moved, moved);
   await moveCurrent(tx, found, { ...moved, rowMac });
-  if (!isMoved) await addReferences(tx, await readManifest(tx, bucket, key));
+  if (!isMoved) await shareManifest(tx, await readColumn(tx, bucket, key));
   const { store, id: bucketId } = bucket;
   await noteChange(tx, { store, bucketId, key, versionId }, moment);
   const added = { class: found.class, bytes: found.billedBytes };
@@ -159,9 +159,9 @@ function attributesOf(
   return withDefaultRetention(JSON.stringify(renamed), objectLock, timeMs);
 }
 
-async function readManifest(tx: Tx, { id }: OpenBucket, key: string): Promise<Uint8Array> {
+async function readColumn(tx: Tx, { id }: OpenBucket, key: string): Promise<Uint8Array | number> {
   const sql = 'SELECT manifest FROM versions WHERE bucket_id = ? AND key = ?';
-  const row = await tx.get<{ manifest: Uint8Array }>(sql, id, key);
+  const row = await tx.get<{ manifest: Uint8Array | number }>(sql, id, key);
   return row?.manifest ?? noManifest;
 }
 

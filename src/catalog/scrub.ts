@@ -6,6 +6,7 @@ import type { Reader, SqlValue } from '../core/database.ts';
 import { textSuccessor } from '../core/text-order.ts';
 import { extentState } from './extents.ts';
 import { findHeld } from './held-rows.ts';
+import { manifestOf } from './long-manifests.ts';
 import { findUpload, listParts } from './uploads.ts';
 import { type Catalog, findVersion, type Version } from './versions.ts';
 
@@ -62,16 +63,14 @@ export async function isUnchanged(
     const sql = 'SELECT 1 FROM parts WHERE upload_id = ? AND number = ? AND manifest = ?';
     return (await read.get(sql, place.uploadId, place.number, manifest)) !== undefined;
   }
-  const at = 'WHERE bucket_id = ? AND key = ? AND seq = ? AND manifest = ?';
-  const values = [place.bucketId, place.key, place.seq, manifest];
-  const row = await read.get(
-    `SELECT 1 FROM versions ${at} UNION ALL SELECT 1 FROM noncurrent_versions ${at}
-       UNION ALL SELECT 1 FROM held_versions ${at} LIMIT 1`,
-    ...values,
-    ...values,
-    ...values,
+  const of = (table: string) => `SELECT ${manifestOf('v')} FROM ${table} AS v
+    WHERE bucket_id = ? AND key = ? AND seq = ?`;
+  const at = [place.bucketId, place.key, place.seq];
+  const rows = await read.all<{ manifest: Uint8Array | null }>(
+    `${of('versions')} UNION ALL ${of('noncurrent_versions')} UNION ALL ${of('held_versions')}`,
+    ...[...at, ...at, ...at],
   );
-  return row !== undefined;
+  return rows.some((row) => row.manifest && Buffer.compare(row.manifest, manifest) === 0);
 }
 
 /** Resolves to whether an extent of this store is alive, so that the sweeper spares it. */

@@ -2,16 +2,17 @@
 // what a listing shows of it.
 import type { Reader, SqlValue } from '../core/database.ts';
 import { type BucketName, verifyVersion } from './authentic.ts';
-import { type HeldVersion, heldColumns, newestNull, wholeColumns } from './held-versions.ts';
+import { type HeldVersion, heldColumns, newestNull } from './held-versions.ts';
 import {
   type Catalog,
   currentColumns,
+  inlineBody,
   noncurrentColumns,
   type VersionWithBody,
+  wholeColumns,
 } from './versions.ts';
 
 const notHeld = 'NULL AS endedSeq, NULL AS endedMs, 0 AS isImage, NULL AS heldMac';
-const inlineBody = '(SELECT body FROM extents WHERE id = substr(manifest, 1, 16)) AS inlineBody';
 
 /**
  * The current version of a key, where it is what the key was: two seeks more than to read it now.

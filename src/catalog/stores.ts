@@ -6,6 +6,7 @@ import { decodeManifest, isManifest, localStore } from '../core/manifest.ts';
 import { pages } from '../core/pages.ts';
 import { extentState } from './extents.ts';
 import { forgetJournalObjects } from './journal-objects.ts';
+import { manifestOf } from './long-manifests.ts';
 
 export interface StoreRow {
   number: number;
@@ -150,7 +151,8 @@ async function* listLastExtents(
   store: number,
   max: number,
 ): AsyncGenerator<string[]> {
-  const sql = `SELECT seq, substr(manifest, -36) AS end FROM ended_versions
+  const sql = `SELECT seq, substr(manifest, -36) AS end
+    FROM (SELECT seq, ${manifestOf('e')} FROM ended_versions AS e)
     WHERE seq > ? ORDER BY seq LIMIT ?`;
   type Row = { seq: number; end: Uint8Array };
   for await (const rows of pages<Row>((last) => read.all(sql, last?.seq ?? -1, max))) {

@@ -13,8 +13,13 @@ import {
   sealAgain,
   verifyVersion,
 } from './authentic.ts';
-import { dropReferences } from './extents.ts';
 import { findHolder, holdEnded, holdImage } from './held-versions.ts';
+import {
+  dropManifest,
+  longManifestOf,
+  type NamedManifest,
+  placeManifest,
+} from './long-manifests.ts';
 import type { BilledDelta, EndedObject, Moment } from './outcome.ts';
 import type { OpenBucket } from './version-places.ts';
 import {
@@ -23,6 +28,7 @@ import {
   type ObjectDraft,
   type StoredVersion,
   type Version,
+  wholeColumns,
 } from './versions.ts';
 
 /** A version that a change has found. */
@@ -81,7 +87,7 @@ export async function insertVersion(
     object.class,
     object.owner,
     createdMs,
-    object.manifest,
+    await placeManifest(tx, object.manifest),
     object.attributes,
     object.epoch,
     object.manifestMac,
@@ -93,7 +99,7 @@ export async function insertVersion(
 
 /**
  * Makes of a current version that of another key, as `to` says; what was current there was kept or
- * ended. Its own row stays until it is removed. The manifest is not read: it can be large.
+ * ended. Its own row stays until it is removed. A long manifest stays where it is.
  */
 export async function moveCurrent(tx: Tx, from: FoundVersion, to: FoundVersion): Promise<void> {
   await tx.run(
@@ -269,18 +275,23 @@ export async function purgeEnded(
     if (!row) break;
     bytes += row.manifest.length;
     await tx.run('DELETE FROM ended_versions WHERE seq = ?', row.seq);
-    if (mayLetGo(keyring, row)) await dropReferences(tx, row.manifest, timeMs);
+    if (mayLetGo(keyring, row)) await dropManifest(tx, row, timeMs);
   }
   return purged;
 }
 
-const oldestEndedSql = `SELECT ${endedColumns}, bucket_id AS bucketId, manifest,
+const oldestEndedSql = `SELECT ${endedColumns}, ${wholeColumns}, ${longManifestOf('v')},
     (SELECT tenant FROM buckets WHERE id = bucket_id) AS tenant,
     (SELECT name FROM buckets WHERE id = bucket_id) AS bucketName
   FROM ended_versions AS v ORDER BY seq LIMIT 1`;
 
 /** With the names of its bucket, unless that is gone. */
-type EndedVersion = Version & { tenant: string | null; bucketName: string | null };
+type EndedVersion = Version & NamedManifest & EndedPlace;
+
+interface EndedPlace {
+  tenant: string | null;
+  bucketName: string | null;
+}
 
 /** Whether the extents that an ended row names are its own, as far as can be known. */
 function mayLetGo(keyring: Keyring, row: EndedVersion): boolean {

@@ -7,6 +7,7 @@ import type { Reader } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { objectBytesMax } from '../core/limits.ts';
 import { type BucketName, verifyListed, verifyVersion } from './authentic.ts';
+import { manifestOf } from './long-manifests.ts';
 import type { Retention } from './object-lock.ts';
 
 export type ChecksumType = 'COMPOSITE' | 'FULL_OBJECT';
@@ -18,8 +19,8 @@ export interface Attributes {
   /** User metadata, names without `x-amz-meta-`. */
   metadata: Record<string, string>;
   checksum?: { algorithm: string; value: string; type: ChecksumType };
-  /** Sizes of the parts of a multipart object, in order. */
-  partBytes?: number[];
+  /** Sizes of the parts of a multipart object, in order; a pair: as many parts of one size. */
+  partBytes?: readonly PartBytes[];
   /** Their checksums, of the algorithm of the object's, joined and in base64. */
   partChecksums?: string;
   /** Names and values, in the order in which they came. */
@@ -36,6 +37,9 @@ export interface Attributes {
   /** For a copy, who made it (`tenant/name`), and of what. */
   copied?: { by: string; tenant: string; bucket: string; bucketId: number; key: string };
 }
+
+/** Release 0.1.0 wrote a number for each part. */
+export type PartBytes = number | readonly [sizeBytes: number, count: number];
 
 export interface KmsEncryption {
   /** ARN of the key of AWS KMS that wraps the root key under which its bytes were encrypted. */
@@ -122,8 +126,9 @@ export const noncurrentColumns = `${sharedColumns}, superseded_seq AS superseded
 export const endedColumns = `${sharedColumns}, superseded_seq AS supersededSeq,
   superseded_ms AS supersededMs, NOT ${hasEnded} AS isStale`;
 
-const whole = 'bucket_id AS bucketId, manifest';
-const stored = `${whole}, billed AS billedBytes`;
+/** Of a table `AS v`: what listings do not read. */
+export const wholeColumns = `bucket_id AS bucketId, ${manifestOf('v')}`;
+const stored = `${wholeColumns}, billed AS billedBytes`;
 
 /** With what it counts for where storage is charged, which no MAC covers. */
 export type StoredVersion = Version & { billedBytes: number };
@@ -251,12 +256,14 @@ function readNamedWithBody(
 
 /** SQLite would rather read all versions of the key. */
 export const noncurrentById = 'noncurrent_versions AS v INDEXED BY noncurrent_by_id';
-const inlineBody = '(SELECT body FROM extents WHERE id = substr(manifest, 1, 16)) AS inlineBody';
+/** Of a table `AS v`: the sealed bytes of the first extent, where those are inline. */
+export const inlineBody = `(SELECT body FROM extents WHERE id = substr(v.manifest, 1, 16))
+  AS inlineBody`;
 const newestSql = selectNewest(stored);
-const newestWithBodySql = selectNewest(`${whole}, ${inlineBody}`);
+const newestWithBodySql = selectNewest(`${wholeColumns}, ${inlineBody}`);
 const namedSql = selectNamed(stored);
-const namedWithBodySql = selectNamed(`${whole}, ${inlineBody}`);
-const numberedSql = selectAt('seq = ?', whole, 'noncurrent_versions AS v');
+const namedWithBodySql = selectNamed(`${wholeColumns}, ${inlineBody}`);
+const numberedSql = selectAt('seq = ?', wholeColumns, 'noncurrent_versions AS v');
 
 function selectNewest(more: string): string {
   return `SELECT ${currentColumns}, ${more} FROM versions AS v WHERE bucket_id = ? AND key = ?`;

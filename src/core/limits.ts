@@ -29,6 +29,9 @@ export const mountsPerTenantMax = 10_000;
 export const ownMountsMax = 100;
 export const snapshotsPerBucketMax = 10_000;
 
+// Two pages of the database: longer ones lie apart from the rows of versions.
+export const rowManifestBytesMax = 8 * KiB;
+
 // HTTP
 export const headerBytesMax = 32 * KiB;
 export const headerCountMax = 200;

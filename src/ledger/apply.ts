@@ -18,6 +18,7 @@ import {
 } from '../catalog/extents.ts';
 import { countAll } from '../catalog/held-totals.ts';
 import { noteJournalObject, noteSnapshot } from '../catalog/journal-objects.ts';
+import { dropLongManifest } from '../catalog/long-manifests.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { noStorage, type OtherKey, type Outcome } from '../catalog/outcome.ts';
 import { forgetTokens } from '../catalog/rename-tokens.ts';
@@ -277,6 +278,8 @@ export async function applyMaintenance(
     case 'writeAccounts':
       // All maintenance writes them.
       return 0;
+    case 'dropLongManifest':
+      return dropLongManifest(tx, timeMs);
     case 'purgeEnded':
       return purgeEnded(tx, work.max, context);
     case 'beginGeneration':

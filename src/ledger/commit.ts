@@ -28,6 +28,7 @@ export type Maintenance =
   | { kind: 'declareExtents'; store: number; ids: Uint8Array[] }
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
   | { kind: 'purgeEnded'; max: number }
+  | { kind: 'dropLongManifest' }
   | { kind: 'registerStore'; name: string; location: string }
   /** Notes records that are not what was recorded. */
   | { kind: 'noteAltered'; rows: readonly AlteredRow[] }

@@ -34,7 +34,7 @@ const versionColumns = `  bucket_id INTEGER NOT NULL,
   class TEXT NOT NULL,
   owner TEXT NOT NULL,             -- principal name in the bucket's tenant
   created_ms INTEGER NOT NULL,
-  manifest BLOB NOT NULL,
+  manifest BLOB NOT NULL,          -- or the number of a long one
   attributes TEXT NOT NULL,        -- JSON: headers, metadata, checksum, parts, tags, object lock
   epoch INTEGER NOT NULL,          -- of the root key that both MACs are made under
   manifest_mac BLOB NOT NULL,      -- of size and manifest
@@ -273,6 +273,18 @@ ${versionColumns}
   superseded_ms INTEGER,
   PRIMARY KEY (seq)
 ) WITHOUT ROWID;
+
+CREATE TABLE long_manifests (      -- which rows of versions name by number in their column
+  id INTEGER PRIMARY KEY,
+  manifest BLOB NOT NULL
+);
+
+CREATE TABLE long_manifest_uses (
+  id INTEGER PRIMARY KEY,
+  uses INTEGER NOT NULL,           -- rows of versions that name it; 0: it is being let go of
+  dropped INTEGER NOT NULL         -- runs whose extents it has let go of
+);
+CREATE INDEX long_manifests_unused ON long_manifest_uses (id) WHERE uses = 0;
 
 CREATE TABLE superseded (          -- every version that ever ended, for ever
   seq INTEGER PRIMARY KEY,

@@ -86,6 +86,7 @@ export class Sweeper {
     );
     // Until there are none: of those that are large a batch has few.
     const purgedVersions = await repeat(() => ledger.maintain({ kind: 'purgeEnded', max }), 1);
+    await repeat(() => ledger.maintain({ kind: 'dropLongManifest' }), 1);
     await repeat(() =>
       ledger.maintain({
         kind: 'forgetCompleted',

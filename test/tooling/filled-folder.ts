@@ -50,6 +50,7 @@ export async function call(client: S3Client, method: string, path: string, body?
 /** More than two tiles of records. */
 export async function fill(client: S3Client, endpoint: string): Promise<void> {
   await fillBuckets(client);
+  await fillLong(client);
   await fillSnapshots(client);
   await fillIdentities(client, endpoint);
   await call(client, 'PUT', 'alarm-hook', { url: 'https://alarms.example.org/secret-path' });
@@ -60,6 +61,26 @@ export async function fill(client: S3Client, endpoint: string): Promise<void> {
     await call(client, 'POST', 'log/keys/rotations', { overlapSeconds: 0 });
   }
   await call(client, 'DELETE', `log/keys/${id}`);
+}
+
+/** An object of so many extents that its manifest does not lie in its row. */
+async function fillLong(client: S3Client): Promise<void> {
+  await send(client, 'PUT', '/data/part', { body: Buffer.alloc(5 * 1024 * 1024, 'x') });
+  const begun = await send(client, 'POST', '/data/long', { query: [['uploads', '']] });
+  const id = /<UploadId>(.*?)</.exec(String(begun.body))?.[1] ?? '';
+  const copy = async (_: unknown, i: number) => {
+    const query: [string, string][] = [
+      ['partNumber', String(i + 1)],
+      ['uploadId', id],
+    ];
+    const headers = { 'x-amz-copy-source': 'data/part' };
+    const { body } = await send(client, 'PUT', '/data/long', { query, headers });
+    const etag = /<ETag>(.*?)<.ETag>/.exec(String(body))?.[1];
+    return `<Part><PartNumber>${i + 1}</PartNumber><ETag>${etag}</ETag></Part>`;
+  };
+  const parts = await Promise.all(Array.from({ length: 230 }, copy));
+  const body = `<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`;
+  await send(client, 'POST', '/data/long', { query: [['uploadId', id]], body });
 }
 
 /** Two snapshots and a window, and what they hold: a version, a marker's, and an image of one. */

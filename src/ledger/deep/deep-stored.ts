@@ -8,6 +8,7 @@ import { randomBytes } from 'node:crypto';
 import { guarded } from '../../audit/verify/guard.ts';
 import { extentState } from '../../catalog/extents.ts';
 import { heldBytesSql, heldSums } from '../../catalog/held-totals.ts';
+import { longManifestOf, manifestOf } from '../../catalog/long-manifests.ts';
 import type { Reader } from '../../core/database.ts';
 import { decodeManifest, type ExtentRun } from '../../core/manifest.ts';
 import { archiveTenant } from '../archive/pack-entry.ts';
@@ -19,6 +20,8 @@ interface Naming {
   /** What it is called. */
   where: string;
   manifest: unknown;
+  /** The number of its long manifest, which names the extents in its place; null: it has none. */
+  longManifest?: unknown;
   /** Whose extents they are; null: of a bucket that is gone. */
   tenant: string | null;
   /** Of what is charged by time; absent: it is not. */
@@ -43,13 +46,17 @@ export class DeepStored {
 
   async finish(read: Reader, { tell }: Comparison): Promise<void> {
     const counts = new ReferenceCounts();
+    const uses = new Map<unknown, number>();
     for (const list of [...versionTables.map(versionsOf), listParts, listPacks]) {
       await guarded(tell, 'what names extents', async () => {
         for await (const naming of list(read)) {
-          await guarded(tell, naming.where, () => this.#add(read, naming, { counts, tell }));
+          const { where, longManifest: long = null } = naming;
+          if (long !== null) uses.set(long, (uses.get(long) ?? 0) + 1);
+          await guarded(tell, where, () => this.#add(read, naming, { counts, tell }));
         }
       });
     }
+    await guarded(tell, 'long manifests', () => addLongManifests(read, uses, { counts, tell }));
     await guarded(tell, 'extents', () => compareReferences(read, counts, tell));
     await guarded(tell, 'what is charged by time', () => this.#compareLevels(read, tell));
     await guarded(tell, 'what snapshots hold', () => compareHeldTotals(read, tell));
@@ -57,7 +64,7 @@ export class DeepStored {
 
   async #add(
     read: Reader,
-    { where, manifest, tenant, charged }: Naming,
+    { where, manifest, longManifest = null, tenant, charged }: Naming,
     { counts, tell }: { counts: ReferenceCounts; tell: Comparison['tell'] },
   ): Promise<void> {
     if (charged) {
@@ -69,8 +76,11 @@ export class DeepStored {
       const sum = BigInt((await this.#billed.get(place)) ?? 0);
       await this.#billed.set(place, String(sum + BigInt(isCount ? (bytes as number) : 0)));
     }
+    if (longManifest !== null && (manifest as Uint8Array).length === 0) {
+      tell({ where, what: `its long manifest ${show(longManifest)} is not there` });
+    }
     for (const run of decodeManifest(manifest as Uint8Array)) {
-      counts.add(run.id, 1);
+      if (longManifest === null) counts.add(run.id, 1);
       const fault = await findFault(read, run, tenant);
       if (fault) tell({ where, what: `its extent ${run.id.toString('hex')} ${fault}` });
     }
@@ -94,6 +104,29 @@ export class DeepStored {
       if (sum === '0') continue;
       tell({ where: shownPlace(place), what: `it is charged for nothing, and keeps ${sum} bytes` });
     }
+  }
+}
+
+/** Long manifests name extents too; `uses`: how often rows of versions name each. */
+async function addLongManifests(
+  read: Reader,
+  uses: ReadonlyMap<unknown, number>,
+  { counts, tell }: { counts: ReferenceCounts; tell: Comparison['tell'] },
+): Promise<void> {
+  for await (const { manifest } of listLongManifests(read)) {
+    for (const { id } of runsOf(manifest)) counts.add(id, 1);
+  }
+  const uncounted = new Set(uses.keys());
+  const walked = { columns: 'id, uses', from: 'long_manifest_uses', keys: ['id'] };
+  for await (const row of walkTable<{ id: unknown; uses: unknown }>(read, walked)) {
+    const named = uses.get(row.id) ?? 0;
+    uncounted.delete(row.id);
+    if (Number.isSafeInteger(row.uses) && (row.uses as number) >= named) continue;
+    const what = `${named} versions name it, and it is counted as named by ${show(row.uses)}`;
+    tell({ where: `long manifest ${show(row.id)}`, what });
+  }
+  for (const id of uncounted) {
+    tell({ where: `long manifest ${show(id)}`, what: 'it is not counted who names it' });
   }
 }
 
@@ -147,9 +180,10 @@ async function compareReferences(
   // Which it is of those that share a count is found by counting these alone.
   const named = new Map<string, number>();
   const isWanted = (id: Uint8Array) => named.size < namedMax && counts.isBelow(id);
-  for (const list of [...versionTables.map(versionsOf), listParts, listPacks]) {
-    for await (const { manifest } of list(read)) {
-      for (const { id } of runsOf(manifest)) {
+  const lists = [...versionTables.map(versionsOf), listParts, listPacks, listLongManifests];
+  for (const list of lists) {
+    for await (const { manifest, longManifest = null } of list(read)) {
+      for (const { id } of longManifest === null ? runsOf(manifest) : []) {
         if (!isWanted(id)) continue;
         const name = id.toString('hex');
         named.set(name, (named.get(name) ?? 0) + 1);
@@ -201,7 +235,7 @@ function versionsOf(
 ): (read: Reader) => AsyncGenerator<Naming> {
   const walked = {
     columns: `${bucketColumns(`${table}.bucket_id`)}, ${table}.key AS "of", ${table}.seq AS seq,
-      class, is_marker AS isMarker, billed, size, manifest,
+      class, is_marker AS isMarker, billed, size, ${manifestOf(table)}, ${longManifestOf(table)},
       ${chargedOf[table] ?? '1'} AS isCharged`,
     from: table,
     keys: keysOf[table],
@@ -231,6 +265,17 @@ const listParts = namings(
   }),
 );
 
+/** Of each what it has not let go of yet. */
+const listLongManifests = namings(
+  {
+    columns: `NULL AS tenant, id, substr(manifest, 36 * ifnull((SELECT dropped
+      FROM long_manifest_uses AS u WHERE u.id = long_manifests.id), 0) + 1) AS manifest`,
+    from: 'long_manifests',
+    keys: ['id'],
+  },
+  ({ id }) => ({ where: `long manifest ${id}` }),
+);
+
 const listPacks = namings(
   {
     columns: `'${archiveTenant}' AS tenant, first, manifest`,
@@ -246,8 +291,8 @@ function namings(
 ): (read: Reader) => AsyncGenerator<Naming> {
   return async function* (read) {
     for await (const row of walkTable<Record<string, unknown>>(read, walked)) {
-      const { manifest } = row;
-      yield { manifest, tenant: row.tenant as string | null, ...show(row) };
+      const { manifest, longManifest = null } = row;
+      yield { manifest, longManifest, tenant: row.tenant as string | null, ...show(row) };
     }
   };
 }

@@ -12,6 +12,7 @@ import { undeleteWindows } from './0013-undelete-windows.ts';
 import { heldSums } from './0014-held-sums.ts';
 import { tenantKeys } from './0015-tenant-keys.ts';
 import { ownMounts } from './0016-own-mounts.ts';
+import { longManifests } from './0017-long-manifests.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -31,6 +32,7 @@ export const steps: readonly Migration[] = [
   heldSums,
   tenantKeys,
   ownMounts,
+  longManifests,
 ];
 
 /** The schema of this Bursar. */

@@ -3,6 +3,7 @@
 import {
   CopyObjectCommand,
   DeleteObjectCommand,
+  GetObjectCommand,
   GetObjectTaggingCommand,
   HeadObjectCommand,
   ListObjectsV2Command,
@@ -13,6 +14,7 @@ import {
   RenameObjectCommand,
   type RenameObjectCommandInput,
   type S3Client,
+  UploadPartCopyCommand,
 } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { md5Of } from '../checksums.ts';
@@ -118,6 +120,37 @@ function describeWhatIsKept(room: Room): void {
     expect([after.ETag, after.PartsCount]).toEqual([before.ETag, 2]);
     const bytes = await readObject(client, Bucket, 'renamed-parts');
     expect(bytes.equals(Buffer.concat(bodies))).toBe(true);
+  });
+
+  it('keeps more than a gigabyte in very many extents', async () => {
+    const { client, Bucket } = room();
+    const body = patternOf(partBytesMin);
+    await put(room(), 'one', body);
+    const upload = await begin(client, Bucket, { Key: 'many' });
+    const CopySource = `${Bucket}/one`;
+    const parts = await Promise.all(
+      Array.from({ length: 230 }, async (_, i) => {
+        const PartNumber = i + 1;
+        const asked = { ...upload, PartNumber, CopySource };
+        const { CopyPartResult } = await client.send(new UploadPartCopyCommand(asked));
+        return { PartNumber, ETag: CopyPartResult?.ETag };
+      }),
+    );
+    const { ETag } = await complete(client, upload, parts);
+    await rename(room(), 'many', 'many-2');
+    await client.send(
+      new CopyObjectCommand({ Bucket, Key: 'copy', CopySource: `${Bucket}/many-2` }),
+    );
+    await client.send(new DeleteObjectCommand({ Bucket, Key: 'many-2' }));
+    const Range = `bytes=${200 * partBytesMin - 5}-${200 * partBytesMin + 4}`;
+    const read = await client.send(new GetObjectCommand({ Bucket, Key: 'copy', Range }));
+    const bytes = Buffer.from((await read.Body?.transformToByteArray()) ?? []);
+    expect(bytes.equals(Buffer.concat([body.subarray(-5), body.subarray(0, 5)]))).toBe(true);
+    expect(read.ContentRange).toBe(`${Range.replace('=', ' ')}/${230 * partBytesMin}`);
+    expect(ETag).toMatch(/-230"$/);
+    for (const Key of ['copy', 'one']) {
+      await client.send(new DeleteObjectCommand({ Bucket, Key }));
+    }
   });
 
   it('replaces what is there, and lets go of that alone', async () => {

@@ -1,7 +1,7 @@
 // The parts that a multipart upload made an object of, which can be read one by one: `partNumber`
 // of GetObject and HeadObject, `ObjectParts` of GetObjectAttributes (Amazon S3 API reference). An
 // object that was written at once has one part, and no number of parts.
-import type { Attributes } from '../../../catalog/versions.ts';
+import type { Attributes, PartBytes } from '../../../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
 import { partChecksumsBytesMax, partCountMax } from '../../../core/limits.ts';
 import type { ByteRange } from '../range.ts';
@@ -22,7 +22,7 @@ export interface ObjectPart extends ByteRange {
  */
 export function askedPart(
   request: S3Request,
-  { partBytes }: Attributes,
+  attributes: Attributes,
   sizeBytes: number,
 ): ObjectPart | null {
   const text = parameter(request, 'partNumber');
@@ -32,14 +32,33 @@ export function askedPart(
     const message = 'Cannot specify both Range header and partNumber query parameter';
     throw new Refusal('InvalidRequest', { message });
   }
-  const sizes = partBytes ?? [sizeBytes];
+  const parts = partSizesOf(attributes);
+  const sizes = parts ?? [sizeBytes];
   const size = sizes[number - 1];
   if (size === undefined) {
     const fields = { PartNumberRequested: text, ActualPartCount: String(sizes.length) };
     throw new Refusal('InvalidPartNumber', { fields });
   }
   const start = sizes.slice(0, number - 1).reduce((sum, bytes) => sum + bytes, 0);
-  return { number, start, end: start + size, count: partBytes?.length ?? null };
+  return { number, start, end: start + size, count: parts?.length ?? null };
+}
+
+/** Sizes as they are kept, briefly: a client makes all parts but the last of one size. */
+export function joinPartSizes(sizes: readonly number[]): PartBytes[] {
+  const joined: [sizeBytes: number, count: number][] = [];
+  for (const size of sizes) {
+    const last = joined.at(-1);
+    if (last?.[0] === size) last[1]++;
+    else joined.push([size, 1]);
+  }
+  return joined.map(([size, count]) => (count === 1 ? size : [size, count]));
+}
+
+/** The size of each part; undefined: the object was written at once. */
+export function partSizesOf({ partBytes }: Attributes): number[] | undefined {
+  return partBytes?.flatMap((of) => {
+    return typeof of === 'number' ? [of] : Array.from({ length: of[1] }, () => of[0]);
+  });
 }
 
 /** Throws `Refusal` InvalidArgument. */
@@ -57,13 +76,12 @@ export function joinPartChecksums(checksums: readonly Buffer[]): string | undefi
 }
 
 /** What gives the checksum of a part by its number, base64; undefined: it is not kept. */
-export function partChecksumsOf({
-  partBytes,
-  partChecksums,
-}: Attributes): (number: number) => string | undefined {
-  if (partBytes === undefined || partChecksums === undefined) return () => undefined;
+export function partChecksumsOf(attributes: Attributes): (number: number) => string | undefined {
+  const { partChecksums } = attributes;
+  const sizes = partSizesOf(attributes);
+  if (sizes === undefined || partChecksums === undefined) return () => undefined;
   const joined = Buffer.from(partChecksums, 'base64');
-  const bytes = joined.length / partBytes.length;
+  const bytes = joined.length / sizes.length;
   return (number) => joined.subarray((number - 1) * bytes, number * bytes).toString('base64');
 }
 

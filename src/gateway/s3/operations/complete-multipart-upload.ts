@@ -32,7 +32,7 @@ import {
 } from '../objects/checksum-headers.ts';
 import { encryptionHeaders } from '../objects/encryption.ts';
 import { writtenExpiration } from '../objects/lifecycle-headers.ts';
-import { joinPartChecksums } from '../objects/object-parts.ts';
+import { joinPartChecksums, joinPartSizes } from '../objects/object-parts.ts';
 import {
   checkRunCount,
   findNamedUpload,
@@ -329,7 +329,7 @@ async function composeAttributes(
 ): Promise<Attributes> {
   const attributes: Attributes = {
     ...upload.object,
-    partBytes: parts.map((part) => part.sizeBytes),
+    partBytes: joinPartSizes(parts.map((part) => part.sizeBytes)),
   };
   // Parts that release 0.1.0 took have no checksum of their own accord.
   if (parts.some((part) => part.checksum === null)) return attributes;

@@ -9,7 +9,7 @@ import type { XmlElements } from '../../http/xml.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
 import { checkReadConditions } from '../conditional.ts';
 import { checksumElement } from '../objects/checksum-headers.ts';
-import { partChecksumsOf } from '../objects/object-parts.ts';
+import { partChecksumsOf, partSizesOf } from '../objects/object-parts.ts';
 import type { Operation } from '../operation.ts';
 import type { S3Request } from '../request.ts';
 import type { Asked, Reserved } from '../stages.ts';
@@ -118,19 +118,20 @@ function describe(version: Version, wanted: Set<AttributeName>, page: Page): Xml
 }
 
 function describeParts(attributes: Attributes, { after, max }: Page): XmlElements | undefined {
-  const { partBytes, checksum } = attributes;
-  if (!partBytes) return undefined;
+  const { checksum } = attributes;
+  const sizes = partSizesOf(attributes);
+  if (!sizes) return undefined;
   // As on S3, only the parts of a composite checksum are told one by one.
-  if (checksum?.type !== 'COMPOSITE') return { PartsCount: partBytes.length };
-  const shown = partBytes.slice(after, after + max);
+  if (checksum?.type !== 'COMPOSITE') return { PartsCount: sizes.length };
+  const shown = sizes.slice(after, after + max);
   const last = shown.length > 0 ? after + shown.length : 0;
   const checksumOf = partChecksumsOf(attributes);
   return {
-    PartsCount: partBytes.length,
+    PartsCount: sizes.length,
     PartNumberMarker: after,
     NextPartNumberMarker: last,
     MaxParts: max,
-    IsTruncated: shown.length > 0 && last < partBytes.length,
+    IsTruncated: shown.length > 0 && last < sizes.length,
     Part: shown.map((Size, i) => {
       const PartNumber = after + i + 1;
       const value = checksumOf(PartNumber);

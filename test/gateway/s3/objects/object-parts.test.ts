@@ -4,7 +4,9 @@ import { describe, expect, it } from 'vitest';
 import {
   askedPart,
   joinPartChecksums,
+  joinPartSizes,
   partChecksumsOf,
+  partSizesOf,
 } from '#bursar/gateway/s3/objects/object-parts.js';
 import type { S3Request } from '#bursar/gateway/s3/request.js';
 
@@ -49,6 +51,22 @@ describe('parts', () => {
     expect(asked(2)?.start).toBe(asked(1)?.end);
     expect(asked(10_000)).toMatchObject({ end: sizeBytes, count: 10_000 });
     expect(asked(10_000)?.start).toBe(asked(9999)?.end);
+  });
+
+  it.each([[[]], [[7]], [[7, 7]], [[7, 7, 3]], [[1, 7, 7, 7, 2, 2, 1]]])(
+    'of sizes %j are kept in pairs, and come back',
+    (sizes) => {
+      const partBytes = joinPartSizes(sizes);
+      expect(partSizesOf({ ...plain, partBytes })).toEqual(sizes);
+      expect(partBytes.length).toBeLessThanOrEqual(sizes.length);
+    },
+  );
+
+  it('of one size are kept as one pair, and were kept as a number each', () => {
+    const sizes = Array.from({ length: 10_000 }, () => 5_242_880);
+    expect(joinPartSizes(sizes)).toEqual([[5_242_880, 10_000]]);
+    expect(partSizesOf({ ...plain, partBytes: sizes })).toEqual(sizes);
+    expect(partSizesOf(plain)).toBeUndefined();
   });
 
   it('may be empty, the last one', () => {
