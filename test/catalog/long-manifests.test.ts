@@ -153,7 +153,7 @@ it('is let go of whole where its length is a multiple of a slice', async () => {
   expect([await uses(), await extents()]).toEqual([[], { condemned: extentCount + 2000 }]);
 });
 
-it('is shared by a version and its images, and by one that was renamed under a snapshot', async () => {
+it('is shared by a version, its images, and one that was renamed under a snapshot', async () => {
   const at = await commit(snapshot('then'));
   const amendment = { tags: [['of', 'later'] as const] };
   await commit({ kind: 'amendVersion', bucketId: 1, key: 'a', amendment });

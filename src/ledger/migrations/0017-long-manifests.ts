@@ -1,5 +1,5 @@
-// Manifests of more than 8 KiB lie in a table of their own, so that rows which move leave them where
-// they are.
+// Manifests of more than 8 KiB lie in a table of their own, so that rows which move leave them
+// where they are.
 import type { SqlValue, Tx } from '../../core/database.ts';
 import type { Migration } from './migration.ts';
 

@@ -1,8 +1,10 @@
 // Databases of older schemas come to what a new one is, once, whatever happens meanwhile.
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { manifestOf } from '#bursar/catalog/long-manifests.js';
 import { checkDatabase, openDatabase } from '#bursar/core/database.js';
 import { Keyring, type RootKey } from '#bursar/core/keyring.js';
 import { RootKeyFile } from '#bursar/core/root-keys.js';
@@ -126,6 +128,41 @@ describe('migrations', () => {
     expect(await inside((db) => db.userVersion())).toBe(schemaVersion);
     // Both copies are of the same state.
     expect(copies()).toHaveLength(1);
+  });
+
+  it('move long manifests out of the rows of all tables of versions', async () => {
+    await inside((db) => db.exec('CREATE TABLE long_manifests (x)'));
+    await expect(migrate(options())).rejects.toThrow(/^schema 16: .*already exists/);
+    const lengths = [8193, 8192, 20_000, 9000, 300_000];
+    const manifests = lengths.map((length) => randomBytes(length));
+    const kept = ['noncurrent_versions', 'ended_versions', 'held_versions'];
+    const tables = ['versions', 'versions', ...kept];
+    await inside(async (db) => {
+      db.exec('DROP TABLE long_manifests');
+      for (const [i, table] of tables.entries()) {
+        const more = { held_versions: ', 1, 2, 3, 4, 0, NULL, 5', versions: '' };
+        const ends = more[table as 'versions'] ?? ', 1, 2';
+        await db.tx.run(
+          `INSERT INTO ${table} SELECT 999, 'long ' || CAST(? AS INTEGER), 1000000 + ?, NULL, 0, 5, 'e', NULL,
+             'STANDARD', 'o', 0, ?, '{}', 1, x'00', x'00', 5${ends}`,
+          ...[i, i, manifests[i] ?? ''],
+        );
+      }
+    });
+    await migrate(options());
+    await inside(async (db) => {
+      for (const [i, table] of tables.entries()) {
+        const row = await db.tx.get<{ type: string; manifest: Uint8Array }>(
+          `SELECT typeof(v.manifest) AS type, ${manifestOf('v')} FROM ${table} AS v
+             WHERE key = 'long ' || CAST(? AS INTEGER)`,
+          i,
+        );
+        expect(row?.type).toBe(i === 1 ? 'blob' : 'integer');
+        expect(Buffer.compare(row?.manifest ?? Buffer.alloc(0), manifests[i] as Buffer)).toBe(0);
+      }
+      const uses = await db.tx.all('SELECT uses, dropped FROM long_manifest_uses');
+      expect(uses).toEqual(Array.from({ length: 4 }, () => ({ uses: 1, dropped: 0 })));
+    });
   });
 
   it('go on from a schema with seals only where nothing was changed meanwhile', async () => {
