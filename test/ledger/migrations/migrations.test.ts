@@ -132,7 +132,7 @@ describe('migrations', () => {
 
   it('move long manifests out of the rows of all tables of versions', async () => {
     await inside((db) => db.exec('CREATE TABLE long_manifests (x)'));
-    await expect(migrate(options())).rejects.toThrow(/^schema 16: .*already exists/);
+    await expect(migrate(options())).rejects.toThrow(/^schema 17: .*already exists/);
     const lengths = [8193, 8192, 20_000, 9000, 300_000];
     const manifests = lengths.map((length) => randomBytes(length));
     const kept = ['noncurrent_versions', 'ended_versions', 'held_versions'];
@@ -143,8 +143,8 @@ describe('migrations', () => {
         const more = { held_versions: ', 1, 2, 3, 4, 0, NULL, 5', versions: '' };
         const ends = more[table as 'versions'] ?? ', 1, 2';
         await db.tx.run(
-          `INSERT INTO ${table} SELECT 999, 'long ' || CAST(? AS INTEGER), 1000000 + ?, NULL, 0, 5, 'e', NULL,
-             'STANDARD', 'o', 0, ?, '{}', 1, x'00', x'00', 5${ends}`,
+          `INSERT INTO ${table} SELECT 999, 'long ' || CAST(? AS INTEGER), 1000000 + ?,
+             NULL, 0, 5, 'e', NULL, 'STANDARD', 'o', 0, ?, '{}', 1, x'00', x'00', 5${ends}`,
           ...[i, i, manifests[i] ?? ''],
         );
       }
