@@ -17,17 +17,19 @@ interface GrantFlags {
   bucket?: string;
   prefix?: string;
   key?: string;
+  alias?: string;
   conditions?: string;
 }
 
 const grants: Columns<Grant> = {
-  heading: ['GRANT', 'EFFECT', 'SUBJECTS', 'ACTIONS', 'PLACE', 'CONDITIONS'],
+  heading: ['GRANT', 'EFFECT', 'SUBJECTS', 'ACTIONS', 'PLACE', 'ALIAS', 'CONDITIONS'],
   row: (one) => [
     `${one.tenant}/${one.name}`,
     one.effect,
     one.subjects.join(','),
     one.actions.join(','),
     placeOf(one),
+    one.alias ?? '',
     one.conditions === undefined ? '' : JSON.stringify(one.conditions),
   ],
 };
@@ -46,13 +48,18 @@ export function addGrantCommands(program: Command): void {
     .option('--bucket <name>', 'in this bucket (default: in all, and what is about none)')
     .option('--prefix <prefix>', 'in this place of the bucket, and all below it')
     .option('--key <key>', 'this one object')
+    .option(
+      '--alias <name>',
+      'the name, TENANT-…, under which subjects of other tenants see the bucket',
+    )
     .option('--conditions <json>', 'IAM\'s: {"IpAddress": {"aws:SourceIp": "192.0.2.0/24"}}')
     .action(
       calling((id: string, given: GrantFlags) => {
-        const { subject: subjects, action: actions, deny, bucket, prefix, key } = given;
+        const { subject: subjects, action: actions, deny, alias } = given;
+        const { bucket, prefix, key } = given;
         const effect = deny ? 'deny' : 'allow';
         const conditions = given.conditions && parseConditions(given.conditions);
-        const body = { effect, subjects, actions, bucket, prefix, key, conditions };
+        const body = { effect, subjects, actions, bucket, prefix, key, alias, conditions };
         return { method: 'PUT', path: pathIn('grants', id), body };
       }, grants),
     );

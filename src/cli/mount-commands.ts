@@ -19,6 +19,15 @@ export const mounts: Columns<Mount> = {
   ],
 };
 
+type Alias = Answers['ListAliases']['aliases'][number];
+
+const aliases: Columns<Alias> = {
+  heading: ['ALIAS', 'BUCKET', 'GRANT', 'STATE'],
+  row: ({ name, bucketTenant, bucket, grant, state }) => [
+    ...[name, `${bucketTenant}:${bucket}`, `${bucketTenant}/${grant}`, state],
+  ],
+};
+
 export function addMountCommands(program: Command): void {
   const mount = program
     .command('mount')
@@ -49,6 +58,7 @@ export function addMountCommands(program: Command): void {
     .command('list [of]')
     .description("list one's own mounts, those of a tenant (atlas), or a principal's (atlas/bob)")
     .option('--own', "of a tenant: the mounts that are its principals' own")
+    .option('--granted', "names that other tenants' grants brought: one's own, or of a tenant")
     .action(list);
   mount
     .command('show <name>')
@@ -78,11 +88,20 @@ interface CreateFlags {
 
 async function list(
   of: string | undefined,
-  { own }: { own?: true },
+  { own, granted }: { own?: true; granted?: true },
   command: Command,
 ): Promise<void> {
   const { connection, flags } = connect(command);
   const isOfTenant = of !== undefined && !of.includes('/');
+  if (granted) {
+    if (own || (of !== undefined && !isOfTenant)) {
+      throw new CommandFailure('usage', '--granted is of a tenant, and without --own');
+    }
+    const [, tenant = ''] = of === undefined ? await principalPath(connection, of) : ['', of];
+    const found = await listAll<Alias>(connection, ['tenants', tenant, 'aliases'], 'aliases');
+    printEntries(flags.json, aliases, found, found);
+    return;
+  }
   if (own && !isOfTenant) {
     throw new CommandFailure('usage', '--own is of a tenant: bursar mount list atlas --own');
   }

@@ -25,6 +25,8 @@ export const clockSkewMsMax = 15 * 60 * 1000;
 export const sessionTokenBytesMax = 8 * KiB;
 export const bucketsPerTenantMax = 10_000;
 export const mountsPerTenantMax = 10_000;
+/** That the grants of one tenant bring to another. */
+export const aliasesMax = 100;
 /** Of a principal's own, which nobody else sees. */
 export const ownMountsMax = 100;
 export const snapshotsPerBucketMax = 10_000;

@@ -10,6 +10,7 @@ import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
 import { Turns } from '../core/turns.ts';
 import type { LedgerEvent } from '../ledger/events.ts';
+import { AliasBook } from './alias-book.ts';
 
 const pageRows = 10_000;
 /** Grants taken out of the index before others get a turn. */
@@ -33,6 +34,7 @@ const columns = 'tenant, name, rule, created_ms AS createdMs';
 
 export class GrantBook {
   readonly index = new GrantIndex();
+  readonly aliases = new AliasBook();
   readonly #read: Reader;
   readonly #turns = new Turns();
   /** The length of the rules as they are written, by tenant. */
@@ -86,7 +88,7 @@ export class GrantBook {
 
   /**
    * Does `work`, which puts the grant, where there is room for it, and while no other of its tenant
-   * is put. Throws `Refusal` TooManyGrants.
+   * is put. Throws `Refusal` TooManyGrants, or InvalidInput for an alias that cannot be.
    */
   withRoom<T>(tenant: string, wanted: Grant, work: () => Promise<T>): Promise<T> {
     return this.#turns.take(tenant, async () => {
@@ -121,18 +123,26 @@ export class GrantBook {
     const isThere = before !== undefined && this.#remove(tenant, before);
     const bytes = (this.#bytes.get(tenant) ?? 0) + JSON.stringify(wanted).length;
     const hasRoom = bytes <= tenantGrantsBytesMax && this.index.hasRoomFor(tenant, wanted);
+    const fault = this.aliases.findFault(tenant, wanted);
     if (isThere) this.#add(tenant, before);
+    if (fault !== undefined) {
+      throw new Refusal('InvalidInput', { message: `${fault}.`, fields: { field: 'alias' } });
+    }
     return hasRoom;
   }
 
   #add(tenant: string, rule: string): void {
-    this.index.add(tenant, JSON.parse(rule) as Grant);
+    const grant = JSON.parse(rule) as Grant;
+    this.index.add(tenant, grant);
+    this.aliases.add(tenant, grant);
     this.#bytes.set(tenant, (this.#bytes.get(tenant) ?? 0) + rule.length);
   }
 
   /** Gives whether it was there. */
   #remove(tenant: string, rule: string): boolean {
-    if (!this.index.remove(tenant, JSON.parse(rule) as Grant)) return false;
+    const grant = JSON.parse(rule) as Grant;
+    if (!this.index.remove(tenant, grant)) return false;
+    this.aliases.remove(tenant, grant);
     const left = (this.#bytes.get(tenant) ?? 0) - rule.length;
     if (left > 0) this.#bytes.set(tenant, left);
     else this.#bytes.delete(tenant);

@@ -80,6 +80,19 @@ it('a mount is listed and shown to its principal', { timeout: timeoutMs }, async
   expect(await failing(bursar('mount', 'show', 'short'))).toContain('NoSuchMount');
 });
 
+it('a name that a grant brings is listed, and is a bucket', { timeout: timeoutMs }, async () => {
+  const operator = new S3Client(gateway);
+  const body = {
+    ...{ effect: 'allow', subjects: ['principal:atlas/bob'], actions: ['s3:GetObject'] },
+    ...{ bucket: 'first', alias: 'cms-first' },
+  };
+  await call(operator, 'PUT', 'tenants/cms/grants/brought', body);
+  operator.close();
+  const lines = await bursar('mount', 'list', '--granted');
+  expect(lines).toMatch(/^ALIAS +BUCKET .*\ncms-first +cms:first +cms\/brought +used\n$/);
+  expect(await signed('cms-first')).toBe(content);
+});
+
 /** The cell of the page's table. */
 function promised(client: string, column: 1 | 2): string {
   const table = sectionOf(readPage('docs/users/sharing.md').text, 'How others reach it');
@@ -158,15 +171,15 @@ const curl = (bucket: string, ...args: string[]) =>
     ...clientEnvironment(bob),
   });
 
-itReaches(
-  'curl with --aws-sigv4',
-  (bucket) => {
-    const user = `${bob.accessKeyId}:${bob.secretAccessKey}`;
-    const header = 'x-amz-content-sha256: UNSIGNED-PAYLOAD';
-    return curl(bucket, '--aws-sigv4', 'aws:amz:us-east-1:s3', '--user', user, '-H', header);
-  },
-  { works: ['cms%3Afirst'], refused: /SignatureDoesNotMatch/ },
-);
+function signed(bucket: string): Promise<string> {
+  const user = `${bob.accessKeyId}:${bob.secretAccessKey}`;
+  const header = 'x-amz-content-sha256: UNSIGNED-PAYLOAD';
+  return curl(bucket, '--aws-sigv4', 'aws:amz:us-east-1:s3', '--user', user, '-H', header);
+}
+
+itReaches('curl with --aws-sigv4', signed, {
+  ...{ works: ['cms%3Afirst'], refused: /SignatureDoesNotMatch/ },
+});
 
 itReaches(
   'curl with a token',

@@ -442,6 +442,7 @@ const native: Record<string, () => NativeCall> = {
   PutOwnMount: () => put(`${carol}/mounts/own`, { bucketTenant: 'atlas', bucket: 'data' }),
   GetOwnMount: () => get(`${carol}/mounts/own`),
   ListOwnMounts: () => get(`${carol}/mounts`),
+  ListAliases: () => get(`${cms}/aliases`),
   ListOwnMountsOfTenant: () => get(`${cms}/own-mounts`),
   DeleteOwnMount: () => remove(`${carol}/mounts/own`),
   CreateSnapshot: () => put(`${cms}/buckets/raw/snapshots/s`, {}),

@@ -15,6 +15,7 @@ function makePreflights(): Preflights {
       domains: [],
       buckets: { find: async () => undefined },
       mounts: { find: () => undefined },
+      grants: { aliases: { find: () => undefined } },
       cors: { find: () => null },
     } as unknown as Given['services'],
     authenticator: { findClaimedTenant: async () => null } as unknown as Given['authenticator'],

@@ -158,6 +158,7 @@ const tenantActions = [
   'bursar:ListOwnMounts',
   'bursar:GetOwnMount',
   'bursar:DeleteOwnMount',
+  'bursar:ListAliases',
   'bursar:CreateSnapshot',
   'bursar:ListSnapshots',
   'bursar:GetSnapshot',

@@ -30,13 +30,15 @@ export interface Grant {
   prefix?: string;
   /** One object. */
   key?: string;
+  /** Under this name people of other tenants who are subjects see the bucket (decision 115). */
+  alias?: string;
   /** IAM's `Condition` block. */
   conditions?: Readonly<Record<string, unknown>>;
 }
 
 const members = [
   ...['name', 'effect', 'subjects', 'actions'],
-  ...['bucket', 'prefix', 'key', 'conditions'],
+  ...['bucket', 'prefix', 'key', 'alias', 'conditions'],
 ];
 const nameForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 
@@ -56,7 +58,7 @@ function readGrant(value: unknown): Grant {
   if (!isObject(value)) throw new RuleFault('A grant is an object');
   const other = otherMember(value, members);
   if (other !== undefined) throw new RuleFault(`A grant has no member ${show(other)}`);
-  const { name, effect, bucket, prefix, key, conditions } = value;
+  const { name, effect, bucket, prefix, key, alias, conditions } = value;
   if (typeof name !== 'string' || !nameForm.test(name)) throw new RuleFault('Invalid name');
   if (effect !== 'allow' && effect !== 'deny') throw new RuleFault('effect is "allow" or "deny"');
   const subjects = readTexts(value, 'subjects', grantSubjectsMax);
@@ -65,6 +67,9 @@ function readGrant(value: unknown): Grant {
     throw new RuleFault('Invalid bucket');
   }
   checkPlace(bucket, prefix, key);
+  if (alias !== undefined && (typeof alias !== 'string' || effect === 'deny' || !bucket)) {
+    throw new RuleFault('An alias is a text, of a grant that allows something in a bucket');
+  }
   checkConditions(conditions);
   const actions = readTexts(value, 'actions', grantActionsMax);
   return { ...value, name, effect, subjects, actions };

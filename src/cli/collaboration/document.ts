@@ -44,7 +44,7 @@ const fields: Readonly<Record<Kind, Readonly<Record<string, Shape>>>> = {
   issuer: { url: 'text', audience: 'text', mapping: 'members' },
   grant: {
     ...{ effect: 'text', subjects: 'names', actions: 'names', bucket: 'text', prefix: 'text' },
-    ...{ key: 'text', conditions: 'members' },
+    ...{ key: 'text', alias: 'text', conditions: 'members' },
   },
   limit: {},
 };

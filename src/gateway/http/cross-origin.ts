@@ -32,7 +32,7 @@ const requestedLengthMax = 4096;
 
 type Known = Pick<
   RequestServices,
-  'buckets' | 'mounts' | 'snapshots' | 'cors' | 'domains' | 'directory'
+  'buckets' | 'mounts' | 'grants' | 'snapshots' | 'cors' | 'domains' | 'directory'
 >;
 
 /**

@@ -1,10 +1,13 @@
 // Native API: the grants of a tenant. What a grant says is checked where it means something
 // (authz/grants/grant.ts); the schemas here only describe it.
 
-import { parseGrant } from '../../authz/grants/grant.ts';
+import { type Grant, parseGrant } from '../../authz/grants/grant.ts';
 import { isoTime } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
+import { granteesOf } from '../../state/alias-book.ts';
 import type { GrantEntry } from '../../state/grant-book.ts';
+import { isBucketName } from '../s3/bucket-lookup.ts';
 import { administers } from './rights.ts';
 import {
   type Call,
@@ -36,6 +39,10 @@ const rule = {
   bucket: text('Absent: all buckets, and what is about none.'),
   prefix: text('A place in the bucket, and all below it.'),
   key: text('One object, instead of `prefix`.'),
+  alias: text(
+    'Under this name, `TENANT-…`, the subjects of other tenants see the bucket, where theirs has ' +
+      'nothing else of the name.',
+  ),
   conditions: {
     type: 'object',
     additionalProperties: true,
@@ -66,6 +73,7 @@ export const grantRoutes = routeTable([
     run: async (call) => {
       const [tenant, grantName] = [param(call, 't'), param(call, 'grant')];
       const wanted = parseGrant({ ...(call.body as object), name: grantName });
+      checkAlias(tenant, wanted);
       const isByAdmin = administers(call.who, tenant);
       const { replaces } = call.query;
       const condition = replaces === undefined ? {} : { replacesMs: Date.parse(replaces) };
@@ -119,6 +127,20 @@ export const grantRoutes = routeTable([
     },
   },
 ]);
+
+/** Throws `Refusal` InvalidInput for an alias that could mean what is not this tenant's. */
+function checkAlias(tenant: string, { alias, subjects }: Grant): void {
+  if (alias === undefined) return;
+  const refuse = (message: string): never => {
+    throw new Refusal('InvalidInput', { message, fields: { field: 'body.alias' } });
+  };
+  if (!isBucketName(alias) || !alias.startsWith(`${tenant}-`)) {
+    refuse(`An alias is a bucket's name that begins with ${tenant}-.`);
+  }
+  if (granteesOf(tenant, { subjects }).size === 0) {
+    refuse('An alias is for people of other tenants, and the grant names none.');
+  }
+}
 
 async function showGrant(call: Call): Promise<object> {
   const entry = await call.deps.grants.read(param(call, 't'), param(call, 'grant'));

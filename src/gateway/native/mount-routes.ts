@@ -2,6 +2,7 @@
 // namespace, and those of a principal, which nobody else sees.
 // Invariant: nothing here tells whether what a mount leads to is there, and a mount gives no right.
 import type { Page } from '../../authz/paced-page.ts';
+import type { Alias } from '../../state/alias-book.ts';
 import { storedTarget } from '../../state/mount-book.ts';
 import { checkBucketName } from '../s3/bucket-lookup.ts';
 import { administers } from './rights.ts';
@@ -107,6 +108,60 @@ export const mountRoutes = routeTable([
     },
   },
 ]);
+
+const alias = answerObject({
+  ...{ tenant: name, name: bucketName, ...target },
+  grant: text('The grant of that tenant that brings it.'),
+  state: {
+    type: 'string',
+    enum: ['used', 'hidden by a bucket', 'hidden by a mount', 'hidden by another alias'],
+    description: 'Whether it is what its name stands for.',
+  },
+});
+
+export const aliasRoutes = routeTable([
+  {
+    method: 'GET',
+    url: '/_/v1/tenants/:t/aliases',
+    action: 'bursar:ListAliases',
+    summary: "List names that other tenants' grants bring along: of those that name the caller.",
+    query: pageQuery,
+    answer: answerPage('aliases', alias),
+    run: (call) => listPage(call, 'aliases', (page) => listAliases(call, page), show, placeOf),
+  },
+]);
+
+const placeOf = ({ name, bucketTenant, grant }: Alias) => `${name}/${bucketTenant}/${grant}`;
+
+async function listAliases(call: Call, { after, limit }: Page): Promise<Shown[]> {
+  const { grants, buckets, mounts } = call.deps;
+  const { who, identity, reach } = call;
+  const tenant = param(call, 't');
+  const isConcerned = ({ subjects }: Alias) =>
+    reach !== 'self' || subjects.some((one) => identity.subjects.includes(one));
+  const all = [...grants.aliases.list(tenant)].filter(isConcerned);
+  const next = all
+    .sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1))
+    .filter((one) => placeOf(one) > after);
+  const shown: Shown[] = [];
+  for (const one of next.slice(0, limit)) {
+    const { name } = one;
+    const isMount = mounts.find(tenant, name) ?? mounts.findOwn(who.id, name);
+    const isOther = grants.aliases.find(tenant, name) !== one;
+    const taken = isMount ? 'a mount' : isOther ? 'another alias' : null;
+    const by = (await buckets.find(tenant, name)) ? 'a bucket' : taken;
+    shown.push({ ...one, state: by === null ? 'used' : `hidden by ${by}` });
+  }
+  return shown;
+}
+
+interface Shown extends Alias {
+  state: string;
+}
+
+function show({ tenant, name, bucketTenant, bucket, grant, state }: Shown): object {
+  return { tenant, name, bucketTenant, bucket, grant, state };
+}
 
 export const ownMountRoutes = routeTable([
   {

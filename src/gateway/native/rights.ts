@@ -79,6 +79,7 @@ const table = {
   'bursar:ListOwnMounts': /*    */ ['all', 'tenant', 'none', 'self'],
   'bursar:GetOwnMount': /*      */ ['all', 'tenant', 'none', 'self'],
   'bursar:DeleteOwnMount': /*   */ ['all', 'tenant', 'none', 'self'],
+  'bursar:ListAliases': /*      */ ['all', 'tenant', 'none', 'self'],
   'bursar:CreateSnapshot': /*   */ ['all', 'tenant', 'none', 'none'],
   'bursar:ListSnapshots': /*    */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:GetSnapshot': /*      */ ['all', 'tenant', 'tenant', 'none'],

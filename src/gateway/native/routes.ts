@@ -11,7 +11,7 @@ import { accessKeyRoutes, publicKeyRoutes } from './key-routes.ts';
 import { limitRoutes } from './limit-routes.ts';
 import { logKeyRoutes, logRoutes } from './log-routes.ts';
 import { healthRoutes, metricsRoutes } from './metrics-routes.ts';
-import { mountRoutes, ownMountRoutes } from './mount-routes.ts';
+import { aliasRoutes, mountRoutes, ownMountRoutes } from './mount-routes.ts';
 import { priceRoutes } from './price-routes.ts';
 import { groupRoutes, principalRoutes } from './principal-routes.ts';
 import { receiptRoutes, recordRoutes } from './record-routes.ts';
@@ -38,6 +38,7 @@ const tables = [
   grantRoutes,
   mountRoutes,
   ownMountRoutes,
+  aliasRoutes,
   bucketRoutes,
   snapshotRoutes,
   undeleteRoutes,

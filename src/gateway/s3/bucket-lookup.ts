@@ -1,5 +1,6 @@
 // Which bucket a name means: a mount of the requester's own, a bucket of its own tenant, another's
-// as `tenant:bucket`, or a mount, an alias in the tenant's namespace for another tenant's.
+// as `tenant:bucket`, or a mount, a name in the tenant's namespace for another tenant's, or an
+// alias that another tenant's grant brings along.
 // Specifications of the Amazon S3 user guide: "Bucket naming rules", general purpose buckets, and
 // "Verifying bucket ownership".
 import type { Identity } from '../../authz/identity.ts';
@@ -28,11 +29,15 @@ const shape = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 const address = /^\d{1,3}(\.\d{1,3}){3}$/;
 const reserved = /^(?:xn--|sthree-|amzn-s3-demo-)|(?:-s3alias|--ol-s3|\.mrap|--x-s3|--table-s3)$/;
 
+export function isBucketName(name: string): boolean {
+  return (
+    shape.test(name) && !/\.[.-]|-\./.test(name) && !address.test(name) && !reserved.test(name)
+  );
+}
+
 /** Throws `Refusal` InvalidBucketName. */
 export function checkBucketName(name: string): void {
-  const fits =
-    shape.test(name) && !/\.[.-]|-\./.test(name) && !address.test(name) && !reserved.test(name);
-  if (!fits) throw new Refusal('InvalidBucketName', { fields: { BucketName: name } });
+  if (!isBucketName(name)) throw new Refusal('InvalidBucketName', { fields: { BucketName: name } });
 }
 
 /**
@@ -73,7 +78,7 @@ export interface Namer {
  * the namer has given to another.
  */
 export function lookUpBucket(
-  services: Pick<RequestServices, 'buckets' | 'mounts' | 'snapshots'>,
+  services: Pick<RequestServices, 'buckets' | 'mounts' | 'snapshots' | 'grants'>,
   { tenant, id }: Namer,
   asked: string,
   isNew = false,
@@ -91,7 +96,11 @@ export function lookUpBucket(
   const bucket = services.buckets.find(owner, name);
   const mayBeMount = colon < 0 && !isNew;
   const found = (one: Bucket | undefined): NamedBucket | Promise<NamedBucket> => {
-    const mount = one || !mayBeMount ? undefined : services.mounts.find(owner, name);
+    const { mounts, grants } = services;
+    const mount =
+      one || !mayBeMount
+        ? undefined
+        : (mounts.find(owner, name) ?? grants.aliases.find(owner, name));
     return mount ? findMounted(services, mount) : { tenant: owner, name, bucket: one };
   };
   return bucket instanceof Promise ? bucket.then(found) : found(bucket);

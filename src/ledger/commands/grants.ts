@@ -92,8 +92,8 @@ export const putGrant = identityCommand<PutGrant>({
     things: ({ tenant, grant }) => [{ kind: 'grant', tenant, name: grant.name }],
     isAwaited: true,
   },
-  account: ({ grant: { effect, subjects, actions, bucket, prefix, key, conditions } }) => ({
-    ...{ effect, subjects, actions, bucket, prefix, key, conditions },
+  account: ({ grant: { effect, subjects, actions, bucket, prefix, key, alias, conditions } }) => ({
+    ...{ effect, subjects, actions, bucket, prefix, key, alias, conditions },
   }),
   causes: async ({ tenant, grant }, tx) => [
     {

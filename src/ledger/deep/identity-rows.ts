@@ -5,7 +5,9 @@ import { recordedChange } from '../../audit/recorded-change.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import { type Columns, type ListRows, rowsOf } from './compared-things.ts';
 
-const grantMembers = ['effect', 'subjects', 'actions', 'bucket', 'prefix', 'key', 'conditions'];
+const grantMembers = [
+  ...['effect', 'subjects', 'actions', 'bucket', 'prefix', 'key', 'alias', 'conditions'],
+];
 const byName = ['tenant', 'name'];
 const ofTenant = (row: Columns): string => `${row.tenant}/${row.name}`;
 

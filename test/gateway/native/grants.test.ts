@@ -1,6 +1,11 @@
 // Grants and mounts on a served gateway, with two tenants: what one grants, the other may from its
 // next request on, and no more than that; and what the gateway says of why.
-import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
+import {
+  GetObjectCommand,
+  ListBucketsCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+} from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import {
   as,
@@ -257,6 +262,71 @@ describe('a mount', () => {
     expect(await read('bob', 'dangling', 'k')).toBe('NoSuchBucket');
     const { json } = await call('chief', 'GET', mounts);
     expect(json.mounts).toContainEqual(expect.objectContaining({ name: 'dangling' }));
+  });
+});
+
+describe('an alias', () => {
+  const aliased = { ...readers, alias: 'cms-runs' };
+  const listed = async (who: keyof typeof people) =>
+    (await call(who, 'GET', '/_/v1/tenants/atlas/aliases')).json.aliases;
+
+  test('is a name that a grant brings to the tenant of its subjects, and takes along', async () => {
+    expect(await put('runs', aliased)).toMatchObject({ status: 200, json: { alias: 'cms-runs' } });
+    expect(await read('bob', 'cms-runs', '2026/x')).toBe('body of 2026/x');
+    expect(await list('bob', 'cms-runs', '2026/')).toEqual(['2026/x']);
+    expect(await read('eve', 'cms-runs', '2026/x')).toBe('AccessDenied');
+    expect(await read('alice', 'cms-runs', '2026/x')).toBe('NoSuchBucket');
+    const whole = { ...aliased, prefix: undefined };
+    await put('runs', whole);
+    const { Buckets = [] } = await clientOf(as(target, people.bob)).send(new ListBucketsCommand());
+    expect(Buckets.map(({ Name }) => Name)).toContain('cms-runs');
+    await call('boss', 'DELETE', `${grants}/runs`);
+    expect(await read('bob', 'cms-runs', '2026/x')).toBe('NoSuchBucket');
+  });
+
+  test('yields to whatever else has the name, and says so to those it is for', async () => {
+    await put('runs', { ...aliased, alias: 'cms-taken' });
+    const used = { name: 'cms-taken', bucketTenant: 'cms', bucket: 'raw', grant: 'runs' };
+    expect(await listed('bob')).toEqual([{ tenant: 'atlas', ...used, state: 'used' }]);
+    expect(await listed('chief')).toHaveLength(1);
+    expect(await listed('eve')).toEqual([]);
+    const made = { bucketTenant: 'cms', bucket: 'nowhere' };
+    const own = '/_/v1/tenants/atlas/principals/bob/mounts/cms-taken';
+    await call('bob', 'PUT', own, made);
+    expect(await read('bob', 'cms-taken', '2026/x')).toBe('AccessDenied');
+    expect(await listed('bob')).toMatchObject([{ state: 'hidden by a mount' }]);
+    await call('bob', 'DELETE', own);
+    await send(as(target, people.eve), { method: 'PUT', path: '/cms-taken' });
+    expect(await list('eve', 'cms-taken')).toEqual([]);
+    expect(await read('bob', 'cms-taken', '2026/x')).toBe('AccessDenied');
+    expect(await listed('bob')).toMatchObject([{ state: 'hidden by a bucket' }]);
+    await send(as(target, people.eve), { method: 'DELETE', path: '/cms-taken' });
+    expect(await read('bob', 'cms-taken', '2026/x')).toBe('body of 2026/x');
+  });
+
+  test.each([
+    ['a name that does not say whose', { alias: 'runs' }],
+    ["a name of another tenant's", { alias: 'atlas-runs' }],
+    ['a boundary that is not one', { alias: 'cmsruns' }],
+    ['what can be no bucket', { alias: 'cms-Runs' }],
+    ['what is no text', { alias: 7 }],
+    ['nobody of another tenant', { subjects: ['principal:cms/alice', 'anyone'] }],
+    ['a denial', { effect: 'deny' }],
+    ['no bucket', { bucket: undefined, prefix: undefined }],
+  ])('is refused for %s', async (_, change) => {
+    const { status, json } = await put('runs', { ...aliased, ...change });
+    expect([status, json.code]).toEqual([400, 'InvalidInput']);
+  });
+
+  test('stands for one bucket, whichever of two grants comes first', async () => {
+    await put('runs', aliased);
+    expect((await put('other', { ...aliased, bucket: 'other' })).json).toMatchObject({
+      ...{ code: 'InvalidInput', detail: expect.stringContaining('The grant runs') },
+    });
+    expect((await put('also', { ...aliased, prefix: '2025/' })).status).toBe(200);
+    expect((await put('runs', { ...aliased, bucket: 'other' })).status).toBe(400);
+    await call('boss', 'DELETE', `${grants}/runs`);
+    expect(await read('bob', 'cms-runs', '2025/x')).toBe('body of 2025/x');
   });
 });
 

@@ -1,6 +1,6 @@
 // ListBuckets: of the requester's tenant the buckets that it owns; those, and those that are
-// mounted in it, which a rule lets it list; a tenant's admins see all of the tenant's. With a
-// token, only those that its scope touches.
+// mounted in it or that a grant names there, which a rule lets it list; a tenant's admins see all
+// of the tenant's. With a token, only those that its scope touches.
 
 import { type ListedBucket, listBuckets as readBuckets } from '../../../catalog/buckets.ts';
 import { s3Time } from '../../../core/clock.ts';
@@ -119,11 +119,15 @@ async function readCandidates(
   const buckets = await readBuckets(services.read, { tenant, prefix, after, max: bucketsPerRead });
   const mounts = await services.mounts.list(tenant, page, prefix);
   const named = new Map<string, Candidate>();
+  const isNext = ({ name }: Mount) => name.startsWith(prefix) && compareText(name, after) > 0;
+  for (const alias of services.grants.aliases.list(tenant)) {
+    const isFirst = services.grants.aliases.find(tenant, alias.name) === alias;
+    if (isFirst && isNext(alias)) named.set(alias.name, { name: alias.name, mount: alias });
+  }
   for (const mount of mounts) named.set(mount.name, { name: mount.name, mount });
   for (const bucket of buckets) named.set(bucket.name, { name: bucket.name, bucket });
   for (const mount of services.mounts.listOwn(id)) {
-    const isNext = compareText(mount.name, after) > 0 && mount.name.startsWith(prefix);
-    if (isNext) named.set(mount.name, { name: mount.name, mount });
+    if (isNext(mount)) named.set(mount.name, { name: mount.name, mount });
   }
   const candidates = [...named.values()];
   candidates.sort((a, b) => compareText(a.name, b.name));
