@@ -3,12 +3,12 @@ import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { type Columns, calling, listing, pathIn } from './api-command.ts';
+import { type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
 import { parseBoolean } from './command-arguments.ts';
 import { print, printTable } from './output.ts';
 import { time as readTime, timeForms } from './times.ts';
 
-type Grant = Answers['GetGrant'];
+type Grant = Omit<Answers['GetGrant'], 'warnings'>;
 
 interface GrantFlags {
   subject: string[];
@@ -33,6 +33,12 @@ const grants: Columns<Grant> = {
     one.conditions === undefined ? '' : JSON.stringify(one.conditions),
   ],
 };
+
+/** One, and whom it names that is nobody. */
+function checked(one: Answers['GetGrant']): void {
+  printEntries(false, grants, one, [one]);
+  for (const warning of one.warnings) process.stderr.write(`bursar: ${printable(warning)}\n`);
+}
 
 export function addGrantCommands(program: Command): void {
   const grant = program.command('grant').description('grants: who may do what, and where');
@@ -61,7 +67,7 @@ export function addGrantCommands(program: Command): void {
         const conditions = given.conditions && parseConditions(given.conditions);
         const body = { effect, subjects, actions, bucket, prefix, key, alias, conditions };
         return { method: 'PUT', path: pathIn('grants', id), body };
-      }, grants),
+      }, checked),
     );
   grant
     .command('list <tenant>')
@@ -70,7 +76,7 @@ export function addGrantCommands(program: Command): void {
   grant
     .command('show <tenant/name>')
     .description('show a grant')
-    .action(calling((id: string) => ({ method: 'GET', path: pathIn('grants', id) }), grants));
+    .action(calling((id: string) => ({ method: 'GET', path: pathIn('grants', id) }), checked));
   grant
     .command('delete <tenant/name>')
     .description('delete a grant; it counts no more from the next request on')

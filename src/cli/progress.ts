@@ -74,13 +74,21 @@ type Units = typeof binary | typeof decimal;
 
 /**
  * `1.5 GiB`: at least one digit, at most one decimal. `like`: in units of 1,000 where this number
- * was given in such, as 10 GB; default: of 1,024.
+ * was given in such, as 10 GB; default: of 1,024. That number itself has up to three decimals,
+ * where they say all of it: `1.25 GB`.
  */
 export function formatBytes(bytes: number, like = 0): string {
-  const isGivenIn = (units: Units) => Number.isInteger(inUnits(like, units).value * 10);
+  const isGivenIn = (units: Units) => hasDecimals(inUnits(like, units).value, 3);
   const units = isGivenIn(decimal) && !isGivenIn(binary) ? decimal : binary;
   const { value, unit } = inUnits(bytes, units);
-  return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units.units[unit]}`;
+  const isExact = bytes === like && !hasDecimals(value, 1) && hasDecimals(value, 3);
+  const text = isExact ? String(Number(value.toFixed(3))) : value.toFixed(1);
+  return `${unit === 0 ? Math.round(value) : text} ${units.units[unit]}`;
+}
+
+/** Does it have so many decimals at most? */
+function hasDecimals(value: number, decimals: number): boolean {
+  return Math.abs(value - Number(value.toFixed(decimals))) <= 1e-12 * value;
 }
 
 function inUnits(bytes: number, { base, units }: Units): { value: number; unit: number } {

@@ -5,7 +5,7 @@ import { plainMoney } from './document.ts';
 import { type Entry, Gathered, type Kind, type Members, tenantOf, type Value } from './entries.ts';
 import { forEach } from './many.ts';
 
-type Grant = Answers['GetGrant'];
+type Grant = Answers['ListGrants']['grants'][number];
 
 /** `wants`: whether entries of a kind of a tenant are looked for. `buckets`: their names. */
 export async function readPresent(

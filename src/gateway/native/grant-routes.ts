@@ -7,6 +7,7 @@ import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
 import { granteesOf } from '../../state/alias-book.ts';
 import type { GrantEntry } from '../../state/grant-book.ts';
+import { warnOfNobody } from '../named-subjects.ts';
 import { isBucketName } from '../s3/bucket-lookup.ts';
 import { administers } from './rights.ts';
 import {
@@ -55,6 +56,12 @@ const grant = {
   required: ['tenant', 'name', 'effect', 'subjects', 'actions', 'createdAt'],
   properties: { tenant: name, name, ...rule, createdAt: time },
 } as const;
+const warnings = texts('Whom it names that is nobody, as far as the caller may know. In words.');
+const checkedGrant = {
+  ...grant,
+  required: [...grant.required, 'warnings'],
+  properties: { ...grant.properties, warnings },
+} as const;
 
 export const grantRoutes = routeTable([
   {
@@ -69,7 +76,7 @@ export const grantRoutes = routeTable([
       },
     },
     body: closedObject(rule, ['effect', 'subjects', 'actions']),
-    answer: grant,
+    answer: checkedGrant,
     run: async (call) => {
       const [tenant, grantName] = [param(call, 't'), param(call, 'grant')];
       const wanted = parseGrant({ ...(call.body as object), name: grantName });
@@ -110,7 +117,7 @@ export const grantRoutes = routeTable([
     url: `${collection}/:grant`,
     action: 'bursar:GetGrant',
     summary: 'Show a grant.',
-    answer: grant,
+    answer: checkedGrant,
     run: async (call) => ({ answer: await showGrant(call) }),
   },
   {
@@ -144,7 +151,12 @@ function checkAlias(tenant: string, { alias, subjects }: Grant): void {
 
 async function showGrant(call: Call): Promise<object> {
   const entry = await call.deps.grants.read(param(call, 't'), param(call, 'grant'));
-  return entry ? show(entry) : refuseMissing(call, 'NoSuchGrant');
+  if (!entry) return refuseMissing(call, 'NoSuchGrant');
+  const { directory } = call.deps;
+  return {
+    ...show(entry),
+    warnings: await warnOfNobody(directory, call.who, entry.grant.subjects),
+  };
 }
 
 function show({ tenant, grant: written, createdMs }: GrantEntry): object {

@@ -265,6 +265,72 @@ describe('a mount', () => {
   });
 });
 
+describe('whom a rule names that is nobody', () => {
+  const unchecked = 'not checked whether there is principal:atlas/bbo: ';
+
+  test('is warned about in the answer, as far as who asks may know', async () => {
+    const { json } = await put('typo', { ...readers, subjects: ['principal:atlas/bbo'] });
+    expect(json.warnings).toEqual([expect.stringContaining(unchecked)]);
+    // The same of somebody who is there: neither the answer nor its time tells.
+    const { json: same } = await put('bob', readers);
+    expect(same.warnings).toEqual([expect.stringContaining('principal:atlas/bob')]);
+    expect((await put('own', { ...readers, subjects: ['principal:cms/alic'] })).json.code).toBe(
+      'NoSuchPrincipal',
+    );
+    const path = '/_/v1/tenants/cms/grants/wide';
+    const subjects = ['principal:atlas/bbo', 'group:cms/no', 'tenant:nowhere', 'tenant:atlas'];
+    const told = await callNative(target, 'PUT', path, {
+      ...{ effect: 'allow', actions: ['s3:GetObject'], bucket: 'raw' },
+      subjects: subjects.filter((one) => one !== 'group:cms/no'),
+    });
+    expect(told.warnings).toEqual([
+      ...['there is no principal atlas/bbo', 'there is no tenant nowhere'],
+    ]);
+  });
+
+  test('is warned about when it goes later', async () => {
+    await callNative(target, 'POST', '/_/v1/tenants/cms/principals', {
+      ...{ name: 'leaver', kind: 'person', role: 'member', groups: [] },
+    });
+    const made = await put('leavers', { ...readers, subjects: ['principal:cms/leaver', 'anyone'] });
+    expect(made.json.warnings).toEqual([]);
+    await callNative(target, 'DELETE', '/_/v1/tenants/cms/principals/leaver');
+    const { json } = await call('boss', 'GET', `${grants}/leavers`);
+    expect(json.warnings).toEqual(['there is no principal cms/leaver']);
+  });
+
+  test('is warned about in a header of PutBucketPolicy, which is taken', async () => {
+    const policyOf = (...AWS: string[]) =>
+      JSON.stringify({
+        Version: '2012-10-17',
+        Statement: [
+          {
+            ...{ Effect: 'Allow', Principal: { AWS }, Action: 's3:GetObject' },
+            Resource: 'arn:aws:s3:::raw/*',
+          },
+        ],
+      });
+    const set = (body: string) =>
+      send(as(target, people.alice), {
+        ...{ method: 'PUT', path: '/raw', query: [['policy', '']], body },
+      });
+    const wrong = await set(policyOf('cms/bbo', 'cms/boss', 'atlas/bbo'));
+    expect(wrong.status).toBe(204);
+    expect(wrong.headers['x-bursar-warning']).toMatch(
+      /^there is no principal cms\/bbo; not checked whether there is principal:atlas\/bbo: /,
+    );
+    const right = await set(policyOf('cms/boss'));
+    expect([right.status, right.headers['x-bursar-warning']]).toEqual([204, undefined]);
+    const many = await set(policyOf(...Array.from({ length: 300 }, (_, i) => `x/p${i}`)));
+    expect(many.headers['x-bursar-warning']).toMatch(/^only the first 200 .* and 195 more: /);
+    await send(as(target, people.alice), {
+      method: 'DELETE',
+      path: '/raw',
+      query: [['policy', '']],
+    });
+  });
+});
+
 describe('an alias', () => {
   const aliased = { ...readers, alias: 'cms-runs' };
   const listed = async (who: keyof typeof people) =>

@@ -3,6 +3,7 @@ import { recordedChange } from '../../../audit/recorded-change.ts';
 import { isPublic, parsePolicy } from '../../../authz/grants/policy.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { emptyReply, xmlReply } from '../../http/reply.ts';
+import { warnOfNobody } from '../../named-subjects.ts';
 import { receiveSmall } from '../body.ts';
 import type { Operation } from '../operation.ts';
 import type { Reserved } from '../stages.ts';
@@ -58,9 +59,17 @@ const putBucketPolicy: Operation<'bucket'> = {
       { kind: 'putBucketPolicy', bucketId: bucket.id, policy, isPublic: isPublic(rules) },
       { status: 204, change: recordedChange({ policy }) },
     );
-    return emptyReply(204);
+    const subjects = rules.flatMap((rule) => rule.subjects.names);
+    const { directory } = context.services;
+    const warnings = await warnOfNobody(directory, context.who.principal, subjects);
+    const reply = emptyReply(204);
+    if (warnings.length === 0) return reply;
+    return { ...reply, headers: { ...reply.headers, [warningHeader]: warnings.join('; ') } };
   },
 };
+
+/** Whom a policy names that is nobody. Names are ASCII. */
+const warningHeader = 'x-bursar-warning';
 
 /** Deleting one that is not there succeeds. */
 const deleteBucketPolicy: Operation<'bucket'> = {
