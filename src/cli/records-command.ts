@@ -7,6 +7,7 @@ import { printable } from '../core/printable.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
 import { chooseForm, csvText, print, writeOutput } from './output.ts';
+import { placeFor } from './record-place.ts';
 import { time, timeForms } from './times.ts';
 
 /** What was found in the place of a record that was altered. */
@@ -166,22 +167,12 @@ function howOf({ tokens, accessKeyId, keyThumbprint }: AuditRecord): string {
   return keyThumbprint === undefined ? '-' : `public-key:${keyThumbprint}`;
 }
 
-function aboutOf({ target, bucket, key, change }: AuditRecord): string {
-  const object = target ?? placeOf({ bucket, key });
+function aboutOf(record: AuditRecord): string {
+  const { target, tenant, change } = record;
+  const object = target ?? placeFor(tenant, record);
   const source = change?.source;
   if (source?.bucket === undefined) return object;
-  const { bucketTenant } = source;
-  return `${object} from ${bucketTenant === undefined ? '' : `${bucketTenant}:`}${placeOf(source)}`;
-}
-
-function placeOf({
-  bucket,
-  key,
-}: {
-  bucket?: string | undefined;
-  key?: string | undefined;
-}): string {
-  return [bucket, key].filter((part) => part !== undefined).join('/');
+  return `${object} from ${placeFor(tenant, source)}`;
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Answers } from '../gateway/native/routes.ts';
 import { callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
 import { print, printJson, printPairs } from './output.ts';
+import { placeFor } from './record-place.ts';
 import { time, timeForms } from './times.ts';
 
 type Answer = Answers['GetRequest'];
@@ -69,6 +70,7 @@ interface Recorded {
   action: string;
   tenant: string;
   principal: string;
+  bucketTenant?: string;
   bucket?: string;
   key?: string;
   target?: string;
@@ -80,13 +82,12 @@ interface Recorded {
 }
 
 function pairsOfRecord(record: Recorded): Pair[] {
-  const { index, action, tenant, principal, bucket, key, target, status, error } = record;
-  const place = [bucket, key].filter((part) => part !== undefined).join('/');
+  const { index, action, tenant, principal, target, status, error } = record;
   const outcome = error === undefined ? String(status) : `${status} ${error}`;
   const { accessKeyId, tokens = [], cost } = record;
   const pairs: (readonly [string, string | undefined])[] = [
     ['record', `${index}: ${tenant}/${principal}, ${action}, ${outcome}`],
-    ['about', target ?? (place || undefined)],
+    ['about', target ?? (placeFor(tenant, record) || undefined)],
     ['by key', accessKeyId],
     ['by tokens', tokens.length > 0 ? tokens.join(' > ') : undefined],
     ['charged', cost === undefined ? undefined : `$${cost}`],
