@@ -1,7 +1,7 @@
 // The sealed form of an extent (docs/formats/extent.md): chunks of 256 KiB, encrypted or not, each
 // with a tag behind it that binds its bytes to extent, place, length and end. Invariant:
 // `openChunk` gives out bytes only when their tag is right.
-import { hash, timingSafeEqual } from 'node:crypto';
+import { createSecretKey, hash, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { IntegrityError } from '../core/errors.ts';
 import { writeMac } from '../core/hmac.ts';
@@ -33,8 +33,8 @@ export interface ExtentKey {
   /** The key, from `deriveExtentKey`. */
   key: Buffer;
   algorithm: number;
-  /** The key that encrypts its bytes, 32 bytes; null: they are not encrypted. */
-  cipher: Buffer | null;
+  /** The key that encrypts its bytes, AES-256's; null: they are not encrypted. */
+  cipher: KeyObject | null;
 }
 
 /** What the chunks of an extent are verified with. */
@@ -60,8 +60,11 @@ export function deriveExtentKey(dataKey: Buffer, extentId: Buffer): Buffer {
 }
 
 /** The key that encrypts an extent. `cipherKey`: the tenant's, as the keyring has it. */
-export function deriveExtentCipher(cipherKey: Buffer, extentId: Buffer): Buffer {
-  return derive(cipherKey, extentId, cipherInfo);
+export function deriveExtentCipher(cipherKey: Buffer, extentId: Buffer): KeyObject {
+  const key = derive(cipherKey, extentId, cipherInfo);
+  const cipher = createSecretKey(key);
+  key.fill(0);
+  return cipher;
 }
 
 /**
@@ -190,7 +193,7 @@ function decrypts(extent: ExtentSeal, place: ChunkPlace, data: Buffer, found: Bu
   return isInPlace && decryptChunk(cipherOf(extent), place.index, data, digest);
 }
 
-function cipherOf({ cipher }: ExtentKey): Buffer {
+function cipherOf({ cipher }: ExtentKey): KeyObject {
   if (!cipher) throw new Error('an encrypted extent without the key of its cipher');
   return cipher;
 }

@@ -258,7 +258,7 @@ function termsOf(extent: ExtentKey): KeyTerms {
     const { id, key, algorithm, cipher } = extent;
     terms = {
       ...{ id: Uint8Array.from(id), key: Uint8Array.from(key), algorithm },
-      cipher: cipher && Uint8Array.from(cipher),
+      cipher: cipher && Uint8Array.from(cipher.export()),
     };
     keptTerms.set(extent, terms);
   }

@@ -6,7 +6,7 @@
 // out.
 
 import type { Hash } from 'node:crypto';
-import { createHash } from 'node:crypto';
+import { createHash, createSecretKey } from 'node:crypto';
 import { readSync, writeSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { IntegrityError, systemCode } from '../core/errors.ts';
@@ -46,7 +46,11 @@ function openChecksum(algorithm: ChecksumAlgorithm): Checksum | 'md5' | 'sha256'
 
 function openKey<T extends KeyTerms>(terms: T): Omit<T, keyof KeyTerms> & ExtentKey {
   const { id, key, cipher } = terms;
-  return { ...terms, id: toBuffer(id), key: toBuffer(key), cipher: cipher && toBuffer(cipher) };
+  return {
+    ...terms,
+    ...{ id: toBuffer(id), key: toBuffer(key) },
+    cipher: cipher && createSecretKey(cipher),
+  };
 }
 
 function toBuffer(bytes: Uint8Array): Buffer {

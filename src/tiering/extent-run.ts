@@ -30,30 +30,42 @@ export function openSeal(run: ExtentRun, keyring: Keyring, tenant: string): Exte
   if (extentBytes > extentBytesMax || length < 1 || offset < 0 || offset + length > extentBytes) {
     throw new IntegrityError(`no extent of ${extentBytes} bytes has ${length} bytes at ${offset}`);
   }
+  const name = id.toString('latin1');
   const { key: dataKey } = keyring.tenantKey(tenant, run.epoch);
-  const key = keptKey(dataKey, id, deriveExtentKey);
+  const key = keptTagKeys.find(dataKey, id, name);
   if (algorithm !== aesGcmAlgorithm) return { id, algorithm, extentBytes, key, cipher: null };
-  const cipher = keptKey(keyring.cipherKey(tenant, run.epoch), id, deriveExtentCipher);
+  const cipher = keptCiphers.find(keyring.cipherKey(tenant, run.epoch), id, name);
   return { id, algorithm, extentBytes, key, cipher };
 }
 
-/** By tenant key, so that an extent's id in another tenant's manifest never meets its own key. */
-const keptKeys = new WeakMap<Buffer, Map<string, Buffer>>();
 /** The most extent keys that are kept for each tenant key. Beyond that the map begins again. */
 const keptKeysMax = 8192;
 
-/** The extent's key, derived once for what is read again and again. */
-function keptKey(from: Buffer, id: Buffer, derive: typeof deriveExtentKey): Buffer {
-  let keys = keptKeys.get(from);
-  if (!keys || keys.size >= keptKeysMax) {
-    keys = new Map();
-    keptKeys.set(from, keys);
+/** Keys of extents, derived once for what is read again and again. */
+class KeptKeys<Key> {
+  /** By tenant key, so that an extent's id in another tenant's manifest never meets its own key. */
+  readonly #kept = new WeakMap<Buffer, Map<string, Key>>();
+  readonly #derive: (from: Buffer, id: Buffer) => Key;
+
+  constructor(derive: (from: Buffer, id: Buffer) => Key) {
+    this.#derive = derive;
   }
-  const name = id.toString('latin1');
-  let key = keys.get(name);
-  if (!key) {
-    key = derive(from, id);
-    keys.set(name, key);
+
+  /** `name`: the id as a text. */
+  find(from: Buffer, id: Buffer, name: string): Key {
+    let keys = this.#kept.get(from);
+    if (!keys || keys.size >= keptKeysMax) {
+      keys = new Map();
+      this.#kept.set(from, keys);
+    }
+    let key = keys.get(name);
+    if (key === undefined) {
+      key = this.#derive(from, id);
+      keys.set(name, key);
+    }
+    return key;
   }
-  return key;
 }
+
+const keptTagKeys = new KeptKeys(deriveExtentKey);
+const keptCiphers = new KeptKeys(deriveExtentCipher);

@@ -5,11 +5,13 @@ import {
   callNative,
   exchange,
   newPrincipal,
+  region,
   send,
   startEmbeddedTarget,
   type Target,
 } from '../protocol/target.ts';
 import { putLimits } from '../tooling/limits.ts';
+import { presignUrl } from '../tooling/presign.ts';
 
 let target: Target;
 /** The owner of the bucket `data` of the tenant cms, and a member of dune whom a grant lets in. */
@@ -96,6 +98,52 @@ describe('a bucket whose requesters pay', () => {
     const silent = await copy({});
     expect([silent.status, silent.code]).toEqual(denied);
     expect((await copy(payer)).status).toBe(200);
+  });
+
+  it('is read by no other way without saying so, and nobody says it for another', async () => {
+    // In the query of a request that is signed in its headers it says nothing; presigned it does,
+    // and who presigns is who pays.
+    const asQuery = await send(eve, {
+      ...{ method: 'GET', path: '/cms:data/k', query: [['x-amz-request-payer', 'requester']] },
+    });
+    expect([asQuery.status, asQuery.code]).toEqual([400, 'InvalidArgument']);
+    const presigned = (query: [string, string][]): string => {
+      const { accessKeyId, secretAccessKey: secret } = eve.keys;
+      return presignUrl({
+        ...{ accessKeyId, secret, region, method: 'GET', origin: target.endpoint },
+        ...{ path: '/cms:data/k', expiresSeconds: 60, timeMs: Date.now(), query },
+      });
+    };
+    const says: [string, string] = ['x-amz-request-payer', 'requester'];
+    expect((await fetch(presigned([]))).status).toBe(403);
+    const paid = await fetch(presigned([says]));
+    expect([paid.status, paid.headers.get('x-amz-request-charged')]).toEqual([200, 'requester']);
+    // What is added behind the signature is not signed for.
+    expect((await fetch(`${presigned([])}&${says.join('=')}`)).status).toBe(403);
+    expect((await fetch(presigned([]), { headers: [says] })).status).toBe(403);
+    for (const value of ['Requester ', 'requester, requester', '', 'bucketowner']) {
+      const said = await read({ 'x-amz-request-payer': value });
+      expect([value, said.status]).toEqual([value, value.trim() === 'Requester' ? 200 : 403]);
+    }
+    const select = await send(eve, {
+      ...{ method: 'GET', path: '/cms:data/k', query: [['attributes', '']] },
+      headers: { 'x-amz-object-attributes': 'ETag' },
+    });
+    expect([select.status, select.code]).toEqual(denied);
+    const part = await send(eve, {
+      ...{ method: 'HEAD', path: '/cms:data/k', query: [['partNumber', '1']] },
+    });
+    expect(part.status).toBe(403);
+  });
+
+  it('is changed by its own alone', async () => {
+    for (const who of ['BucketOwner', 'Requester']) {
+      const answer = await setPayer(who, eve, '/cms:data');
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+    }
+    const query = [['requestPayment', '']] as const;
+    const told = await send(alice, { method: 'GET', path: '/data', query });
+    expect(told.text).toContain('<Payer>Requester</Payer>');
   });
 
   it('is for nobody without credentials, whatever lets everybody in', async () => {

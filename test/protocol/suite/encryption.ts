@@ -15,6 +15,7 @@ import {
   UploadPartCopyCommand,
 } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { formBody, postForm, signPolicy } from '../forms.ts';
 import { clientOf, newBucket, newName, refusalOf, send, type Target } from '../target.ts';
 
 const header = 'x-amz-server-side-encryption';
@@ -136,6 +137,39 @@ export function describeEncryption(targetOf: () => Target): void {
       expect([answer.status, answer.code]).toEqual([status, code]);
       expect((await send(target, { method: 'HEAD', path })).status).toBe(404);
     });
+
+    it.each([
+      ['AES256', [[header, 'AES256']], 204, undefined],
+      ['another method', [[header, 'AES128']], 400, 'InvalidArgument'],
+      ['KMS, which protects no key here', [[header, 'aws:kms']], 501, 'NotImplemented'],
+      ["a customer's key", [[`${header}-customer-algorithm`, 'AES256']], 501, 'NotImplemented'],
+      [
+        'a key without KMS',
+        [
+          [header, 'AES256'],
+          [`${header}-aws-kms-key-id`, 'k'],
+        ],
+        ...([400, 'InvalidArgument'] as const),
+      ],
+    ] as const)(
+      'is asked for in the fields of a form, with %s',
+      async (_, fields, status, code) => {
+        const key = newName('form');
+        const conditions = fields.map(([name, value]) => ({ [name]: value }));
+        const signed = signPolicy(target.keys, [{ bucket: Bucket }, { key }, ...conditions]);
+        const body = formBody([['key', key], ...fields, ...signed], { content: 'x' });
+        const posted = await postForm(target, Bucket, body);
+        expect([posted.status, posted.code]).toEqual([status, code]);
+        const head = await send(target, { method: 'HEAD', path: `/${Bucket}/${key}` });
+        const said = [head.status, head.headers[header]];
+        expect(said).toEqual(status === 204 ? [200, 'AES256'] : [404, undefined]);
+        if (status === 204) expect(posted.headers[header]).toBe('AES256');
+        // Whoever adds such a field to a form that was signed without it changes nothing.
+        const bare = signPolicy(target.keys, [{ bucket: Bucket }, { key: `${key}-bare` }]);
+        const added = formBody([['key', `${key}-bare`], ...fields, ...bare], { content: 'x' });
+        expect((await postForm(target, Bucket, added)).status).toBe(403);
+      },
+    );
 
     it('is not read with headers of encryption, and no part has them', async () => {
       const path = `/${Bucket}/small`;
