@@ -39,7 +39,7 @@ function add(account, amounts, money) {
 for (const record of records) {
   // Nobody was charged: administration, and what was refused before it cost anything.
   if (record.cost === undefined) continue;
-  const { tenant, principal, bucket, bucketOwner, bucketTenant = tenant } = record;
+  const { tenant, principal, bucket, bucketOwner, bucketTenant = tenant, payer } = record;
   const cost = moneyOf(record.cost);
   const moved = {
     requests: record.price === undefined ? 0 : (record.reads ?? 1),
@@ -50,7 +50,8 @@ for (const record of records) {
   const owner = new Set();
   if (bucketOwner !== undefined) {
     owner.add(`bucket:${bucketTenant}/${bucket}`);
-    owner.add(`principal:${bucketTenant}/${bucketOwner}`).add(`tenant:${bucketTenant}`);
+    owner.add(`tenant:${bucketTenant}`);
+    if (payer !== 'tenant') owner.add(`principal:${bucketTenant}/${bucketOwner}`);
   }
   // Each account is charged once, whatever it is to the operation.
   for (const account of new Set([...requester, ...owner])) add(account, moved, cost);

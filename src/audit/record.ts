@@ -30,6 +30,8 @@ export interface RecordDraft {
   bucketTenant?: string | null;
   /** The principal that is charged for the bucket, by its name in the bucket's tenant. */
   bucketOwner?: string | null;
+  /** `tenant`: that principal is not charged, but the bucket and its tenant are. */
+  payer?: 'tenant' | null;
   key?: string | null;
   /** The id of the version that was asked for, or `null`. */
   versionId?: string | null;
@@ -159,6 +161,7 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     limits: draft.limits ?? undefined,
     marker: seal.named?.isMarker || undefined,
     otherReads: draft.folded?.otherReads,
+    payer: draft.payer ?? undefined,
     period: draft.period ?? undefined,
     price: seal.priced?.price,
     priceBook: seal.priced?.book,

@@ -4,6 +4,7 @@
 // came to.
 import type { Tx } from '../core/database.ts';
 import { bucketsPerTenantMax } from '../core/limits.ts';
+import type { ReadPayer } from '../core/read-payer.ts';
 import type { RecordReads } from '../core/record-reads.ts';
 import {
   type Bucket,
@@ -198,7 +199,7 @@ export async function putBucketSetting(
   if (name === 'objectLock' && (document === null || bucket.versioning !== 'Enabled')) {
     return refused('InvalidBucketState');
   }
-  if (name === 'acl' || name === 'publicAccess' || name === 'requesterPays') {
+  if (name === 'acl' || name === 'publicAccess' || name === 'readPayer') {
     const exposure = expose(bucket.publicAccess ?? {}, name, document);
     await tx.run('UPDATE buckets SET public_access = ? WHERE id = ?', exposure, bucketId);
   } else if (isColumn(name)) {
@@ -209,18 +210,27 @@ export async function putBucketSetting(
   return noteBucket(tx, bucket, moment);
 }
 
-type ExposurePart = 'publicAccess' | 'acl' | 'requesterPays';
+/** The document of the setting `readPayer`. */
+export function payerDocument(payer: ReadPayer): string | null {
+  return payer === 'owner' ? null : JSON.stringify(payer);
+}
+
+type ExposurePart = 'publicAccess' | 'acl' | 'readPayer';
 
 /** What a row has of a bucket's exposure after one part of it was set; null: nothing. */
 function expose(
-  { acl, requesterPays, ...block }: Exposure,
+  { acl, requesterPays, tenantPays, ...block }: Exposure,
   name: ExposurePart,
   document: string | null,
 ): string | null {
   const set = document === null ? undefined : JSON.parse(document);
-  const parts = { publicAccess: block, acl, requesterPays, [name]: set };
-  const { publicAccess, ...others } = parts;
-  const exposure: Exposure = { ...publicAccess, ...others };
+  const payer = {
+    ...(set === 'requester' && { requesterPays: true }),
+    ...(set === 'tenant' && { tenantPays: true }),
+  } as Pick<Exposure, 'requesterPays' | 'tenantPays'>;
+  const others = name === 'readPayer' ? payer : { requesterPays, tenantPays };
+  const parts = { publicAccess: block, acl, [name]: set };
+  const exposure: Exposure = { ...parts.publicAccess, acl: parts.acl, ...others };
   const text = JSON.stringify(exposure);
   return text === '{}' ? null : text;
 }

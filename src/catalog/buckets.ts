@@ -5,6 +5,7 @@ import { hash } from 'node:crypto';
 import type { Acl } from '../core/acl.ts';
 import type { Reader, Tx } from '../core/database.ts';
 import { pages } from '../core/pages.ts';
+import type { ReadPayer } from '../core/read-payer.ts';
 import type { RecordReads } from '../core/record-reads.ts';
 import type { ObjectLockConfig } from './object-lock.ts';
 
@@ -46,6 +47,13 @@ export interface Exposure extends Partial<PublicAccessBlock> {
   acl?: Acl;
   /** Who comes from another tenant pays for what they read of it; absent: as of any bucket. */
   requesterPays?: true;
+  /** Of reads its tenant pays what else its owner would; absent: as of any bucket. */
+  tenantPays?: true;
+}
+
+export function readPayerOf({ publicAccess }: Pick<Bucket, 'publicAccess'>): ReadPayer {
+  if (publicAccess?.requesterPays) return 'requester';
+  return publicAccess?.tenantPays ? 'tenant' : 'owner';
 }
 
 /** The bucket as its row has it: structured values are JSON. */

@@ -2,6 +2,7 @@
 // TENANT/NAME.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
+import { readPayers } from '../core/read-payer.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
@@ -15,9 +16,9 @@ import { formatBytes } from './progress.ts';
 const asTenant = 'tenant';
 
 const buckets: Columns<Answers['GetBucket']> = {
-  heading: ['BUCKET', 'OWNER', 'STORE', 'READS', 'UNDELETE', 'CREATED'],
-  row: ({ tenant, name, owner, store, recordReads, undelete, createdAt }) => [
-    ...[`${tenant}/${name}`, owner, store, recordReads ?? asTenant],
+  heading: ['BUCKET', 'OWNER', 'STORE', 'READS', 'READS PAID BY', 'UNDELETE', 'CREATED'],
+  row: ({ tenant, name, owner, store, recordReads, readsPaidBy, undelete, createdAt }) => [
+    ...[`${tenant}/${name}`, owner, store, recordReads ?? asTenant, readsPaidBy],
     ...[undelete ? durationText(undelete.seconds * 1000) : 'off', createdAt],
   ],
 };
@@ -50,6 +51,12 @@ export function addBucketCommands(program: Command): void {
       choice([...recordReadsModes, asTenant]),
     )
     .option(
+      '--reads-paid-by <payer>',
+      'who pays for reads besides who reads: owner, requester (those of other tenants pay alone) ' +
+        'or tenant',
+      choice(readPayers),
+    )
+    .option(
       '--undelete <duration>',
       'for how long what is overwritten or deleted can be brought back, such as 7d; or off',
       windowOf,
@@ -66,14 +73,16 @@ type Undelete = Answers['PutUndelete'];
 
 interface SetFlags {
   recordReads?: string;
+  readsPaidBy?: string;
   /** Milliseconds; 0: off. */
   undelete?: number;
 }
 
 async function set(given: string, settings: SetFlags, command: Command): Promise<void> {
-  const { recordReads, undelete } = settings;
-  if (recordReads === undefined && undelete === undefined) {
-    throw new CommandFailure('usage', 'say what to set: --record-reads or --undelete');
+  const { recordReads, readsPaidBy, undelete } = settings;
+  if (recordReads === undefined && readsPaidBy === undefined && undelete === undefined) {
+    const choices = '--record-reads, --reads-paid-by or --undelete';
+    throw new CommandFailure('usage', `say what to set: ${choices}`);
   }
   const { connection, flags } = connect(command);
   const { tenant, bucket } = await findPlace(connection, given);
@@ -81,6 +90,9 @@ async function set(given: string, settings: SetFlags, command: Command): Promise
   if (recordReads !== undefined) {
     const body = { recordReads: recordReads === asTenant ? null : recordReads };
     await callApi(connection, { method: 'PATCH', path, body });
+  }
+  if (readsPaidBy !== undefined) {
+    await callApi(connection, { method: 'PATCH', path, body: { readsPaidBy } });
   }
   const held = undelete === undefined ? null : await setUndelete(connection, path, undelete);
   const { json } = await callApi(connection, { method: 'GET', path });

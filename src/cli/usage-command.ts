@@ -95,10 +95,10 @@ async function showAll(connection: Connection, flags: UsageFlags): Promise<void>
   }
   printTable(flags.json, {
     json: all,
-    heading: ['ACCOUNT', ...countersHeading, 'HELD', 'NEAREST LIMIT'],
+    heading: ['ACCOUNT', ...countersHeading, 'HELD', 'READS PAID BY', 'NEAREST LIMIT'],
     rows: all.map((usage) => [
       ...[usage.account, ...shownOf(usage), show('storedBytes', String(usage.heldBytes))],
-      nearest(usage.caps),
+      ...[usage.readsPaidBy ?? '', nearest(usage.caps)],
     ]),
   });
 }
@@ -119,9 +119,17 @@ async function showOne(connection: Connection, account: string, flags: UsageFlag
       const held = show('storedBytes', String(usage.heldBytes));
       print(`of what is stored, ${held} are held by snapshots and undelete windows`);
     }
+    if (usage.readsPaidBy)
+      print(`besides who reads, reads are paid by: ${payers[usage.readsPaidBy]}`);
     printTable(false, { json: null, heading: heading.map(columnTitle), rows });
   }
 }
+
+const payers: Readonly<Record<string, string>> = {
+  owner: 'the bucket, its owner and their tenant',
+  requester: 'nobody, if the requester is of another tenant',
+  tenant: 'the bucket and its tenant, not its owner',
+};
 
 async function showParts(
   connection: Connection,

@@ -89,8 +89,8 @@ function sameOf(draft: RecordDraft, { cost }: ChargedRequest): Omit<Same, 'price
   const { action, tenant, principal, evidence, bucketTenant, status, error } = draft;
   const kind = { action, tenant, principal, evidence, bucketTenant, status, error };
   if (cost === null) return kind;
-  const { bucket, bucketOwner, tokens } = draft;
-  return { ...kind, bucket, bucketOwner, tokens, class: draft.class };
+  const { bucket, bucketOwner, payer, tokens } = draft;
+  return { ...kind, bucket, bucketOwner, payer, tokens, class: draft.class };
 }
 
 function emptyFold(timeMs: number): Fold {

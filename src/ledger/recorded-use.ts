@@ -15,6 +15,7 @@ export function useOf(draft: RecordDraft, seal: RecordSeal): Use | null {
     bucket: bucket ?? undefined,
     bucketTenant: bucketTenant ?? undefined,
     bucketOwner: bucketOwner ?? undefined,
+    ...(draft.payer && { payer: draft.payer }),
     day: folded ? folded.lastRead.slice(0, 10) : dayOf(timeMs),
     action: draft.action,
     class: draft.class ?? noClass,

@@ -1,7 +1,8 @@
 // Which accounts an operation is charged to, and for what. Invariant: the same accounts are asked
 // before it and charged after it, because one function names them. Plain data: it crosses threads.
 // Charged are the requester, the requester's tenant, every token of the chain, the bucket, its
-// owner and the owner's tenant; each once, and any of them can refuse (docs/admin/limits.md).
+// owner and the owner's tenant; each once, and any of them can refuse (docs/admin/limits.md). A
+// bucket whose reads its tenant pays for spares its owner them.
 // Stored bytes are the owner's: a requester who is not the owner is not charged for them.
 import type { Picodollars } from '../core/money.ts';
 import { bucketAccount, principalAccount, tenantAccount } from './account-names.ts';
@@ -14,7 +15,15 @@ export interface Charged {
   /** `token:<jti>` of each link, and when it ends. */
   tokens: readonly { name: string; expiresAtMs: number }[];
   /** The bucket, of the requester's tenant or another's. Null means that no bucket is concerned. */
-  bucket: { tenant: string; name: string; owner: string } | null;
+  bucket: ChargedBucket | null;
+}
+
+export interface ChargedBucket {
+  tenant: string;
+  name: string;
+  owner: string;
+  /** `tenant`: of what is done there its tenant pays, and its owner does not. */
+  payer?: 'tenant';
 }
 
 /** What an operation added to or, less than 0, removed from what is stored. */
@@ -77,10 +86,10 @@ export function drawsOf(
   const owner = bucket && principalAccount(bucket.tenant, bucket.owner);
   if (bucket && owner) {
     draws.push({ account: bucketAccount(bucket.tenant, bucket.name), amounts: both });
-    draws.push({ account: owner, amounts: both });
+    if (!bucket.payer) draws.push({ account: owner, amounts: both });
     draws.push({ account: tenantAccount(bucket.tenant), amounts: both });
   }
-  if (requester !== owner) draws.push({ account: requester, amounts: moved });
+  if (requester !== owner || bucket?.payer) draws.push({ account: requester, amounts: moved });
   if (tenant !== bucket?.tenant) draws.push({ account: tenantAccount(tenant), amounts: moved });
   if (tokens.length > 0) {
     // A token has no store of its own: it is counted what was added with it, and removing it, or

@@ -75,7 +75,9 @@ test('a window is set, says what it costs, and shows the bucket as of then', asy
   }
   const shown = await place.run(['usage', 'bucket:default/raw']);
   expect(shown.stdout).toMatch(/^of what is stored, \d+ B are held by snapshots and undelete/m);
-  expect((await place.run(['usage'])).stdout).toMatch(/OBJECTS +HELD +NEAREST LIMIT/);
+  expect((await place.run(['usage'])).stdout).toMatch(
+    /OBJECTS +HELD +READS PAID BY +NEAREST LIMIT/,
+  );
   const metrics = await fetch(`${served.endpoint}/_/metrics`, {
     headers: { authorization: `Bearer ${metricsToken}` },
   });

@@ -255,6 +255,15 @@ export const scenarios: Scenarios = {
       look: lookAtLifecycle(1),
     },
   ],
+  setReadPayer: [
+    {
+      change: {
+        ...{ kind: 'setReadPayer', tenant: 'one', name: 'data', bucketId: 1 },
+        readsPaidBy: 'tenant',
+      },
+      look: lookAtBucket('data'),
+    },
+  ],
   setRecordReads: [
     {
       change: { kind: 'setRecordReads', tenant: 'one', name: 'data', recordReads: 'strict' },

@@ -15,6 +15,7 @@ export interface RecordFields {
   amends?: { attributes: string; version: number };
   bucket?: string;
   bucketOwner?: string;
+  payer?: string;
   bucketTenant?: string;
   change?: Record<string, unknown>;
   class?: string;
@@ -62,6 +63,7 @@ const kinds: Record<keyof RecordFields, Kind> = {
   key: 'text',
   limits: 'object',
   marker: 'boolean',
+  payer: 'text',
   principal: 'text',
   sha256: 'text',
   size: 'number',

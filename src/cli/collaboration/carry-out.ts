@@ -79,8 +79,8 @@ async function setBucket({ action, name, value, changes }: Step, doer: Doer): Pr
   if (action === 'create') await createBucket(tenant, bucket, doer);
   for (const member of changes) {
     const said = value[member] ?? null;
-    if (member === 'recordReads') {
-      await callApi(connection, { method: 'PATCH', path, body: { recordReads: said } });
+    if (member === 'recordReads' || (member === 'readsPaidBy' && said !== null)) {
+      await callApi(connection, { method: 'PATCH', path, body: { [member]: said } });
     } else if (member === 'undeleteSeconds') {
       const of = [...path, 'undelete'];
       if (said) await callApi(connection, { method: 'PUT', path: of, body: { seconds: said } });

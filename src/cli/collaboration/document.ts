@@ -39,7 +39,7 @@ const fields: Readonly<Record<Kind, Readonly<Record<string, Shape>>>> = {
   },
   group: {},
   principal: { kind: 'text', role: 'text', groups: 'names', active: 'boolean' },
-  bucket: { owner: 'text', recordReads: 'text', undeleteSeconds: 'number' },
+  bucket: { owner: 'text', recordReads: 'text', readsPaidBy: 'text', undeleteSeconds: 'number' },
   mount: { bucket: 'text', at: 'text' },
   issuer: { url: 'text', audience: 'text', mapping: 'members' },
   grant: {

@@ -77,8 +77,8 @@ async function addBuckets(
     const [tenant = '', bucket = ''] = name.split('/');
     const one = await readOne(connection, ['tenants', tenant, 'buckets', bucket]);
     if (one === null) return;
-    const { owner, recordReads, undelete } = one as Answers['GetBucket'];
-    const value = { owner, recordReads, undeleteSeconds: undelete?.seconds ?? null };
+    const { owner, recordReads, readsPaidBy, undelete } = one as Answers['GetBucket'];
+    const value = { owner, recordReads, readsPaidBy, undeleteSeconds: undelete?.seconds ?? null };
     found.add({ kind: 'bucket', name, value, at: '' });
   });
 }

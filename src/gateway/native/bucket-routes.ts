@@ -1,12 +1,13 @@
 // Native API: settings of a bucket for which S3 has no request: how its reads are recorded, for how
 // long what is deleted can be brought back, and whose it is.
 
-import { type Bucket, findBucket } from '../../catalog/buckets.ts';
+import { type Bucket, findBucket, readPayerOf } from '../../catalog/buckets.ts';
 import { readHeldBy } from '../../catalog/held-totals.ts';
 import { heldByWindow, readWindow } from '../../catalog/undelete-window.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
+import { type ReadPayer, readPayers } from '../../core/read-payer.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
 import { protectOthers } from './rights.ts';
 import { type Call, type Outcome, param, refuseMissing, routeTable } from './route.ts';
@@ -38,12 +39,20 @@ const undelete = {
   description: 'null: what is overwritten or deleted cannot be brought back by this.',
 } as const;
 
+const readsPaidBy = text(
+  'Who pays for reads besides who reads. owner: the bucket, its owner and their tenant. ' +
+    'requester: nobody, if the requester is of another tenant and says that they pay. tenant: ' +
+    'the bucket and its tenant.',
+  { enum: [...readPayers] },
+);
+
 const bucket = answerObject({
   tenant: name,
   name: { type: 'string' },
   owner: name,
   store: { type: 'string' },
   recordReads: ofBucket,
+  readsPaidBy,
   undelete,
   createdAt: time,
 });
@@ -62,13 +71,22 @@ export const bucketRoutes = routeTable([
     url,
     action: 'bursar:UpdateBucket',
     summary: "Change a bucket's settings.",
-    body: closedObject({ recordReads: ofBucket }, ['recordReads']),
+    body: {
+      ...closedObject({ recordReads: ofBucket, readsPaidBy }),
+      ...{ minProperties: 1, maxProperties: 1 },
+    },
     answer: bucket,
     run: async (call) => {
-      const { recordReads } = call.body as { recordReads: RecordReads | null };
-      const [tenant, bucketName] = [param(call, 't'), param(call, 'bucket')];
+      const wanted = call.body as { recordReads?: RecordReads | null; readsPaidBy?: ReadPayer };
+      const of = { tenant: param(call, 't'), name: param(call, 'bucket') };
+      const { recordReads = null } = wanted;
       return {
-        change: { kind: 'setRecordReads', tenant, name: bucketName, recordReads },
+        change: wanted.readsPaidBy
+          ? {
+              ...{ kind: 'setReadPayer', ...of, bucketId: (await bucketOf(call)).id },
+              readsPaidBy: wanted.readsPaidBy,
+            }
+          : { kind: 'setRecordReads', ...of, recordReads },
         answer: () => showBucket(call),
       };
     },
@@ -188,10 +206,12 @@ const notice =
 
 async function showBucket(call: Call): Promise<object> {
   const { stores } = call.deps;
-  const { id, tenant, name, owner, store, recordReads, createdMs } = await bucketOf(call);
+  const found = await bucketOf(call);
+  const { id, tenant, name, owner, store, recordReads, createdMs } = found;
   const createdAt = isoTime(createdMs);
   const undelete = await showWindow(call, id);
-  return { tenant, name, owner, store: stores.nameOf(store), recordReads, undelete, createdAt };
+  const settings = { recordReads, readsPaidBy: readPayerOf(found), undelete };
+  return { tenant, name, owner, store: stores.nameOf(store), ...settings, createdAt };
 }
 
 async function showWindow({ deps: { read } }: Call, bucketId: number): Promise<object | null> {

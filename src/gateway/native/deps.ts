@@ -43,6 +43,7 @@ export type NativeChange =
           | 'eraseRecords'
           | 'setAlarmHook'
           | 'setRecordReads'
+          | 'setReadPayer'
           | 'changeOwner'
           | 'transferUpload'
           | 'setUndelete'

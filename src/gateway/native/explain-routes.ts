@@ -197,7 +197,9 @@ function chargedTo({ principal, isAnonymous }: Asker, asked: AccessRequest, buck
   const tenant = isAnonymous ? home : principal.tenant;
   const isAlone =
     bucket.publicAccess?.requesterPays === true && tenant !== home && readsOnly(asked.action);
-  const about = isAlone ? null : { tenant: home, name, owner };
+  const isTenants = bucket.publicAccess?.tenantPays === true && readsOnly(asked.action);
+  const spared = isTenants && ({ payer: 'tenant' } as const);
+  const about = isAlone ? null : { tenant: home, name, owner, ...spared };
   const who = { tenant, principal: principal.name, tokens: [], bucket: about };
   return drawsOf(who, {}, null).map(({ account }) => account);
 }

@@ -1,11 +1,13 @@
 // Native API: what accounts (`tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`) have used, how
 // much of their limits is left, and when these will be reached.
 import { countAltered } from '../../audit/altered-records.ts';
+import { readPayerOf } from '../../catalog/buckets.ts';
 import { type HeldShare, listHeldShares } from '../../catalog/held-totals.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
 import { formatUsd } from '../../core/money.ts';
+import { readPayers } from '../../core/read-payer.ts';
 import { listAccounts } from '../../quota/account-list.ts';
 import { type Account, accountName } from '../../quota/accounts.ts';
 import { amountText } from '../../quota/cap-report.ts';
@@ -24,7 +26,16 @@ import { findAccount, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps } from './limit-schemas.ts';
 import { type Call, type Outcome, param, routeTable } from './route.ts';
-import { answerObject, answerPage, integer, next, pageQuery, text, timeOrNull } from './schemas.ts';
+import {
+  answerObject,
+  answerPage,
+  integer,
+  next,
+  pageQuery,
+  text,
+  textOrNull,
+  timeOrNull,
+} from './schemas.ts';
 
 const money = text('USD in decimal, to the picodollar.');
 
@@ -52,6 +63,10 @@ const usage = answerObject({
     'Of these, what was overwritten or deleted, and is held by snapshots and undelete windows.',
   ),
   storedObjects: integer('Objects stored now.'),
+  readsPaidBy: {
+    ...textOrNull('Of a bucket: who pays for its reads besides who reads; null of other accounts.'),
+    enum: [...readPayers, null],
+  },
   caps: {
     ...caps,
     items: answerObject({
@@ -188,11 +203,13 @@ function showRow({ spend, ...row }: BreakdownRow): object {
 }
 
 async function showAccount(
-  { read }: NativeDeps,
+  { read, buckets }: NativeDeps,
   account: string,
   shares: readonly HeldShare[],
 ): Promise<object> {
   const { used, caps: all } = await readAccountUsage(read, account, nowMs());
+  const [, tenant, name] = /^bucket:([^/]+)\/(.+)$/.exec(account) ?? [];
+  const bucket = tenant && name ? await buckets.find(tenant, name) : undefined;
   return {
     account,
     spend: formatUsd(used.spend),
@@ -202,6 +219,7 @@ async function showAccount(
     storedBytes: Number(used.storedBytes),
     heldBytes: heldBytesOf(shares, account),
     storedObjects: Number(used.storedObjects),
+    readsPaidBy: bucket ? readPayerOf(bucket) : null,
     caps: all.map(showCap),
   };
 }

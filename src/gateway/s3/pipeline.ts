@@ -3,9 +3,11 @@
 // succeed.
 
 import type { S3Action } from '../../authz/grants/actions.ts';
+import type { Bucket } from '../../catalog/buckets.ts';
 import { IntegrityError, isOutOfDescriptors, isUnwritable, Refusal } from '../../core/errors.ts';
 import { localStore } from '../../core/manifest.ts';
 import type { Metrics } from '../../instruments/metrics.ts';
+import type { Charged } from '../../quota/charge.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type DescribeRefusal, type Reply, sendRefusal, sendReply } from '../http/reply.ts';
 import type { RequestServices } from '../services.ts';
@@ -257,10 +259,16 @@ async function enter(
   const terms = { who, waits: price === 'free', audience, exchange };
   const entered = services.rates.isEmpty ? null : await enterAtRate(services.rates, charged, terms);
   // Their rates are asked of all, but who reads in the owner's place pays alone.
-  const isAlone = isRead(asked.request) && paysAsRequester(asked, bucket);
-  const payers = isAlone ? payersOf(who, asked.tenant, null) : charged;
+  const payers = isRead(asked.request) ? readersOf(asked, bucket, charged) : charged;
   const budget = new Budget(services.leaseHolder, { who: payers, price, book, audience });
   return new ReservedRequest(asked, budget, entered);
+}
+
+/** Who pays for a read. */
+function readersOf(asked: AskedRequest, bucket: Bucket | null, charged: Charged): Charged {
+  if (paysAsRequester(asked, bucket)) return payersOf(asked.who, asked.tenant, null);
+  if (!bucket?.publicAccess?.tenantPays || !charged.bucket) return charged;
+  return { ...charged, bucket: { ...charged.bucket, payer: 'tenant' } };
 }
 
 function reserveAnswer(

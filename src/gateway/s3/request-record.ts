@@ -32,6 +32,7 @@ export function draftOf(
     // Not what can be the id of none.
     versionId: versionId !== undefined && isVersionId(versionId) ? versionId : null,
     bucketOwner: charge?.who.bucket?.owner ?? null,
+    payer: charge?.who.bucket?.payer ?? null,
     bytesIn: charge?.transfer.ingressBytes ?? exchange.bytesIn,
     bytesOut: charge?.transfer.egressBytes ?? exchange.bytesOut,
     status: outcome.status,

@@ -8,6 +8,7 @@ import {
   type RestoreSettings,
 } from '../../catalog/roll-forward.ts';
 import type { Tx } from '../../core/database.ts';
+import type { ReadPayer } from '../../core/read-payer.ts';
 import { namedBucket, restored } from '../events.ts';
 import { bucketOf, bucketScope, type RecordedPlace } from '../scopes.ts';
 import type { Command } from './command.ts';
@@ -53,7 +54,7 @@ export const putBucketSetting: Command<rows.PutBucketSetting> = {
     switch (name) {
       case 'publicAccess':
       case 'acl':
-      case 'requesterPays':
+      case 'readPayer':
       case 'ownership':
       case 'objectLock':
         return namedBucket(tx, bucketId);
@@ -85,6 +86,31 @@ export const setRecordReads: Command<rows.SetRecordReads> = {
   // The bucket's own row in the journal tells it.
   told: { things: () => [], isAwaited: true },
   account: ({ recordReads }) => ({ recordReads }),
+  causes: ({ tenant, name }) => [{ kind: 'bucket', tenant, name }],
+};
+
+export interface SetReadPayer {
+  kind: 'setReadPayer';
+  tenant: string;
+  name: string;
+  bucketId: number;
+  readsPaidBy: ReadPayer;
+}
+
+/** Sets who pays for reads of a bucket. */
+export const setReadPayer: Command<SetReadPayer> = {
+  apply: (tx, { bucketId, readsPaidBy }, work) => {
+    const setting = { kind: 'putBucketSetting', bucketId, name: 'readPayer' } as const;
+    return rows.putBucketSetting(
+      tx,
+      { ...setting, document: rows.payerDocument(readsPaidBy) },
+      work,
+    );
+  },
+  takesFrom: null,
+  // The bucket's own row in the journal tells it.
+  told: { things: () => [], isAwaited: true },
+  account: ({ readsPaidBy }) => ({ readsPaidBy }),
   causes: ({ tenant, name }) => [{ kind: 'bucket', tenant, name }],
 };
 

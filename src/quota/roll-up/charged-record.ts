@@ -13,6 +13,7 @@ export interface Parties {
   readonly bucket?: string;
   readonly bucketTenant?: string;
   readonly bucketOwner?: string;
+  readonly payer?: string;
 }
 
 /** The members of a record that say what was charged. */
@@ -128,7 +129,12 @@ export function chargedOf(record: Parties): Charged {
     tenant,
     principal,
     tokens: tokens.map((jti) => ({ name: `token:${jti}`, expiresAtMs: 0 })),
-    bucket: isAboutBucket ? { tenant: bucketTenant, name: bucket, owner: bucketOwner } : null,
+    bucket: isAboutBucket
+      ? {
+          ...{ tenant: bucketTenant, name: bucket, owner: bucketOwner },
+          ...(record.payer === 'tenant' && { payer: 'tenant' }),
+        }
+      : null,
   };
 }
 

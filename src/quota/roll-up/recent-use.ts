@@ -52,6 +52,7 @@ function isAlike(one: Use, other: Use): boolean {
     one.tenant === other.tenant &&
     one.bucketTenant === other.bucketTenant &&
     one.bucketOwner === other.bucketOwner &&
+    one.payer === other.payer &&
     one.day === other.day
   );
 }

@@ -233,6 +233,7 @@ export async function openFixture(): Promise<Fixture> {
         const outcome = await setRecordReads(db.tx, change, { seq: 0, timeMs });
         return outcome.ok ? { ok: true } : { ok: false, code: outcome.code };
       }
+      case 'setReadPayer':
       case 'changeOwner':
       case 'transferUpload':
       case 'setUndelete':

@@ -21,7 +21,14 @@ describe('usage', () => {
     await api.charge(alice);
     expect((await api.call('cms/alice', 'GET', pathOf(alice))).json).toEqual({
       ...{ account: alice, spend: '0.00', requests: 1, ingressBytes: 0, egressBytes: 0 },
-      ...{ storedBytes: 0, heldBytes: 0, storedObjects: 0, caps: [], accrued: '0.00' },
+      ...{
+        storedBytes: 0,
+        heldBytes: 0,
+        storedObjects: 0,
+        readsPaidBy: null,
+        caps: [],
+        accrued: '0.00',
+      },
     });
   });
 

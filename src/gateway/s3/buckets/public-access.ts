@@ -43,7 +43,7 @@ function parseTruth(node: XmlNode | undefined): boolean {
 
 /** null: the bucket has none. */
 export function blockOf({ publicAccess }: Pick<Bucket, 'publicAccess'>): PublicAccessBlock | null {
-  const { acl: _, requesterPays: _2, ...block } = publicAccess ?? {};
+  const { acl: _, requesterPays: _2, tenantPays: _3, ...block } = publicAccess ?? {};
   return block.blockPublicAcls === undefined ? null : (block as PublicAccessBlock);
 }
 

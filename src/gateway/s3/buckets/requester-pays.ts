@@ -5,6 +5,7 @@
 // user guide.
 import type { Bucket } from '../../../catalog/buckets.ts';
 import { Refusal } from '../../../core/errors.ts';
+import type { ReadPayer } from '../../../core/read-payer.ts';
 import { onlyChildren, parseXml } from '../../http/xml.ts';
 import type { AskedRequest } from '../asked.ts';
 
@@ -31,11 +32,11 @@ export function checkPayer(asked: AskedRequest, bucket: Bucket | null): void {
 /** Says that the requester was charged. */
 export const chargedHeader = { 'x-amz-request-charged': 'requester' } as const;
 
-/** Throws `Refusal` MalformedXML. */
-export function parsePayment(body: Buffer): { requesterPays: boolean } {
+/** S3 knows no third. Throws `Refusal` MalformedXML. */
+export function parsePayment(body: Buffer): ReadPayer {
   const root = parseXml(body, 'RequestPaymentConfiguration');
   const [payer] = onlyChildren(root, ['Payer']);
   const text = payer?.text.trim();
   if (text !== 'Requester' && text !== 'BucketOwner') throw new Refusal('MalformedXML');
-  return { requesterPays: text === 'Requester' };
+  return text === 'Requester' ? 'requester' : 'owner';
 }

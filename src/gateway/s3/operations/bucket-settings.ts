@@ -2,7 +2,7 @@
 // which differ in their names and in what the document says.
 import { recordedLargeChange } from '../../../audit/recorded-change.ts';
 import type { S3Action } from '../../../authz/grants/actions.ts';
-import type { PutBucketSetting } from '../../../catalog/bucket-changes.ts';
+import { type PutBucketSetting, payerDocument } from '../../../catalog/bucket-changes.ts';
 import type { BucketEncryption } from '../../../catalog/bucket-encryption.ts';
 import { readSetting } from '../../../catalog/buckets.ts';
 import {
@@ -14,6 +14,7 @@ import type { Tags } from '../../../catalog/versions.ts';
 import { type ErrorCode, Refusal } from '../../../core/errors.ts';
 import { bucketTagsMax, corsBodyBytesMax, lifecycleBodyBytesMax } from '../../../core/limits.ts';
 import { Pace } from '../../../core/pace.ts';
+import type { ReadPayer } from '../../../core/read-payer.ts';
 import { emptyReply, largeXmlReply, type Reply, xmlReply } from '../../http/reply.ts';
 import { parseLargeXml } from '../../http/xml.ts';
 import { enforced, noControls, parseOwnership } from '../buckets/acl.ts';
@@ -264,9 +265,7 @@ export const publicAccessBlock = bucketSetting({
   record: (publicAccess) => ({ publicAccess }),
 });
 
-const { GET: getRequestPayment, PUT: putRequestPayment } = bucketSetting<{
-  requesterPays: boolean;
-}>({
+const { GET: getRequestPayment, PUT: putRequestPayment } = bucketSetting<ReadPayer>({
   operations: ['GetBucketRequestPayment', 'PutBucketRequestPayment', 'DeleteBucketRequestPayment'],
   actions: { read: 's3:GetBucketRequestPayment', write: 's3:PutBucketRequestPayment' },
   bodyBytesMax: 64 * 1024,
@@ -275,8 +274,8 @@ const { GET: getRequestPayment, PUT: putRequestPayment } = bucketSetting<{
     return xmlReply('RequestPaymentConfiguration', { Payer });
   },
   receive: async (context) => parsePayment(await receiveDocument(context)),
-  store: (value) => ({ name: 'requesterPays', document: value?.requesterPays ? 'true' : null }),
-  record: (value) => ({ payer: value?.requesterPays ? 'Requester' : 'BucketOwner' }),
+  store: (payer) => ({ name: 'readPayer', document: payerDocument(payer ?? 'owner') }),
+  record: (payer) => ({ payer: payer === 'requester' ? 'Requester' : 'BucketOwner' }),
 });
 
 /** Who pays for what is read from another tenant. S3 has nothing that takes it away. */
