@@ -7,13 +7,17 @@ import { join } from 'node:path';
 import {
   CompleteMultipartUploadCommand,
   CopyObjectCommand,
+  CreateBucketCommand,
+  DeleteBucketPolicyCommand,
   DeleteObjectCommand,
   GetBucketCorsCommand,
   GetObjectCommand,
   GetObjectTaggingCommand,
+  GetPublicAccessBlockCommand,
   HeadObjectCommand,
   ListObjectsV2Command,
   ListObjectVersionsCommand,
+  PutBucketPolicyCommand,
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3';
@@ -167,6 +171,26 @@ describe('after the start', () => {
     expect(copied.ServerSideEncryption).toBe('AES256');
     expect(await encryptionOf('copy')).toBe('AES256');
     expect(await read(alice, 'plain', 'copy')).toBe(what.objects['plain/inline']);
+  });
+
+  it('blocks nothing public in a bucket of before, and says so; in a new one it does', async () => {
+    const alice = clientOf('alice');
+    const get = async (Bucket: string) =>
+      alice
+        .send(new GetPublicAccessBlockCommand({ Bucket }))
+        .then(({ PublicAccessBlockConfiguration }) => PublicAccessBlockConfiguration, nameOf);
+    const open = (Bucket: string) => {
+      const statement = { Effect: 'Allow', Principal: '*', Action: 's3:GetObject' };
+      const Statement = [{ ...statement, Resource: `arn:aws:s3:::${Bucket}/public/*` }];
+      const Policy = JSON.stringify({ Version: '2012-10-17', Statement });
+      return alice.send(new PutBucketPolicyCommand({ Bucket, Policy })).then(() => 'done', nameOf);
+    };
+    expect(await get('plain')).toBe('NoSuchPublicAccessBlockConfiguration');
+    expect(await open('plain')).toBe('done');
+    await alice.send(new DeleteBucketPolicyCommand({ Bucket: 'plain' }));
+    await alice.send(new CreateBucketCommand({ Bucket: 'made-since' }));
+    expect(Object.values((await get('made-since')) ?? {})).toEqual([true, true, true, true]);
+    expect(await open('made-since')).toBe('AccessDenied');
   });
 
   it('knows who may do what', async () => {

@@ -129,6 +129,32 @@ function describeReads(room: () => Room): void {
     expect(named.headers).not.toHaveProperty('x-amz-expiration');
   });
 
+  it('a marker within a common prefix is behind it', async () => {
+    const { client } = room();
+    const Bucket = await newBucket(client);
+    const there = { ...room(), Bucket };
+    for (const key of ['in/sub/1', 'in/sub/2', 'in/x', 'in/y']) {
+      await client.send(new PutObjectCommand({ Bucket, Key: key, Body: '' }));
+      await ask(there, 'POST', `/${key}`, { query: { uploads: '' } });
+    }
+    const page = { prefix: 'in/', delimiter: '/' };
+    for (const [kind, marker] of [
+      [{}, 'marker'],
+      [{ versions: '' }, 'key-marker'],
+      [{ uploads: '' }, 'key-marker'],
+    ] as const) {
+      const list = (query: Record<string, string>) =>
+        ask(there, 'GET', '', { query: { ...kind, ...page, ...query } });
+      const whole = await list({});
+      expect(elementsOf(whole.text, 'Prefix')).toContain('in/sub/');
+      for (const within of ['in/sub/', 'in/sub/1', 'in/sub/zzz']) {
+        const { text } = await list({ [marker]: within });
+        expect([kind, elementsOf(text, 'Key')]).toEqual([kind, ['in/x', 'in/y']]);
+        expect(text).not.toContain('<CommonPrefixes>');
+      }
+    }
+  });
+
   it('start-after is given back, but not beside a token', async () => {
     const { client } = room();
     const Bucket = await newBucket(client);
@@ -144,6 +170,30 @@ function describeReads(room: () => Room): void {
     });
     expect(elementsOf(next.text, 'Key')).toEqual(['c']);
     expect(next.text).not.toContain('StartAfter');
+  });
+
+  it('a bucket is made with its tags, and not with some that cannot be', async () => {
+    const { target } = room();
+    const create = (path: string, tags: string) => {
+      const body =
+        '<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">' +
+        `<Tags>${tags}</Tags></CreateBucketConfiguration>`;
+      return send(target, { method: 'PUT', path, body });
+    };
+    const tag = (key: string) => `<Tag><Key>${key}</Key><Value>v</Value></Tag>`;
+    const path = `/${newName()}`;
+    expect((await create(path, tag('a') + tag('b'))).status).toBe(200);
+    const told = await send(target, { method: 'GET', path, query: [['tagging', '']] });
+    expect(elementsOf(told.text, 'Key')).toEqual(['a', 'b']);
+    const none = `/${newName()}`;
+    for (const [tags, named] of [
+      [tag('aws:a'), 'aws:a'],
+      [tag('a') + tag('a'), 'a'],
+    ] as const) {
+      const { code, text } = await create(none, tags);
+      expect([code, elementOf(text, 'TagKey')]).toEqual(['InvalidTag', named]);
+    }
+    expect((await send(target, { method: 'HEAD', path: none })).status).toBe(404);
   });
 
   it('a bucket has an ARN where it is made, seen and listed; pages say its region', async () => {

@@ -1,5 +1,6 @@
 // Refusals that AWS itself gave, and that were recorded: codes, texts and elements by which clients
 // go. Where Bursar differs on purpose, docs/s3-compatibility.md says so.
+import { SaxesParser } from 'saxes';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { base64Checksum } from '../checksums.ts';
 import { filenameVariable, formBody, postForm, signPolicy } from '../forms.ts';
@@ -150,6 +151,20 @@ function describeErrors(room: () => Room): void {
     }
   });
 
+  it('an answer that gives back a control character is well-formed XML', async () => {
+    const key = 'none\u0001\u000b\ufffe';
+    const absent = await ask(room(), 'GET', `/${key}`);
+    expect([absent.status, elementOf(absent.text, 'Code')]).toEqual([404, 'NoSuchKey']);
+    const raw = await ask(room(), 'GET', '', { query: { 'list-type': '2', 'max-keys': '\u0001' } });
+    expect(raw.code).toBe('InvalidArgument');
+    for (const { text } of [absent, raw]) {
+      expect(() => new SaxesParser({ xmlns: true }).write(text).close()).not.toThrow();
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+      expect(text).not.toMatch(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/);
+      expect(text).not.toMatch(/&#x?0*[01]?[0-9a-f];/i);
+    }
+  });
+
   it('an empty token is a wrong argument without its value; of buckets it is none', async () => {
     const query = { 'list-type': '2', 'continuation-token': '' };
     const { code, text } = await ask(room(), 'GET', '', { query });
@@ -219,6 +234,21 @@ function describeForms(room: () => Room): void {
       expect(text).toContain(`Invalid according to Policy: Policy Condition failed: ${shown}`);
     }
     expect((await post([['content-length-range', '1', '10']])).status).toBe(204);
+  });
+
+  it('a form may have a control character in its key, which is kept', async () => {
+    const { target, Bucket } = room();
+    const key = 'form\u0001\u007fkey';
+    const signed = signPolicy(target.keys, [
+      { bucket: Bucket },
+      ['starts-with', '$key', ''],
+      { success_action_status: '201' },
+    ]);
+    const fields = [['key', key], ['success_action_status', '201'], ...signed] as const;
+    const posted = await postForm(target, Bucket, formBody(fields, { content: 'kept' }));
+    expect([posted.status, elementOf(posted.text, 'Key')]).toEqual([201, 'form&#x1;&#x7f;key']);
+    expect(posted.headers.location).toMatch(/form%01%7Fkey$/);
+    expect((await ask(room(), 'GET', `/${key}`)).text).toBe('kept');
   });
 
   it('a form without a name of its file keeps the variable that stands for it', async () => {
