@@ -5,6 +5,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
+import { addAuditAccessCommand } from './audit-access-command.ts';
 import { connect } from './command-arguments.ts';
 import { print, printJson, streamOutput } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
@@ -54,6 +55,7 @@ export function addAuditCommands(program: Command): void {
       const { connection, flags } = connect(command);
       await exportBundle(connection, { ...given, tenant }, flags.json === true);
     });
+  addAuditAccessCommand(audit);
   audit
     .command('erase')
     .description('erase records: what they say and what opens their leaves; the log stays as it is')

@@ -83,6 +83,7 @@ describe('the page of records', () => {
       sha256: 'a',
       class: 'a',
       range: 'a',
+      payer: 'tenant',
       period: 'a',
       byteMs: '1',
       requestId: 'a',
