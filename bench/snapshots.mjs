@@ -5,7 +5,7 @@
 // write and sync as many pages.
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { callNative, makeBucket, send } from './control.mjs';
+import { callNative, makeBucket } from './control.mjs';
 import { makeBody } from './load.mjs';
 import { count, number, table } from './markdown.mjs';
 import { pause, settle } from './processes.mjs';
@@ -20,9 +20,12 @@ import {
   smallWorkload,
   withLoadTool,
 } from './short-turns.mjs';
+import { Asker } from './stalls/asking.mjs';
 import { quantile } from './statistics.mjs';
 
 const snapshotsCount = 100;
+/** Of which so many are of that bucket, so that a percentile says something. */
+const madeCount = 400;
 const warmUps = 50;
 /** Of a turn of overwrites; a fast machine's last ones are of new keys. */
 const overwrittenMax = { 1: 400, 32: 1000 };
@@ -38,7 +41,8 @@ export function benchSnapshots({ dir, effort: { pairs: rounds }, say }) {
   return withLoadTool(async (tool) => {
     const server = await startGateway({ dir });
     const { target } = server;
-    for (const bucket of ['kept', 'overwritten', 'held', 'free']) await makeBucket(target, bucket);
+    for (const bucket of ['kept', 'overwritten', 'held', 'free', 'made'])
+      await makeBucket(target, bucket);
     const fill = (bucket, keyPrefix, keys) =>
       fillKeys(tool, { target, bucket, keyPrefix, keyCount: keys });
     for (const bucket of ['kept', 'overwritten']) {
@@ -56,21 +60,7 @@ export function benchSnapshots({ dir, effort: { pairs: rounds }, say }) {
         }
       }
     }
-    const mounts = ['tenants', 'default', 'mounts'];
-    const to = { bucketTenant: 'default', bucket: 'held' };
-    const makeMount = (i) => callNative(target, 'PUT', [...mounts, `made-${i}`], to);
-    // The first ones are slow, whatever is made.
-    for (let i = 0; i < warmUps; i++) await makeMount(`first-${i}`);
-    const madeMs = { snapshot: [], mount: [], put: [], sync: [] };
-    const body = makeBody(sizeBytes);
-    const disk = new BareDisk(join(dir, 'synced'));
-    for (let i = 0; i < snapshotsCount; i++) {
-      madeMs.snapshot.push(await timed(() => makeSnapshot(target, 'held', `s${i}`)));
-      madeMs.mount.push(await timed(() => makeMount(i)));
-      madeMs.put.push(await timed(() => put(target, `made-${i}`, body)));
-      madeMs.sync.push(await timed(() => disk.sync()));
-    }
-    disk.close();
+    const madeMs = await timeMaking(target, dir);
     await settle(server);
     pause(server);
     const compare = (sides, workloads) => {
@@ -82,6 +72,34 @@ export function benchSnapshots({ dir, effort: { pairs: rounds }, say }) {
   });
 }
 
+/** Milliseconds by what is made, each over a connection that is kept; they take turns. */
+async function timeMaking(target, dir) {
+  const asker = new Asker(target, 1);
+  const native = (path, said) =>
+    asker.demand({
+      ...{ method: 'PUT', path: `/_/v1/tenants/default/${path}`, body: JSON.stringify(said) },
+      headers: { 'content-type': 'application/json' },
+    });
+  const to = { bucketTenant: 'default', bucket: 'held' };
+  const makeMount = (i) => native(`mounts/made-${i}`, to);
+  // The first ones are slow, whatever is made.
+  for (let i = 0; i < warmUps; i++) await makeMount(`first-${i}`);
+  const madeMs = { snapshot: [], mount: [], put: [], sync: [] };
+  const body = makeBody(sizeBytes);
+  const disk = new BareDisk(join(dir, 'synced'));
+  for (let i = 0; i < madeCount; i++) {
+    const bucket = i < snapshotsCount ? 'held' : 'made';
+    const put = { method: 'PUT', path: `/free/made-${i}`, body };
+    madeMs.snapshot.push(await timed(() => native(`buckets/${bucket}/snapshots/s${i}`, {})));
+    madeMs.mount.push(await timed(() => makeMount(i)));
+    madeMs.put.push(await timed(() => asker.demand(put)));
+    madeMs.sync.push(await timed(() => disk.sync()));
+  }
+  disk.close();
+  asker.close();
+  return madeMs;
+}
+
 /** A file on the disk of the data folder, long enough from the beginning. */
 class BareDisk {
   #path;
@@ -91,7 +109,7 @@ class BareDisk {
   constructor(path) {
     this.#path = path;
     this.#file = openSync(path, 'w');
-    for (let page = 0; page < pagesMade * snapshotsCount; page++) this.#write();
+    for (let page = 0; page < pagesMade * madeCount; page++) this.#write();
     fdatasyncSync(this.#file);
     this.#page = 0;
   }
@@ -109,11 +127,6 @@ class BareDisk {
   #write() {
     writeSync(this.#file, makeBody(pageBytes), 0, pageBytes, this.#page++ * pageBytes);
   }
-}
-
-async function put(target, key, body) {
-  const { status } = await send(target, { method: 'PUT', path: `/free/${key}`, body });
-  if (status !== 200) throw new Error(`PUT ${key}: ${status}`);
 }
 
 async function timed(work) {
