@@ -23,7 +23,7 @@ export interface Failed {
 
 /**
  * Does something to each of them, some at once; gives those of which it rejected. Rejects with
- * `Unreachable`: of all others it would, too.
+ * `Unreachable`, which says how many were done: of all others it would reject, too.
  */
 export async function forEachObject<T extends { key: string }>(
   objects: AsyncIterable<T>,
@@ -33,7 +33,7 @@ export async function forEachObject<T extends { key: string }>(
   using progress = new CountProgress(process.stderr, what);
   const failed: Failed[] = [];
   let count = 0;
-  await inParallel(objects, parallel, async (object) => {
+  const each = async (object: T) => {
     try {
       await work(object);
       progress.show(++count);
@@ -41,7 +41,14 @@ export async function forEachObject<T extends { key: string }>(
       if (error instanceof Unreachable) throw error;
       failed.push({ key: object.key, error: messageOfFailure(error) });
     }
-  });
+  };
+  try {
+    await inParallel(objects, parallel, each);
+  } catch (error) {
+    if (count === 0 || !(error instanceof Unreachable)) throw error;
+    const then = `${count} ${what} until then: run it again, and it goes on`;
+    throw new Unreachable('failed', `${error.message}; ${then}`);
+  }
   return failed;
 }
 

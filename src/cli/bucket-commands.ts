@@ -6,7 +6,7 @@ import { readPayers } from '../core/read-payer.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
-import { type Columns, calling, pathIn, printEntries } from './api-command.ts';
+import { type Columns, calling, printEntries } from './api-command.ts';
 import { addBucketCopy } from './bucket-copy.ts';
 import { findPlace } from './bucket-names.ts';
 import { choice, connect, duration, durationText } from './command-arguments.ts';
@@ -16,10 +16,14 @@ import { formatBytes } from './progress.ts';
 const asTenant = 'tenant';
 
 const buckets: Columns<Answers['GetBucket']> = {
-  heading: ['BUCKET', 'OWNER', 'STORE', 'READS', 'READS PAID BY', 'UNDELETE', 'CREATED'],
+  heading: [
+    ...['BUCKET', 'OWNER', 'STORE', 'READS', 'READS PAID BY', 'UNDELETE', 'SINCE', 'HOLDS'],
+    'CREATED',
+  ],
   row: ({ tenant, name, owner, store, recordReads, readsPaidBy, undelete, createdAt }) => [
     ...[`${tenant}/${name}`, owner, store, recordReads ?? asTenant, readsPaidBy],
-    ...[undelete ? durationText(undelete.seconds * 1000) : 'off', createdAt],
+    undelete ? durationText(undelete.seconds * 1000) : 'off',
+    ...[undelete?.since ?? '', undelete ? formatBytes(undelete.heldBytes) : '', createdAt],
   ],
 };
 
@@ -28,9 +32,17 @@ export function addBucketCommands(program: Command): void {
     .command('bucket')
     .description('buckets: settings that S3 has no words for');
   bucket
-    .command('show <tenant/bucket>')
-    .description('show a bucket')
-    .action(calling((id: string) => ({ method: 'GET', path: pathIn('buckets', id) }), buckets));
+    .command('show <bucket>')
+    .description('show a bucket (s3://raw or cms/raw)')
+    .action(
+      calling(
+        (written: string) => async (connection: Connection) => {
+          const { tenant, bucket: name } = await findPlace(connection, written);
+          return { method: 'GET', path: ['tenants', tenant, 'buckets', name] };
+        },
+        buckets,
+      ),
+    );
   bucket
     .command('chown <bucket> <principal>')
     .description('give a bucket (s3://raw or cms/raw) to another principal of its tenant')

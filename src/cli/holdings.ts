@@ -176,7 +176,7 @@ async function giveGrant(
   { tenant, from, to }: Parties,
 ): Promise<void> {
   const { json } = await callApi(connection, { method: 'GET', path });
-  const { tenant: _, name: _2, createdAt, ...rule } = json as Answers['GetGrant'];
+  const { tenant: _, name: _2, createdAt, warnings: _3, ...rule } = json as Answers['GetGrant'];
   const named = (principal: string) => `principal:${tenant}/${principal}`;
   const subjects = rule.subjects.map((one) => (one === named(from) ? named(to) : one));
   const body = { ...rule, subjects: [...new Set(subjects)] };

@@ -202,15 +202,15 @@ describe('a copy as of a record', () => {
 
   it('is planned for those who may undelete, and for nobody else', async () => {
     const undelete = '/_/v1/tenants/cms/buckets/data/undelete';
-    const who = [owner, newest, stranger];
+    const who = [reader, newest, stranger];
     for (const one of who) {
       const { status } = await ask(one, 'GET', undelete, { query: { key: 'in/large' } });
       expect([403, 404]).toContain(status);
     }
     await callNative(target, 'PUT', '/_/v1/tenants/cms/grants/undelete', {
-      ...{ effect: 'allow', actions: ['bursar:Undelete'], subjects: ['principal:cms/owner'] },
+      ...{ effect: 'allow', actions: ['bursar:Undelete'], subjects: ['principal:cms/reader'] },
     });
-    const { status, body } = await ask(owner, 'GET', undelete, { query: { key: 'in/large' } });
+    const { status, body } = await ask(reader, 'GET', undelete, { query: { key: 'in/large' } });
     expect(status, body.toString()).toBe(200);
     const { objects } = JSON.parse(body.toString());
     expect(objects).toMatchObject([{ key: 'in/large', was: 'deleted', size: large.length }]);
@@ -294,6 +294,68 @@ describe('the native API', () => {
       })
       .toBe(0);
   }, 60_000);
+});
+
+describe('the owner of a bucket, a member', () => {
+  let other: Target;
+  const of = '/_/v1/tenants/cms/buckets/owned';
+  const json = { 'content-type': 'application/json' };
+  const said = (body: object) => ({ headers: json, body: JSON.stringify(body) });
+
+  beforeAll(async () => {
+    other = as(target, await newPrincipal(target, { tenant: 'cms', name: 'other' }));
+    await ask(owner, 'PUT', '/owned');
+    await ask(owner, 'PUT', '/owned/a', { body: 'first' });
+  });
+
+  it.each<[string, string, object | undefined]>([
+    ['GET', '', undefined],
+    ['PUT', '/snapshots/mine', {}],
+    ['GET', '/snapshots', undefined],
+    ['GET', '/snapshots/mine', undefined],
+    ['GET', '/snapshots/mine/diff', undefined],
+    ['PUT', '/undelete', { seconds: 3600 }],
+    ['GET', '/undelete?key=a', undefined],
+    ['DELETE', '/undelete', undefined],
+    ['DELETE', '/snapshots/mine', undefined],
+  ])('may %s its%s, and others may not', async (method, path, body) => {
+    const [bare = '', query = ''] = path.split('?');
+    const asked = Object.fromEntries(new URLSearchParams(query));
+    const more = { ...(body && said(body)), ...(query && { query: asked }) };
+    for (const one of [other, stranger]) {
+      const refused = await ask(one, method, `${of}${bare}`, more);
+      expect(refused.status, refused.body.toString()).toBe(one === other ? 403 : 404);
+    }
+    const answer = await ask(owner, method, `${of}${bare}`, more);
+    expect(answer.status, answer.body.toString()).not.toBe(403);
+    expect(answer.status, answer.body.toString()).not.toBe(404);
+  });
+
+  it('is another one from the moment on at which it is given away', async () => {
+    const body = { owner: 'other', from: 'owner' };
+    await callNative(target, 'PUT', `${of}/owner`, body);
+    expect((await ask(owner, 'PUT', `${of}/snapshots/late`, said({}))).status).toBe(403);
+    expect((await ask(other, 'PUT', `${of}/snapshots/new`, said({}))).status).toBeLessThan(300);
+  });
+
+  it('is refused where a grant denies it, and is not let purge', async () => {
+    const deny = { effect: 'deny', actions: ['bursar:CreateSnapshot'] };
+    const subjects = ['principal:cms/other'];
+    const grants = '/_/v1/tenants/cms/grants/no-snapshots';
+    await callNative(target, 'PUT', grants, { ...deny, subjects, bucket: 'owned', prefix: '' });
+    expect((await ask(other, 'PUT', `${of}/snapshots/denied`, said({}))).status).toBe(403);
+    const purge = { key: 'a', reason: 'a try' };
+    expect((await ask(other, 'POST', `${of}/purges`, said(purge))).status).toBe(403);
+  });
+
+  it('is explained as the owner', async () => {
+    const question = { principal: 'cms/other', action: 'bursar:GetBucket' };
+    const answer = (await callNative(target, 'POST', '/_/v1/explain', {
+      ...question,
+      resource: 'cms:owned',
+    })) as { allowed: boolean; by: string };
+    expect(answer).toMatchObject({ allowed: true, by: 'owner' });
+  });
 });
 
 describe('rights to a part of a bucket', () => {

@@ -18,7 +18,7 @@ import {
 import { nativeBodyBytesMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
-import { principalScope, type Scope, tenantScope } from '../../ledger/scopes.ts';
+import { bucketScope, principalScope, type Scope, tenantScope } from '../../ledger/scopes.ts';
 import { exchangeOf } from '../http/exchange.ts';
 import type { Origin } from '../http/trusted-proxies.ts';
 import { addPublicLog } from '../log/public-log.ts';
@@ -29,7 +29,14 @@ import { addHealth, addMetrics } from './metrics-routes.ts';
 import { enterStage, knowCaller, tellRecord } from './observed-call.ts';
 import { describeApi, schemaOf } from './openapi.ts';
 import { pathOf, refusalOf, sendProblem } from './problem.ts';
-import { type Addressed, type BucketPart, decide, protectOthers, type Reach } from './rights.ts';
+import {
+  type Addressed,
+  type BucketPart,
+  decide,
+  mayBeOwners,
+  protectOthers,
+  type Reach,
+} from './rights.ts';
 import { type Call, type NativeRoute, type Outcome, statusOf } from './route.ts';
 import { routes } from './routes.ts';
 import { addWellKnown } from './well-known.ts';
@@ -134,7 +141,9 @@ async function admit(
   const decideFor = async (caller: Identity): Promise<Reach> => {
     let reach: Reach = 'none';
     for (const part of parts) {
-      const asked = { who: caller, action: route.action, addressed: { ...addressed, part }, facts };
+      const { action } = route;
+      const owner = mayBeOwners(action) ? await ownerOf(deps, caller, params) : null;
+      const asked = { who: caller, action, addressed: { ...addressed, part }, owner, facts };
       reach = decide(asked, deps.grants.index);
     }
     call.host = hostOf(caller, addressed);
@@ -146,7 +155,7 @@ async function admit(
     parts = wanted;
     call.reach = await decideFor(who);
   };
-  call.concerns = concernsOf(addressed);
+  call.concerns = concernsOf(addressed, params.bucket);
   call.decision = {
     epoch,
     onOutdated: () => {
@@ -185,10 +194,21 @@ async function authenticate(
   }
 }
 
+/** Whose the bucket is that a call is about, for who is of its tenant; null: it is not there. */
+async function ownerOf(
+  { buckets }: NativeDeps,
+  { principal }: Identity,
+  { t: tenant, bucket }: Record<string, string>,
+): Promise<string | null> {
+  if (tenant !== principal.tenant || bucket === undefined) return null;
+  return (await buckets.find(tenant, bucket))?.owner ?? null;
+}
+
 /** The scopes whose changes can take away the right to what the path names. */
-function concernsOf({ tenant, principal }: Addressed): Scope[] {
+function concernsOf({ tenant, principal }: Addressed, bucket: string | undefined): Scope[] {
   if (tenant === undefined) return [];
   const scopes = [tenantScope(tenant)];
+  if (bucket !== undefined) scopes.push(bucketScope(tenant, bucket));
   if (principal !== undefined) scopes.push(principalScope(tenant, principal));
   return scopes;
 }

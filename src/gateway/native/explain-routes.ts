@@ -27,7 +27,7 @@ import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { isShutOut } from '../s3/buckets/public-access.ts';
 import { aclOf } from '../s3/objects/object-attributes.ts';
 import type { Identity } from './deps.ts';
-import { administers, type Reach, reachOf, requestOf } from './rights.ts';
+import { administers, mayBeOwners, type Reach, reachOf, requestOf } from './rights.ts';
 import { type Call, routeTable } from './route.ts';
 import {
   answerObject,
@@ -309,7 +309,8 @@ async function explainNative(
   action: BursarAction,
 ): Promise<Explanation> {
   const resource = question.resource ?? actor.principal.tenant;
-  const ofPart = isOfPart(action) ? partForm.exec(resource)?.groups : undefined;
+  const isPlace = isOfPart(action) || mayBeOwners(action);
+  const ofPart = isPlace ? partForm.exec(resource)?.groups : undefined;
   const { tenant = resource, bucket, prefix = '' } = ofPart ?? {};
   const part = bucket === undefined ? undefined : { bucket, prefix };
   const { directory, grants } = call.deps;
@@ -323,11 +324,14 @@ async function explainNative(
   const facts = factsFor(call, question, null);
   const who = { principal, subjects, delegation: null };
   const addressed = { tenant, principal: undefined, part };
-  const { reach, by } = reachOf({ who, action, addressed, facts }, grants.index);
+  const isOfBucket = bucket !== undefined && mayBeOwners(action);
+  const owner = isOfBucket ? ((await call.deps.buckets.find(tenant, bucket))?.owner ?? null) : null;
+  const { reach, by } = reachOf({ who, action, addressed, owner, facts }, grants.index);
   const request: AccessRequest = requestOf(principal, subjects, action, addressed, facts);
   const { considered } = explainAccess(grants.index, request);
   const isDenied = reach === 'none' && by !== 'role';
-  const reason = isDenied ? 'a rule denies it' : reachWords[reach];
+  const allowedWords = by === 'owner' ? 'the owner of the bucket' : reachWords[reach];
+  const reason = isDenied ? 'a rule denies it' : allowedWords;
   return { allowed: reach !== 'none', by, reason, considered, chargedTo: [] };
 }
 

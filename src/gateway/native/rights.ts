@@ -132,6 +132,26 @@ const ofRolesOnly: ReadonlySet<BursarAction> = new Set<BursarAction>([
   'bursar:PurgeHeld',
 ]);
 
+/**
+ * What the owner of a bucket may do with it whatever its role, as with all else that is in it: it
+ * pays for what is held, and could delete the bucket.
+ */
+const ofBucketOwners: ReadonlySet<BursarAction> = new Set<BursarAction>([
+  'bursar:CreateSnapshot',
+  'bursar:ListSnapshots',
+  'bursar:GetSnapshot',
+  'bursar:DeleteSnapshot',
+  'bursar:GetBucket',
+  'bursar:PutUndelete',
+  'bursar:DeleteUndelete',
+  'bursar:Undelete',
+]);
+
+/** Whether it matters to a decision about the action whose the bucket is. */
+export function mayBeOwners(action: BursarAction): boolean {
+  return ofBucketOwners.has(action);
+}
+
 /** What a credential without administration in its scope is good for: itself. */
 const ofEveryCredential: ReadonlySet<BursarAction> = new Set<BursarAction>([
   'bursar:WhoAmI',
@@ -154,6 +174,8 @@ export interface Asked {
   who: Pick<Identity, 'principal' | 'subjects' | 'delegation'>;
   action: BursarAction;
   addressed: Addressed;
+  /** Of the bucket that the call is about, in its tenant; null: nobody, or it does not matter. */
+  owner: string | null;
   facts: RequestFacts;
 }
 
@@ -183,7 +205,7 @@ export function decide(asked: Asked, index: GrantIndex): Reach {
  * names.
  */
 export function reachOf(
-  { who: { principal, subjects }, action, addressed, facts }: Asked,
+  { who: { principal, subjects }, action, addressed, owner, facts }: Asked,
   index: GrantIndex,
 ): { reach: Reach; isSeen: boolean; by: string } {
   const row: readonly Reach[] = table[action];
@@ -199,8 +221,10 @@ export function reachOf(
     row[column.admin] === 'tenant' &&
     !ofRolesOnly.has(action) &&
     (byRole === 'none' || byRole === 'self');
-  return isLifted
-    ? { reach: 'tenant', isSeen, by: ruled.by }
+  if (isLifted) return { reach: 'tenant', isSeen, by: ruled.by };
+  const isOwner = tenant === principal.tenant && owner === principal.name && mayBeOwners(action);
+  return byRole === 'none' && isOwner
+    ? { reach: 'tenant', isSeen, by: 'owner' }
     : { reach: byRole, isSeen, by: 'role' };
 }
 

@@ -228,8 +228,14 @@ function invalid(field: string, message: string): Refusal {
 }
 
 export async function bucketOf(call: Call): Promise<Bucket> {
-  const found = await findBucket(call.deps.read, param(call, 't'), param(call, 'bucket'));
-  return found ?? refuseMissing(call, 'NoSuchBucket');
+  const [tenant, name] = [param(call, 't'), param(call, 'bucket')];
+  const found = await findBucket(call.deps.read, tenant, name);
+  if (found) return found;
+  if (await call.deps.mounts.read(tenant, name)) {
+    const message = `${name} is a mount: settings, snapshots and undelete windows are of buckets.`;
+    throw new Refusal('NoSuchBucket', { message });
+  }
+  return refuseMissing(call, 'NoSuchBucket');
 }
 
 /** A snapshot, or what shows the bucket as of a moment in its undelete window. */

@@ -107,7 +107,8 @@ function beyondWords({ meter }: Shortage): string {
 }
 
 function resetWords({ meter, resetMs }: Shortage): string {
-  if (isLevel(meter)) return 'Deleting makes room.';
+  if (isLevel(meter))
+    return 'Deleting makes room, but for what snapshots and undelete windows hold.';
   if (!Number.isFinite(resetMs)) return 'It is never reset.';
   return `It is reset at ${new Date(resetMs).toISOString()}.`;
 }
