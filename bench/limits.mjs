@@ -1,6 +1,6 @@
 // What limits cost. Two gateways: one without limits, and one with limits of all kinds on every
 // account that a request is charged to, wide enough never to refuse: requester, requester's tenant,
-// bucket, bucket's owner. Small GETs and PUTs, by short turns.
+// bucket, bucket's owner, and a prefix of the key. Small GETs and PUTs, by short turns.
 import { callNative } from './control.mjs';
 import { pause } from './processes.mjs';
 import { startGateway } from './servers.mjs';
@@ -23,6 +23,8 @@ const accounts = [
   `principal:default/${requester}`,
   'principal:default/admin',
   `bucket:default/${bucket}`,
+  // Of what is read, and of what is written.
+  ...['g', 'p'].map((prefix) => `prefix:default/${bucket}/${prefix}`),
 ];
 const count = { hour: 1e15, day: 1e15, month: 1e15, total: 1e15 };
 const money = { day: '9000000', month: '9000000', total: '9000000' };
@@ -55,7 +57,7 @@ async function startFilled({ dir, set, tool }) {
   return { ...server, target };
 }
 
-/** Another principal than the bucket's owner, so that all four accounts are concerned. */
+/** Another principal than the bucket's owner, so that all of these accounts are concerned. */
 async function makeRequester(operator) {
   const principals = ['tenants', 'default', 'principals'];
   await callNative(operator, 'POST', principals, { name: requester, kind: 'robot', role: 'admin' });
@@ -69,9 +71,9 @@ export const goalsOfLimits = ({ compared }) => goalsOfTurns(compared, sides);
 
 export function describeLimits({ rounds, compared }) {
   return [
-    'A gateway with limits on all meters in all windows of the four accounts that a request ' +
+    'A gateway with limits on all meters in all windows of the five accounts that a request ' +
       'is charged',
-    'to (requester, tenant, bucket, owner), wide enough never to refuse, beside one without ' +
+    'to (requester, tenant, bucket, owner, prefix), wide enough never to refuse, beside one without ' +
       'limits.',
     explainTurns(rounds),
     '',

@@ -100,6 +100,8 @@ export interface RecordSeal {
   configured?: { bucketId: number; settings: string } | undefined;
   /** The charge in picodollars. Null means that nobody was charged. */
   cost: bigint | null;
+  /** The accounts of prefixes that were charged, or have more or less stored than before. */
+  prefixes?: readonly PrefixEntry[] | undefined;
   /** What its bucket, the owner and the owner's tenant were charged besides, picodollars. */
   storageCost?: bigint | undefined;
   /**
@@ -109,6 +111,14 @@ export interface RecordSeal {
   priced?: { price?: string; book: string } | null | undefined;
   /** What the stores were asked for it, and what the operator is billed for that, picodollars. */
   backend?: readonly BackendEntry[] | null | undefined;
+}
+
+export interface PrefixEntry {
+  account: string;
+  /** It was charged the request, and what that moved. */
+  isCharged: boolean;
+  storedBytes: number;
+  storedObjects: number;
 }
 
 export interface BackendEntry extends StoreUse {
@@ -163,6 +173,7 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     otherReads: draft.folded?.otherReads,
     payer: draft.payer ?? undefined,
     period: draft.period ?? undefined,
+    prefixes: seal.prefixes?.map(renderPrefix),
     price: seal.priced?.price,
     priceBook: seal.priced?.book,
     principal: draft.principal,
@@ -185,6 +196,10 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     version: seal.makesVersion ? seal.index : undefined,
     versionId: seal.named ? (seal.named.versionId ?? 'null') : (draft.versionId ?? undefined),
   };
+}
+
+function renderPrefix({ account, isCharged, storedBytes, storedObjects }: PrefixEntry): object {
+  return { account, charged: isCharged, storedBytes, storedObjects };
 }
 
 function renderBackend(entry: BackendEntry): object {

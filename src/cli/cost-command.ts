@@ -226,16 +226,20 @@ function filtersOf({ account: name, bucket, from, to }: CostFlags) {
   if (name === undefined) return { bucket, from, to };
   const account = parseAccount(name);
   if (!account) {
-    const forms = 'tenant:cms, principal:cms/alice, bucket:cms/raw or token:ID';
+    const forms =
+      'tenant:cms, principal:cms/alice, bucket:cms/raw, prefix:cms/raw/run1/ or token:ID';
     throw new CommandFailure('usage', `${name} must be such as ${forms}`);
   }
   if (account.kind === 'token') return { bucket, from, to };
   const { tenant } = account;
-  if (account.kind !== 'bucket') return { tenant, bucket, from, to };
-  if (bucket !== undefined && bucket !== account.name) {
+  if (account.kind === 'tenant' || account.kind === 'principal') {
+    return { tenant, bucket, from, to };
+  }
+  const own = account.kind === 'bucket' ? account.name : account.bucket;
+  if (bucket !== undefined && bucket !== own) {
     throw new CommandFailure('usage', `--bucket ${bucket} is another than that of ${name}`);
   }
-  return { tenant, bucket: account.name, from, to };
+  return { tenant, bucket: own, from, to };
 }
 
 function readWorkload(file: string): Workload {

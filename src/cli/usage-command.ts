@@ -39,11 +39,12 @@ export function addUsageCommand(program: Command): void {
     .command('usage [account]')
     .description(
       'what accounts used, and when their limits will be reached: of one (tenant:cms, ' +
-        'principal:cms/alice, bucket:cms/raw, token:ID) or all',
+        'principal:cms/alice, bucket:cms/raw, prefix:cms/raw/run1/, token:ID) or all',
     )
     .option(
       '--by <part>',
-      'of one account by day, month, action or class; of a tenant by principal or bucket',
+      'of one account by day, month, action or class; of a tenant by principal, bucket, prefix or ' +
+        'token, of a bucket by prefix, of a principal by token',
       choice(parts),
     )
     .option(
@@ -64,7 +65,7 @@ export function addUsageCommand(program: Command): void {
     });
 }
 
-const parts = ['day', 'month', 'action', 'class', 'principal', 'bucket'];
+const parts = ['day', 'month', 'action', 'class', 'principal', 'bucket', 'prefix', 'token'];
 
 const examples = `
 Examples:
@@ -72,6 +73,8 @@ Examples:
   bursar usage principal:cms/alice
   bursar usage bucket:cms/raw --by day --from 2026-11-01 --csv
   bursar usage tenant:cms --by principal --from 2026-11
+  bursar usage bucket:cms/raw --by prefix
+  bursar usage principal:cms/alice --by token
 
 At the present rate: by the use in the limit's window so far, or in the present hour or day; of
 limits without a window, by that of the last seven days. The earliest is shown, and --json has
@@ -97,7 +100,7 @@ async function showAll(connection: Connection, flags: UsageFlags): Promise<void>
     json: all,
     heading: ['ACCOUNT', ...countersHeading, 'HELD', 'READS PAID BY', 'NEAREST LIMIT'],
     rows: all.map((usage) => [
-      ...[usage.account, ...shownOf(usage), show('storedBytes', String(usage.heldBytes))],
+      ...[usage.account, ...shownOf(usage), show('storedBytes', String(usage.heldBytes ?? ''))],
       ...[usage.readsPaidBy ?? '', nearest(usage.caps)],
     ]),
   });
@@ -115,7 +118,7 @@ async function showOne(connection: Connection, account: string, flags: UsageFlag
       ...row.slice(4),
     ]);
     print(`${usage.account}, and ${usage.accrued} USD accrued for storage, not charged yet`);
-    if (usage.heldBytes > 0) {
+    if (usage.heldBytes !== null && usage.heldBytes > 0) {
       const held = show('storedBytes', String(usage.heldBytes));
       print(`of what is stored, ${held} are held by snapshots and undelete windows`);
     }

@@ -56,8 +56,10 @@ async function holderOf(
       return { tenant: parsed.tenant, principal: '' };
     case 'principal':
       return { tenant: parsed.tenant, principal: parsed.name };
-    case 'bucket': {
-      const bucket = await findBucket(read, parsed.tenant, parsed.name);
+    case 'bucket':
+    case 'prefix': {
+      const name = parsed.kind === 'bucket' ? parsed.name : parsed.bucket;
+      const bucket = await findBucket(read, parsed.tenant, name);
       return { tenant: parsed.tenant, principal: bucket?.owner ?? '' };
     }
     default:

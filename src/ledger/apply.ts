@@ -5,7 +5,7 @@ import { noteAltered, readTrueRecords } from '../audit/altered-records.ts';
 import { archiveTile } from '../audit/archive/archived-tiles.ts';
 import { keepEvidence } from '../audit/evidence.ts';
 import { noteCosigned } from '../audit/log/cosignatures.ts';
-import type { RecordDraft, RecordSeal } from '../audit/record.ts';
+import type { PrefixEntry, RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { noteTokenUse, purgeTokens } from '../authz/issued-tokens.ts';
 import { countDownload } from '../authz/shares.ts';
@@ -31,7 +31,7 @@ import { type ErrorCode, statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Unsealed } from '../core/seals/row-seal.ts';
 import type { Billing } from '../quota/billing.ts';
-import { chargeStored } from '../quota/charge.ts';
+import { chargeStored, type PrefixLevels } from '../quota/charge.ts';
 import { forgetAlarms } from '../quota/limits/alarms.ts';
 import { partsOf } from '../quota/roll-up/charged-record.ts';
 import type { RecentUse } from '../quota/roll-up/recent-use.ts';
@@ -52,6 +52,7 @@ import { endDue } from './lifecycle-upkeep.ts';
 import type { LogSigning } from './log-signing.ts';
 import { closeFolds, foldRequest } from './record-folds.ts';
 import { CommitTerms, chargeAccrued, handOver } from './storage-upkeep.ts';
+import type { StoredLevels } from './stored-levels.ts';
 
 export interface CommitContext {
   timeMs: number;
@@ -60,6 +61,8 @@ export interface CommitContext {
   /** Its size is the index of the record that is appended next. */
   log: RecordLog;
   signing: LogSigning;
+  /** What is stored under prefixes with limits. */
+  levels: StoredLevels;
 }
 
 /** Who asked reads again what the change was made of; how that ends is what is recorded. */
@@ -71,13 +74,13 @@ export async function applyCommit(
   commit: Commit,
   context: CommitContext,
 ): Promise<CommitResult> {
-  const { timeMs, keyring, billing, log, signing } = context;
+  const { timeMs, keyring, billing, log, signing, levels } = context;
   const index = log.size;
   const { change, record, evidence } = commit;
   const terms = new CommitTerms(billing, commit.charge, timeMs);
   const clockMs = timeMs - billing.accounts.aheadMs;
   const { accounts } = billing;
-  const work = { seq: index, timeMs, clockMs, keyring, terms, accounts, signing };
+  const work = { seq: index, timeMs, clockMs, keyring, terms, accounts, signing, levels };
   const command = commandOf(change);
   const things = command.told ? await command.told.things(change, tx) : null;
   const caused = eventsOf(tx, change);
@@ -87,7 +90,7 @@ export async function applyCommit(
     await noteThings(tx, things, command.told?.revokedWith?.(change) ?? null, work);
   if (!outcome.ok && outcome.code === 'SlowDown') return toBeRetried;
   const backend = commit.backend && (await billing.chargeBackend(commit.backend, timeMs));
-  const charged = await chargeCommit(commit, outcome, timeMs, billing);
+  const charged = await chargeCommit(commit, outcome, context, levels.take());
   const told = toldOf(record, outcome, terms);
   if (commit.folds && changesNothing(change, outcome)) {
     await foldRequest(tx, told, { ...charged, backend }, timeMs);
@@ -150,7 +153,7 @@ function sealOf(
   {
     index,
     timeMs,
-    charged: { cost, storageCost, priced },
+    charged: { cost, storageCost, priced, prefixes },
     backend,
   }: Pick<RecordSeal, 'index' | 'timeMs' | 'backend'> & { charged: Charged },
 ): RecordSeal {
@@ -170,6 +173,7 @@ function sealOf(
     cost,
     storageCost,
     priced,
+    prefixes,
     backend,
   };
 }
@@ -209,31 +213,53 @@ function changesNothing({ kind }: Change, outcome: Outcome<null>): boolean {
   return kind === 'deleteObject' && !makesVersion && supersededSeq === undefined;
 }
 
-type Charged = Pick<RecordSeal, 'cost' | 'storageCost' | 'priced'>;
+type Charged = Pick<RecordSeal, 'cost' | 'storageCost' | 'priced' | 'prefixes'>;
 
 /** Who was refused for want of budget, or since what is stored is damaged, is charged nothing. */
 async function chargeCommit(
   { change, charge }: Commit,
   outcome: Outcome<null>,
-  timeMs: number,
-  billing: Billing,
+  { timeMs, billing }: CommitContext,
+  levels: PrefixLevels | null,
 ): Promise<Charged> {
-  if (!charge) return { cost: null };
+  const prefixes = entriesOf(charge?.who.prefixes, levels);
+  if (!charge) {
+    if (levels) await billing.countLevels(levels, timeMs);
+    return { cost: null, prefixes };
+  }
   if (!outcome.ok && freeRefusals.has(outcome.code)) {
     await billing.refuse(charge, timeMs);
     return { cost: null };
   }
   const storage = outcome.ok ? outcome.storage : noStorage;
-  const cost = await billing.charge(charge, storage, timeMs);
+  const stored = levels ? { ...storage, levels } : storage;
+  const cost = await billing.charge(charge, stored, timeMs);
   const priced = charge.transfer.requests > 0 ? charge.pricing : null;
-  if (storage.billed.length === 0 && change.kind !== 'deleteBucket') return { cost, priced };
+  if (storage.billed.length === 0 && change.kind !== 'deleteBucket') {
+    return { cost, priced, prefixes };
+  }
   let storageCost = await billing.storage.change(charge, storage, timeMs);
   if (outcome.ok && change.kind === 'deleteBucket') {
     storageCost += await billing.storage.close(charge, timeMs);
   }
   // Storage has a price also where nobody asked for anything.
   const byBook = storageCost > 0n ? { book: charge.pricing.book } : null;
-  return { cost, storageCost, priced: priced ?? byBook };
+  return { cost, storageCost, priced: priced ?? byBook, prefixes };
+}
+
+/** What the record says of accounts of prefixes; undefined: none was concerned. */
+function entriesOf(
+  charged: readonly string[] | undefined,
+  levels: PrefixLevels | null,
+): PrefixEntry[] | undefined {
+  if (!charged && !levels) return undefined;
+  const accounts = new Set([...(charged ?? []), ...(levels?.keys() ?? [])]);
+  return [...accounts].map((account) => ({
+    account,
+    isCharged: charged?.includes(account) ?? false,
+    storedBytes: levels?.get(account)?.storedBytes ?? 0,
+    storedObjects: levels?.get(account)?.storedObjects ?? 0,
+  }));
 }
 
 const freeRefusals: ReadonlySet<ErrorCode> = new Set(['QuotaExceeded', 'BursarIntegrityError']);

@@ -29,7 +29,7 @@ const minuteMs = 60_000;
 const sourcesMax = 16;
 
 /** What the ledger found out about a request: what it cost. */
-export type ChargedRequest = Pick<RecordSeal, 'cost' | 'priced' | 'backend'>;
+export type ChargedRequest = Pick<RecordSeal, 'cost' | 'priced' | 'prefixes' | 'backend'>;
 
 interface Fold {
   reads: number;
@@ -49,6 +49,8 @@ type Same = Omit<RecordDraft, 'bytesIn' | 'bytesOut' | 'requestId' | 'source' | 
   /** Absent: reads, of which some may be of a part. */
   status?: number;
   priced: RecordSeal['priced'];
+  /** Of what is read, nothing is stored. */
+  prefixes?: RecordSeal['prefixes'];
 };
 
 /** Adds a request, which was charged in this transaction, to its fold. */
@@ -59,7 +61,8 @@ export async function foldRequest(
   timeMs: number,
 ): Promise<void> {
   const { bytesIn, bytesOut, source } = draft;
-  const text = JSON.stringify({ ...sameOf(draft, charged), priced: charged.priced ?? null });
+  const { priced = null, prefixes } = charged;
+  const text = JSON.stringify({ ...sameOf(draft, charged), priced, prefixes });
   const minute = timeMs - (timeMs % minuteMs);
   const sql = 'SELECT fold FROM read_folds WHERE minute_ms = ? AND same = ?';
   const row = await tx.get<{ fold: string }>(sql, minute, text);
@@ -80,7 +83,7 @@ export async function foldRequest(
  * nothing that a client could choose freely, which would make each a kind of its own: who asked for
  * what, and how that ended; and for what was charged, to which accounts.
  */
-function sameOf(draft: RecordDraft, { cost }: ChargedRequest): Omit<Same, 'priced'> {
+function sameOf(draft: RecordDraft, { cost }: ChargedRequest): Omit<Same, 'priced' | 'prefixes'> {
   const { bytesIn: _, bytesOut: _2, requestId: _3, source: _4, range: _5, ...rest } = draft;
   if (!draft.error && draft.action === 's3:GetObject') {
     const { status: _6, ...same } = rest;
@@ -150,11 +153,12 @@ export function textOfFold(same: string, fold: string, timeMs: number): string {
   return renderRecord(draft, seal);
 }
 
-function recordOf({ priced, status = 200, ...draft }: Same, fold: Fold) {
+function recordOf({ priced, prefixes, status = 200, ...draft }: Same, fold: Fold) {
   const { reads, bytesIn, bytesOut, firstMs, lastMs, sources, otherReads, cost, backend } = fold;
   const charged: ChargedRequest = {
     cost: cost === null ? null : BigInt(cost),
     priced,
+    prefixes,
     backend: backend.length > 0 ? backend.map((one) => ({ ...one, cost: BigInt(one.cost) })) : null,
   };
   const [source = ''] = sources;

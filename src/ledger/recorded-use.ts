@@ -4,12 +4,13 @@ import type { RecordDraft, RecordSeal } from '../audit/record.ts';
 import { noClass, type Use } from '../quota/roll-up/charged-record.ts';
 import { dayOf } from '../quota/roll-up/usage-days.ts';
 
-/** null: nobody was charged. Tokens, of which nothing is added up, are left out. */
+/** null: nothing was counted. Tokens, of which nothing is added up, are left out. */
 export function useOf(draft: RecordDraft, seal: RecordSeal): Use | null {
   const { cost, priced, timeMs, storedBytes, storedObjects, storageCost = 0n } = seal;
-  if (cost === null) return null;
+  if (cost === null && !seal.prefixes) return null;
   const { tenant, principal, bucket, bucketTenant, bucketOwner, folded } = draft;
   return {
+    ...(cost === null && { isUncharged: true }),
     tenant,
     principal,
     bucket: bucket ?? undefined,
@@ -24,7 +25,8 @@ export function useOf(draft: RecordDraft, seal: RecordSeal): Use | null {
     egressBytes: draft.bytesOut,
     storedBytes,
     storedObjects,
-    spend: cost,
+    spend: cost ?? 0n,
     storageCost,
+    prefixes: seal.prefixes?.map(({ isCharged, ...stored }) => ({ charged: isCharged, ...stored })),
   };
 }

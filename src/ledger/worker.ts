@@ -31,6 +31,7 @@ import { createSchema } from './migrations/schema-state.ts';
 import { useOf } from './recorded-use.ts';
 import { RightsEpoch } from './rights-epoch.ts';
 import { SealedState, verifySealedState } from './sealed-state.ts';
+import { StoredLevels } from './stored-levels.ts';
 
 export interface WorkerOptions {
   path: string;
@@ -109,6 +110,7 @@ let dataVersion = db.dataVersion();
 const seals = new SealedState(db, keyring, verified);
 const marker = new VersionMarker(db, marks);
 const billing = new Billing(db.tx, processId, new PriceBooks(priceBooks), seals);
+const levels = await StoredLevels.open(db);
 const recentUse = new RecentUse();
 const log = await RecordLog.open(db.tx, (draft, seal) => {
   recentUse.note(seal.index, useOf(draft, seal));
@@ -122,7 +124,7 @@ const rights = new RightsEpoch();
 let lastTimeMs = await readLastTime(db.tx);
 /** Of each request in its turn: only its time is another. */
 const context: MaintenanceContext = {
-  ...{ timeMs: lastTimeMs, process: processId, keyring, billing, log, recentUse, signing },
+  ...{ timeMs: lastTimeMs, process: processId, keyring, billing, log, recentUse, signing, levels },
   onAltered: (altered) => send({ altered }),
   onUnsealed: (unsealed) => send({ unsealed }),
 };
@@ -248,6 +250,7 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
     rollback();
     marker.settle();
     await discardLog();
+    await levels.discard();
     await billing.accounts.postAgain();
     return recover(requests, cause);
   }
@@ -255,6 +258,7 @@ async function applyBatch(requests: LedgerRequest[]): Promise<LedgerAnswer[]> {
   rights.settle();
   seals.settle();
   billing.accounts.settle();
+  levels.settle();
   await signing.settle(db.tx);
   if (alarms.length > 0) send({ alarms });
   return answers;
@@ -287,7 +291,10 @@ async function applyRequest(request: LedgerRequest): Promise<LedgerAnswer> {
   if (request.kind === 'draw') {
     return { ok: true, drawn: await billing.accounts.draw(request, lastTimeMs) };
   }
-  return { ok: true, touched: await applyMaintenance(db.tx, request, context) };
+  const touched = await applyMaintenance(db.tx, request, context);
+  const changed = levels.take();
+  if (changed) await billing.countLevels(changed, lastTimeMs);
+  return { ok: true, touched };
 }
 
 /** Unless what it was decided by has changed. */

@@ -5,7 +5,7 @@ import type { Reader } from '../core/database.ts';
 
 /**
  * Which accounts are listed: those of a tenant, or of one of its principals and that principal's
- * buckets. Without either, all accounts.
+ * buckets, with their prefixes. Without either, all accounts.
  */
 export interface AccountFilter {
   tenant?: string;
@@ -16,15 +16,16 @@ export interface AccountFilter {
 export type NameRange = readonly [string, string];
 
 /**
- * The names that the accounts of a tenant have, its principals' and its buckets'; undefined: of all
- * tenants. `;` is what comes after `:`, `0` after `/`, and `!` before all that names have.
+ * The names that the accounts of a tenant have, its principals', its buckets' and their prefixes';
+ * undefined: of all tenants. `;` is what comes after `:`, `0` after `/`, and `!` before all that names have.
  */
 export function namesOf(tenant: string | undefined): readonly NameRange[] {
   if (tenant === undefined) {
-    return ['bucket', 'principal', 'tenant'].map((kind) => [`${kind}:`, `${kind};`]);
+    return ['bucket', 'prefix', 'principal', 'tenant'].map((kind) => [`${kind}:`, `${kind};`]);
   }
   return [
     [`bucket:${tenant}/`, `bucket:${tenant}0`],
+    [`prefix:${tenant}/`, `prefix:${tenant}0`],
     [`principal:${tenant}/`, `principal:${tenant}0`],
     [`tenant:${tenant}`, `tenant:${tenant}!`],
   ];
@@ -36,13 +37,15 @@ export function namesAfter(after: string, ranges: readonly NameRange[]): string[
 }
 
 /**
- * Rows of accounts in three ranges, by name. Each range is searched by itself: as one condition
+ * Rows of accounts in the ranges of `namesOf`, by name. Each range is searched by itself: as one condition
  * SQLite would look at everything that lies between them, which is other tenants'.
  */
 export function selectNames(columns: string, condition = ''): string {
   const range = `account >= ? AND account < ? ${condition}`;
   const part = `SELECT ${columns} FROM quota_accounts WHERE ${range}`;
-  return `${part} UNION ALL ${part} UNION ALL ${part} ORDER BY account LIMIT ?`;
+  return `${namesOf(undefined)
+    .map(() => part)
+    .join(' UNION ALL ')} ORDER BY account LIMIT ?`;
 }
 
 const isLimitedToo = 'AND limits IS NOT NULL';
@@ -50,7 +53,11 @@ const ofTenants = selectNames('account');
 const limitedOfTenants = selectNames('account', isLimitedToo);
 const ofPrincipal = `SELECT account FROM quota_accounts WHERE account > ? AND (account = ?
   OR account IN (SELECT 'bucket:' || tenant || '/' || name FROM buckets
-    WHERE tenant = ? AND owner = ?))`;
+    WHERE tenant = ? AND owner = ?)
+  OR account IN (SELECT a.account FROM buckets AS b JOIN quota_accounts AS a
+      ON a.account > 'prefix:' || b.tenant || '/' || b.name || '/'
+        AND a.account < 'prefix:' || b.tenant || '/' || b.name || '0'
+    WHERE b.tenant = ? AND b.owner = ?))`;
 const byName = 'ORDER BY account LIMIT ?';
 
 /** At most `limit` names that come after `after`; `isLimited`: only of accounts with limits. */
@@ -68,6 +75,7 @@ export async function listAccounts(
       return read.all(sql, ...namesAfter(after, namesOf(tenant)), limit);
     }
     const sql = `${ofPrincipal} ${isLimited ? isLimitedToo : ''} ${byName}`;
-    return read.all(sql, after, `principal:${tenant}/${principal}`, tenant, principal, limit);
+    const owner = [tenant, principal];
+    return read.all(sql, after, `principal:${tenant}/${principal}`, ...owner, ...owner, limit);
   }
 }

@@ -1,10 +1,13 @@
 // Accounts: whatever has a budget, by name. Invariant: a name has one reading, and is bounded, so
 // it is a key of tables and maps as it comes.
+import { keyBytesMax } from '../core/limits.ts';
 
 export type Account =
   | { kind: 'tenant'; tenant: string }
   | { kind: 'principal'; tenant: string; name: string }
   | { kind: 'bucket'; tenant: string; name: string }
+  /** The keys of a bucket that begin with a prefix. It is counted while it has limits. */
+  | { kind: 'prefix'; tenant: string; bucket: string; prefix: string }
   /** `tenant` is not in the name: the caller has looked up whose token it is. */
   | { kind: 'token'; id: string };
 
@@ -12,15 +15,30 @@ const part = '[a-z0-9][a-z0-9._-]{0,62}';
 const form = new RegExp(
   `^(?:tenant:(${part})|(principal|bucket):(${part})/(${part})|token:([A-Za-z0-9_.-]{1,585}))$`,
 );
+/** No control characters: names of accounts are lines of tables and of files. */
+const prefixForm = new RegExp(`^prefix:(${part})/(${part})/([^\\p{Cc}\\p{Cs}]+)$`, 'u');
 
-/** `tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`, `token:<jti>`; undefined for others. */
+/**
+ * `tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`, `prefix:cms/raw/run1/`, `token:<jti>`;
+ * undefined for others.
+ */
 export function parseAccount(text: string): Account | undefined {
   const match = form.exec(text);
-  if (!match) return undefined;
+  if (!match) return parsePrefix(text);
   const [, alone, kind, tenant = '', name = '', id] = match;
   if (alone !== undefined) return { kind: 'tenant', tenant: alone };
   if (id !== undefined) return { kind: 'token', id };
   return { kind: kind as 'principal' | 'bucket', tenant, name };
+}
+
+/** The most characters that a name has: those of a prefix. */
+export const accountNameMax = 'prefix://'.length + 2 * 63 + keyBytesMax;
+
+function parsePrefix(text: string): Account | undefined {
+  const [, tenant, bucket, prefix] = prefixForm.exec(text) ?? [];
+  if (tenant === undefined || bucket === undefined || prefix === undefined) return undefined;
+  if (Buffer.byteLength(prefix) > keyBytesMax) return undefined;
+  return { kind: 'prefix', tenant, bucket, prefix };
 }
 
 /** What somebody may have meant who wrote something that is no account; undefined: unknown. */
@@ -29,6 +47,7 @@ export function guessAccounts(text: string): string[] | undefined {
   const guesses = [
     ...[`principal:${low}`, `bucket:${low}`, `tenant:${low}`, low],
     ...[low.replace(/^(?:user|person|robot)s?:/, 'principal:'), low.replace(/^s3:\/+/, 'bucket:')],
+    ...[text.replace(/^bucket:/, 'prefix:'), text.replace(/^(?:s3:\/+|prefix:)?/, 'prefix:')],
     low.replace(/^(principal|bucket|tenant)s?[/=:]/, '$1:'),
   ];
   const found = [...new Set(guesses)].filter((one) => parseAccount(one) !== undefined);
@@ -42,6 +61,8 @@ export function accountName(account: Account): string {
     case 'principal':
     case 'bucket':
       return `${account.kind}:${account.tenant}/${account.name}`;
+    case 'prefix':
+      return `prefix:${account.tenant}/${account.bucket}/${account.prefix}`;
     case 'token':
       return `token:${account.id}`;
   }
@@ -58,7 +79,7 @@ type Reach = 'all' | 'tenant' | 'self' | 'none';
 
 /**
  * Returns whether somebody may see an account's limits and use. `holder` is the principal that a
- * bucket or a token belongs to; null where there is none.
+ * bucket, one of its prefixes or a token belongs to; null where there is none.
  */
 export function maySeeAccount(
   asker: { tenant: string; name: string },
@@ -83,6 +104,7 @@ function ownerOf(account: Account, holder: Holder | null): Holder | null {
     case 'principal':
       return account;
     case 'bucket':
+    case 'prefix':
       // The tenant goes on showing the use and the limits of a deleted principal.
       return { tenant: account.tenant, name: holder?.name ?? null };
     case 'token':

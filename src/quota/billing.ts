@@ -10,7 +10,7 @@ import {
   priceUse,
   transferOf,
 } from './backend-cost.ts';
-import { type Charge, drawsOf, type Stored } from './charge.ts';
+import { type Charge, drawsOf, drawsOfLevels, type PrefixLevels, type Stored } from './charge.ts';
 import { AccountBook } from './leases/account-book.ts';
 import type { AccountMacs } from './leases/account-macs.ts';
 import { AccountTables } from './leases/account-tables.ts';
@@ -45,14 +45,23 @@ export class Billing {
   }
 
   /**
-   * Charges an operation, and what it added to or removed from what is stored; gives its cost, at
-   * once where nothing has to be read for it.
+   * Charges an operation, and what it added to or removed from what is stored, in all and under
+   * prefixes with limits; gives its cost, at once where nothing has to be read for it.
    */
-  charge(charge: Charge, stored: Stored, timeMs: number): Picodollars | Promise<Picodollars> {
+  charge(
+    charge: Charge,
+    stored: Stored & { levels?: PrefixLevels | null },
+    timeMs: number,
+  ): Picodollars | Promise<Picodollars> {
     const before = this.#addTransfer(charge, timeMs);
     return before instanceof Promise
       ? before.then((known) => this.#chargeAfter(known, charge, stored, timeMs))
       : this.#chargeAfter(before, charge, stored, timeMs);
+  }
+
+  /** Counts what is stored under prefixes, where nobody is charged for anything. */
+  async countLevels(levels: PrefixLevels, timeMs: number): Promise<void> {
+    await this.accounts.post(noSettlement, drawsOfLevels(levels), timeMs);
   }
 
   /** Ends what an operation had reserved that is refused and not charged. */
@@ -107,13 +116,13 @@ export class Billing {
   #chargeAfter(
     before: MonthTransfers | null,
     { who, transfer, pricing, settlement }: Charge,
-    stored: Stored,
+    stored: Stored & { levels?: PrefixLevels | null },
     timeMs: number,
   ): Picodollars | Promise<Picodollars> {
     const { requests, ingressBytes, egressBytes } = transfer;
     const cost = before ? this.#price(transfer, pricing, before) : 0n;
     const moved = { requests, ingressBytes, egressBytes, spend: Number(cost) };
-    const used = drawsOf(who, moved, stored);
+    const used = drawsOf(who, moved, stored, stored.levels ?? null);
     const posted = this.accounts.post(settlement ?? noSettlement, used, timeMs);
     return posted ? posted.then(() => cost) : cost;
   }

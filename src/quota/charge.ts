@@ -16,6 +16,8 @@ export interface Charged {
   tokens: readonly { name: string; expiresAtMs: number }[];
   /** The bucket, of the requester's tenant or another's. Null means that no bucket is concerned. */
   bucket: ChargedBucket | null;
+  /** The accounts of the prefixes with limits that the key begins with; absent: none. */
+  prefixes?: readonly string[] | undefined;
 }
 
 export interface ChargedBucket {
@@ -25,6 +27,9 @@ export interface ChargedBucket {
   /** `tenant`: of what is done there its tenant pays, and its owner does not. */
   payer?: 'tenant';
 }
+
+/** What each account of a prefix has more, or less, of what is stored. */
+export type PrefixLevels = ReadonlyMap<string, Stored>;
 
 /** What an operation added to or, less than 0, removed from what is stored. */
 export interface Stored {
@@ -72,12 +77,14 @@ export const noTransfer: Readonly<Transfer> = {
 
 /**
  * What each account is charged. `moved`: requests, bytes and money; `stored`: what is added to or,
- * less than 0, removed from what is stored.
+ * less than 0, removed from what is stored. `levels`: the same of prefixes, once it is known; they
+ * may be others than those of the key, where the operation is about two.
  */
 export function drawsOf(
-  { tenant, principal, tokens, bucket }: Charged,
+  { tenant, principal, tokens, bucket, prefixes }: Charged,
   moved: MeterAmounts,
   stored: Stored | null,
+  levels?: PrefixLevels | null,
 ): Draw[] {
   const isStored = stored !== null && (stored.storedBytes !== 0 || stored.storedObjects !== 0);
   const both = isStored ? withStored(moved, stored) : moved;
@@ -97,6 +104,31 @@ export function drawsOf(
     const amounts = isStored ? withStored(moved, addedOf(stored)) : moved;
     for (const { name, expiresAtMs } of tokens) {
       draws.push({ account: name, amounts, token: { tenant, principal, expiresAtMs } });
+    }
+  }
+  if (prefixes) addPrefixes(draws, prefixes, { moved, both, levels });
+  if (levels) draws.push(...drawsOfLevels(levels, prefixes));
+  return draws;
+}
+
+function addPrefixes(
+  draws: Draw[],
+  prefixes: readonly string[],
+  of: { moved: MeterAmounts; both: MeterAmounts; levels: PrefixLevels | null | undefined },
+): void {
+  for (const account of prefixes) {
+    const level = of.levels?.get(account);
+    const known = level ? withStored(of.moved, level) : of.moved;
+    draws.push({ account, amounts: of.levels === undefined ? of.both : known });
+  }
+}
+
+/** What of prefixes is stored, but for those of the key, which are charged with the rest. */
+export function drawsOfLevels(levels: PrefixLevels, besides: readonly string[] = []): Draw[] {
+  const draws: Draw[] = [];
+  for (const [account, { storedBytes, storedObjects }] of levels) {
+    if (!besides.includes(account)) {
+      draws.push({ account, amounts: { storedBytes, storedObjects } });
     }
   }
   return draws;

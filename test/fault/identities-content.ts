@@ -187,6 +187,7 @@ export async function populate(admin: Admin): Promise<Made> {
     rate: { requests: 900 },
   });
   await admin.call('PUT', 'limits/bucket:cms/data', { storedBytes: { total: 1_000_000 } });
+  await admin.call('PUT', 'limits/prefix:cms/data/run 1/', { storedBytes: { total: 500_000 } });
   await admin.call('PUT', 'limits/principal:cms/bob', { requests: { day: 5 } });
   await admin.call('DELETE', 'limits/principal:cms/bob');
   await admin.call('PUT', 'alarm-hook', { url: 'http://127.0.0.1:9/hook' });

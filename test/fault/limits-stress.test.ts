@@ -57,6 +57,9 @@ function keepLimits(
   afterAll(() => served.stop());
 
   it.each(scenarios)('holds $title', async ({ accounts, limited, turns, tokens }) => {
+    // What is under a prefix is counted when it gets limits.
+    const uncounted = accounts.filter((account) => account.startsWith('prefix:'));
+    await lab.limit(Object.fromEntries(uncounted.map((account) => [account, wide])));
     const before = await lab.rows();
     await lab.limit(
       Object.fromEntries(
@@ -97,6 +100,8 @@ function keepLimits(
   });
 }
 
+const wide: Limits = { storedBytes: { total: Number.MAX_SAFE_INTEGER } };
+
 interface Scenario {
   title: string;
   accounts: string[];
@@ -119,7 +124,8 @@ function limitsOf(row: AccountRow | undefined, limited: readonly Meter[], parts 
 
 const tenantOnly = [`tenant:${tenant}`];
 const bothSides = [`principal:${tenant}/robot0`, `bucket:${tenant}/raw`, `bucket:${tenant}/done`];
-const all = [...tenantOnly, ...bothSides, `principal:${tenant}/robot7`];
+const prefixes = [`prefix:${tenant}/raw/load`, `prefix:${tenant}/done/load`];
+const all = [...tenantOnly, ...bothSides, ...prefixes, `principal:${tenant}/robot7`];
 
 const inTurn: Scenario[] = meters.map((meter, i) => ({
   title: `a limit on ${meter}`,
@@ -136,6 +142,14 @@ const atOnceAll: Scenario = {
   tokens: 10,
 };
 
+const prefixesOnly: Scenario = {
+  title: 'limits on everything, of prefixes',
+  accounts: [...prefixes, `prefix:${tenant}/raw/l`],
+  limited: meters,
+  turns: 2000,
+  tokens: 0,
+};
+
 const tokensOnly: Scenario = {
   title: 'limits on everything, of tokens',
   accounts: [],
@@ -145,7 +159,7 @@ const tokensOnly: Scenario = {
 };
 
 describe('a tenant near its limits, on the local disk', () => {
-  keepLimits(() => startLocalGateway(), [...inTurn, tokensOnly, atOnceAll]);
+  keepLimits(() => startLocalGateway(), [...inTurn, prefixesOnly, tokensOnly, atOnceAll]);
 });
 describeWithTool(versitygw, 'a tenant near its limits, in S3', (path) => {
   keepLimits(

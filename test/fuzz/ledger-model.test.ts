@@ -32,8 +32,11 @@ import { Staging } from '#bursar/ledger/deep/staging.js';
 import { DeepCatalog } from '#bursar/ledger/deep-catalog.js';
 import { LogSigning } from '#bursar/ledger/log-signing.js';
 import { schema } from '#bursar/ledger/schema.js';
+import { StoredLevels } from '#bursar/ledger/stored-levels.js';
+import { parseAccount } from '#bursar/quota/accounts.js';
 import { Billing } from '#bursar/quota/billing.js';
 import type { Charge, Pricing } from '#bursar/quota/charge.js';
+import { readLimited } from '#bursar/quota/leases/account-tables.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { RecentUse } from '#bursar/quota/roll-up/recent-use.js';
 import { listUsage } from '../quota/listed-usage.ts';
@@ -61,16 +64,20 @@ class Trial {
   readonly log: RecordLog;
   readonly recentUse = new RecentUse();
   readonly signing = new LogSigning();
+  readonly levels: StoredLevels;
   model = new LedgerModel();
 
   static async open(random: Random): Promise<Trial> {
     const db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
     db.exec(schema);
-    return new Trial(random, db, await RecordLog.open(db.tx));
+    // As the gateway's own connection has it: a row that takes another's place deletes that.
+    db.exec('PRAGMA recursive_triggers = ON');
+    return new Trial(random, db, await RecordLog.open(db.tx), await StoredLevels.open(db));
   }
 
-  private constructor(random: Random, db: OpenDatabase, log: RecordLog) {
+  private constructor(random: Random, db: OpenDatabase, log: RecordLog, levels: StoredLevels) {
     this.random = random;
+    this.levels = levels;
     this.db = db;
     this.log = log;
     this.billing = new Billing(this.db.tx, thisProcess, books);
@@ -91,8 +98,8 @@ class Trial {
 
   /** What the ledger's thread has. */
   get context() {
-    const { seq: timeMs, billing, log, recentUse, signing } = this;
-    return { timeMs, keyring, billing, log, recentUse, signing };
+    const { seq: timeMs, billing, log, recentUse, signing, levels } = this;
+    return { timeMs, keyring, billing, log, recentUse, signing, levels };
   }
 
   /** Some changes in one transaction, which now and then fails as a whole. */
@@ -105,12 +112,33 @@ class Trial {
       this.billing.discard();
       this.db.exec('ROLLBACK');
       await this.log.discard();
+      await this.levels.discard();
       this.model = Object.assign(new LedgerModel(), before);
       return;
     }
     await this.billing.flush();
     await this.log.flush();
     this.db.exec('COMMIT');
+    this.levels.settle();
+  }
+
+  /** Gives a prefix limits, or takes them away. */
+  async limitPrefix(): Promise<void> {
+    const { random, model, billing, levels, seq } = this;
+    if (model.buckets.length === 0) return;
+    const { tenant, name } = randomOf(random, model.buckets);
+    const account = `prefix:${tenant}/${name}/${randomText(random, 2)}`;
+    if (!parseAccount(account)) return;
+    const limits = randomBelow(random, 3) > 0 ? { storedObjects: { total: 1e9 } } : null;
+    const { used } = await billing.accounts.read(account, seq);
+    const stored = {
+      storedBytes: Number(used.storedBytes),
+      storedObjects: Number(used.storedObjects),
+    };
+    await billing.accounts.setLimits(account, limits, seq);
+    await levels.setLimits(account, limits, stored);
+    const counted = levels.take();
+    if (counted) await billing.countLevels(counted, seq);
   }
 
   async step(): Promise<void> {
@@ -119,6 +147,7 @@ class Trial {
       await this.maintain();
       return;
     }
+    if (randomBelow(random, 8) === 0) await this.limitPrefix();
     const { change, declare } = randomChange(random, model, this.seq);
     if (declare.length > 0) {
       const process = randomBelow(random, 5) === 0 ? 'another process' : thisProcess;
@@ -313,6 +342,10 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
       });
     }
   }
+  for (const { account } of await readLimited(db.tx)) {
+    const prefix = parseAccount(account);
+    if (prefix?.kind === 'prefix') stored.set(account, storedUnder(model, prefix));
+  }
   for (const [account, row] of usage) {
     const { storedBytes, storedObjects } = row;
     const held = stored.get(account) ?? { storedBytes: 0, storedObjects: 0 };
@@ -365,6 +398,23 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
     const counted = [...moved, storedBytes, storedObjects, Number(row.spend)];
     expect([account, counted]).toEqual([account, sums.get(account)]);
   }
+}
+
+/** By all of its versions and parts of uploads. */
+function storedUnder(
+  { buckets, versions, uploads }: LedgerModel,
+  { tenant, bucket, prefix }: { tenant: string; bucket: string; prefix: string },
+): { storedBytes: number; storedObjects: number } {
+  const id = buckets.find((one) => one.tenant === tenant && one.name === bucket)?.id;
+  const isUnder = (one: { bucketId: number; key: string }) =>
+    one.bucketId === id && one.key.startsWith(prefix);
+  const there = versions.filter((one) => isUnder(one) && !one.hasEnded && !one.isMarker);
+  const parts = [...uploads.values()].filter(isUnder).flatMap((one) => [...one.parts.values()]);
+  const sizes = [...there, ...parts].map(({ sizeBytes }) => sizeBytes);
+  return {
+    storedBytes: sizes.reduce((sum, sizeBytes) => sum + sizeBytes, 0),
+    storedObjects: there.length,
+  };
 }
 
 /** What a listing shall say, in one go. */

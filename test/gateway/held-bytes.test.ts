@@ -18,7 +18,9 @@ test.each([
   ['tenant:atlas', 13],
   ['tenant:none', 0],
   ['token:abc', 0],
-])('of %s are held %i bytes', (account, bytes) => {
+  // What is held under it is not known.
+  ['prefix:cms/raw/run1/', null],
+])('of %s are held %s bytes', (account, bytes) => {
   expect(heldBytesOf(shares, account)).toBe(bytes);
 });
 

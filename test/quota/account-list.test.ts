@@ -9,7 +9,8 @@ import { sumStored } from '#bursar/quota/usage.js';
 
 const tenants = ['cm', 'cms', 'cms-2', 'cms.x', 'cmsa'];
 const namesIn = (tenant: string) => [
-  ...[`bucket:${tenant}/a`, `bucket:${tenant}/b`, `principal:${tenant}/alice`],
+  ...[`bucket:${tenant}/a`, `bucket:${tenant}/b`, `prefix:${tenant}/a/x/`],
+  `principal:${tenant}/alice`,
   ...[`principal:${tenant}/bob`, `tenant:${tenant}`],
 ];
 
@@ -69,7 +70,7 @@ describe('a list of accounts', () => {
       await listAccounts(read, { tenant: 'cms' }, { after: 'bucket:b', limit: 2, isLimited });
     }
     const range = 'SEARCH quota_accounts USING PRIMARY KEY (account>? AND account<?)';
-    expect(plans).toEqual(Array(6).fill(range));
+    expect(plans).toEqual(Array(8).fill(range));
   });
 });
 

@@ -2,7 +2,11 @@
 import { describe, expect, it } from 'vitest';
 import { accountName, maySeeAccount, parseAccount } from '#bursar/quota/accounts.js';
 
-const names = ['tenant:cms', 'principal:cms/alice', 'bucket:cms/raw.2026', 'token:Ab_-.x.y'];
+const names = [
+  ...['tenant:cms', 'principal:cms/alice', 'bucket:cms/raw.2026', 'token:Ab_-.x.y'],
+  ...['prefix:cms/raw/run1/', 'prefix:cms/raw/r', 'prefix:cms/raw//', 'prefix:cms/raw/Zürich 1/😀'],
+  `prefix:cms/raw/${'a'.repeat(1024)}`,
+];
 
 describe('a name of an account', () => {
   it.each(names)('%s is read and written alike', (name) => {
@@ -20,6 +24,14 @@ describe('a name of an account', () => {
       'bucket:cms/Raw',
     ],
     ...['principal:cms/.a', `principal:cms/${'a'.repeat(64)}`, 'group:cms/a', 'store:local'],
+    ...[
+      'prefix:cms',
+      'prefix:cms/raw',
+      'prefix:cms/raw/',
+      'prefix:cms/Raw/a',
+      'prefix:cms/raw/a\n',
+    ],
+    ...['prefix:cms/raw/\ud800', 'prefix:cms/raw/a\u0000b', `prefix:cms/raw/${'ü'.repeat(513)}`],
     ...['token:', 'token:a/b', 'token:a b', 'token:a\u0000', `token:${'a'.repeat(586)}`],
   ])('%j is none', (name) => {
     expect(parseAccount(name)).toBeUndefined();

@@ -42,8 +42,9 @@ const ofBucket = (tenant: string, row: string): SealScope => ({
 });
 
 function ofAccount(tenant: string, account: string): SealScope {
-  const [, kind, name] = /^(principal|bucket):[^/]*\/(.*)$/.exec(account) ?? [];
-  return kind === undefined ? { tenant } : { tenant, [kind]: name };
+  const [, kind, name] = /^(principal|bucket|prefix):[^/]*\/([^/]*)/.exec(account) ?? [];
+  if (kind === undefined) return { tenant };
+  return { tenant, [kind === 'prefix' ? 'bucket' : kind]: name };
 }
 
 /** Whom an account concerns; null: nobody, or that cannot be told from its name. */
@@ -54,7 +55,7 @@ export function accountScope(account: string): SealScope | null {
 
 /** undefined: it is no tenant's, or that cannot be told from its name. */
 export function tenantOfAccount(account: string): string | undefined {
-  return /^(?:tenant|principal|bucket|backend):([^/]*)/.exec(account)?.[1];
+  return /^(?:tenant|principal|bucket|prefix|backend):([^/]*)/.exec(account)?.[1];
 }
 
 const made = ['created_ms', 'number'] as const;

@@ -54,13 +54,14 @@ export function messageOf(
 ): Message {
   const { id, account, tenant, principal, meter, window, percent, limit, used, beginMs } = alarm;
   const endMs = window === 'total' ? Infinity : windowEndMs(window, beginMs);
+  const held = heldBytesOf(shares, account);
   const body = {
     type: 'budget.alarm',
     timestamp: isoTime(alarm.timeMs),
     data: {
       ...{ account, tenant, principal: principal || null, meter, window, percent },
       ...{ limit: amountText(meter, limit), used: amountText(meter, used) },
-      ...(meter === 'storedBytes' && { heldBytes: `${heldBytesOf(shares, account)}` }),
+      ...(meter === 'storedBytes' && held !== null && { heldBytes: String(held) }),
       resetAt: Number.isFinite(endMs) ? isoTime(endMs) : null,
       record: id,
     },

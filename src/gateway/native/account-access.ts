@@ -31,7 +31,9 @@ const notThere = 'There is no such account that you may see.';
 /** What is wrong with a name that no account can have, and which may have been meant. */
 function formWords(name: string): string {
   const guesses = guessAccounts(name);
-  const forms = 'tenant:TENANT, principal:TENANT/NAME, bucket:TENANT/NAME or token:ID';
+  const forms =
+    'tenant:TENANT, principal:TENANT/NAME, bucket:TENANT/NAME, prefix:TENANT/BUCKET/PREFIX or ' +
+    'token:ID';
   if (!guesses) return `That is no account. Accounts are written ${forms}.`;
   return `${name} is no account. Was ${guesses.join(' or ')} meant?`;
 }
@@ -53,6 +55,7 @@ export async function findLimitable(call: Call, name: string): Promise<Account> 
       await protectOthers(who, deps.directory, { tenant: account.tenant, principal: account.name });
       break;
     case 'bucket':
+    case 'prefix':
       break;
   }
   return account;
@@ -65,9 +68,10 @@ export function visibleTo({ who, reach }: Call): AccountFilter {
 }
 
 async function holderOf({ read }: NativeDeps, account: Account): Promise<Holder | null> {
-  if (account.kind === 'bucket') {
+  if (account.kind === 'bucket' || account.kind === 'prefix') {
     const sql = 'SELECT tenant, owner AS name FROM buckets WHERE tenant = ? AND name = ?';
-    return (await read.get<Holder>(sql, account.tenant, account.name)) ?? null;
+    const name = account.kind === 'bucket' ? account.name : account.bucket;
+    return (await read.get<Holder>(sql, account.tenant, name)) ?? null;
   }
   if (account.kind !== 'token') return null;
   const owner = await findTokenOwner(read, account.id);
@@ -87,9 +91,11 @@ async function isThere(
     case 'principal':
       if (account.name === anonymousName) return !!(await directory.readTenant(account.tenant));
       return !!(await directory.readPrincipal(account.tenant, account.name));
-    case 'bucket': {
+    case 'bucket':
+    case 'prefix': {
       const sql = 'SELECT 1 FROM buckets WHERE tenant = ? AND name = ?';
-      return !!(await read.get(sql, account.tenant, account.name));
+      const bucket = account.kind === 'bucket' ? account.name : account.bucket;
+      return !!(await read.get(sql, account.tenant, bucket));
     }
     case 'token':
       return !!(await read.get('SELECT 1 FROM tokens WHERE id = ?', account.id));

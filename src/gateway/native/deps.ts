@@ -94,6 +94,7 @@ export interface NativeDeps
     | 'metricsToken'
     | 'mounts'
     | 'outside'
+    | 'prefixes'
     | 'priceBooks'
     | 'publicUrl'
     | 'rates'

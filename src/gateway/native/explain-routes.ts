@@ -22,6 +22,7 @@ import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { defaultTenant } from '../../core/principal.ts';
 import { drawsOf } from '../../quota/charge.ts';
+import type { PrefixAccounts } from '../../quota/prefix-accounts.ts';
 import { isListed, policyOf } from '../s3/access.ts';
 import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { isShutOut } from '../s3/buckets/public-access.ts';
@@ -186,13 +187,19 @@ async function explain(
       : ((await explainLists(call, found, request)) ??
         (request.isShutOut && isOpen() ? shutOut : explanationOf(decision)));
   const verdict = explainPayer(whole, request, bucket);
-  return { ...verdict, considered, chargedTo: chargedTo(actor, request, bucket) };
+  const { prefixes } = call.deps;
+  return { ...verdict, considered, chargedTo: chargedTo(actor, request, bucket, prefixes) };
 }
 
 type Verdict = Omit<Explanation, 'considered' | 'chargedTo'>;
 
 /** Each account that pays for the request, but for tokens. */
-function chargedTo({ principal, isAnonymous }: Asker, asked: AccessRequest, bucket: Bucket) {
+function chargedTo(
+  { principal, isAnonymous }: Asker,
+  asked: AccessRequest,
+  bucket: Bucket,
+  prefixes: PrefixAccounts,
+) {
   const { tenant: home, name, owner } = bucket;
   const tenant = isAnonymous ? home : principal.tenant;
   const isAlone =
@@ -200,7 +207,9 @@ function chargedTo({ principal, isAnonymous }: Asker, asked: AccessRequest, buck
   const isTenants = bucket.publicAccess?.tenantPays === true && readsOnly(asked.action);
   const spared = isTenants && ({ payer: 'tenant' } as const);
   const about = isAlone ? null : { tenant: home, name, owner, ...spared };
-  const who = { tenant, principal: principal.name, tokens: [], bucket: about };
+  const isUnder = about !== null && asked.key !== null;
+  const under = isUnder ? prefixes.of(home, name, asked.key) : undefined;
+  const who = { tenant, principal: principal.name, tokens: [], bucket: about, prefixes: under };
   return drawsOf(who, {}, null).map(({ account }) => account);
 }
 

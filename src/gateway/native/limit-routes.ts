@@ -10,7 +10,7 @@ import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
 import { type Limits, readLimits } from '../../core/quota-terms.ts';
 import { listAccounts } from '../../quota/account-list.ts';
-import { accountName, parseAccount } from '../../quota/accounts.ts';
+import { accountName, accountNameMax, parseAccount } from '../../quota/accounts.ts';
 import { reportCaps } from '../../quota/cap-report.ts';
 import { newAccountState } from '../../quota/leases/account-state.ts';
 import { readAccountState } from '../../quota/leases/account-tables.ts';
@@ -63,7 +63,7 @@ export const limitRoutes = routeTable([
     action: 'bursar:ListLimits',
     readsAccounts: true,
     summary: 'List the accounts with limits that the caller may see, but for tokens, by name.',
-    query: { ...pageQuery, after: { ...pageQuery.after, maxLength: 256 } },
+    query: { ...pageQuery, after: { ...pageQuery.after, maxLength: accountNameMax } },
     answer: answerPage('limits', limit),
     run: (call) => {
       const { read } = call.deps;

@@ -1,5 +1,6 @@
-// Native API: what accounts (`tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`) have used, how
-// much of their limits is left, and when these will be reached.
+// Native API: what accounts (`tenant:cms`, `principal:cms/alice`, `bucket:cms/raw`,
+// `prefix:cms/raw/run1/`) have used, how much of their limits is left, and when these will be
+// reached.
 import { countAltered } from '../../audit/altered-records.ts';
 import { readPayerOf } from '../../catalog/buckets.ts';
 import { type HeldShare, listHeldShares } from '../../catalog/held-totals.ts';
@@ -9,13 +10,13 @@ import { nativeListMax } from '../../core/limits.ts';
 import { formatUsd } from '../../core/money.ts';
 import { readPayers } from '../../core/read-payer.ts';
 import { listAccounts } from '../../quota/account-list.ts';
-import { type Account, accountName } from '../../quota/accounts.ts';
+import { type Account, accountName, accountNameMax } from '../../quota/accounts.ts';
 import { amountText } from '../../quota/cap-report.ts';
 import {
   type BreakdownRow,
   breakdowns,
+  brokenDownBy,
   endOfDays,
-  isOfTenants,
   nextUnsummed,
   readBreakdown,
 } from '../../quota/roll-up/usage-days.ts';
@@ -30,6 +31,7 @@ import {
   answerObject,
   answerPage,
   integer,
+  integerOrNull,
   next,
   pageQuery,
   text,
@@ -59,8 +61,9 @@ const usage = answerObject({
   account: { type: 'string' },
   ...flows,
   storedBytes: integer('Bytes stored now.'),
-  heldBytes: integer(
-    'Of these, what was overwritten or deleted, and is held by snapshots and undelete windows.',
+  heldBytes: integerOrNull(
+    'Of these, what was overwritten or deleted, and is held by snapshots and undelete windows. ' +
+      'null: it is not counted of prefixes.',
   ),
   storedObjects: integer('Objects stored now.'),
   readsPaidBy: {
@@ -81,7 +84,7 @@ const oneUsage = answerObject({
   ...usage.properties,
   accrued: {
     ...money,
-    description: 'For what is stored now and was not charged yet; 0.00 of a token.',
+    description: 'For what is stored now and was not charged yet; 0.00 of a token or a prefix.',
   },
 });
 
@@ -92,7 +95,7 @@ const oneUsage = answerObject({
 const accountsMax = 200;
 
 const accountsQuery = {
-  after: { ...pageQuery.after, maxLength: 256 },
+  after: { ...pageQuery.after, maxLength: accountNameMax },
   limit: {
     type: 'string',
     pattern: '^([1-9][0-9]?|1[0-9]{2}|200)$',
@@ -147,14 +150,19 @@ export const usageRoutes = routeTable([
     operation: 'BreakDownUsage',
     summary:
       'What an account used by `day`, `month`, `action` or `class`, or what each `principal` or ' +
-      '`bucket` of a tenant was charged, added up from the records.',
+      '`bucket` of a tenant, or each `prefix` with limits of a tenant or a bucket was charged, ' +
+      'added up from the records; or each `token` of a tenant or a principal that was used and ' +
+      'has not ended long ago, since ever.',
     query: { ...pageQuery, from: day, to: day },
     answer: answerObject({
       by: { type: 'string', enum: [...breakdowns] },
       rows: {
         type: 'array',
         items: answerObject({
-          name: text('The day, month, action, class, principal or bucket; `-`: no class.'),
+          name: text(
+            'The day, month, action or class (`-`: none), the name of the principal or bucket, ' +
+              'the prefix, of a tenant with its bucket, or the id of the token.',
+          ),
           ...flows,
           storedBytes: integer('Bytes added, less those removed.'),
           storedObjects: integer('Objects added, less those removed.'),
@@ -177,8 +185,14 @@ async function breakDown(call: Call): Promise<Outcome> {
   const account = accountName(found);
   const by = breakdowns.find((one) => one === param(call, 'part'));
   if (!by) throw new Refusal('NotFound');
-  if (isOfTenants(by) && found.kind !== 'tenant') {
-    throw new Refusal('NotFound', { message: `A tenant alone is broken down by ${by}.` });
+  const kinds = brokenDownBy(by);
+  if (kinds && !kinds.includes(found.kind)) {
+    const message = `Only a ${kinds.join(' or a ')} is broken down by ${by}.`;
+    throw new Refusal('NotFound', { message });
+  }
+  if (by === 'token' && (query.from ?? query.to) !== undefined) {
+    const message = 'What tokens used is not added up by day: leave `from` and `to` out.';
+    throw new Refusal('InvalidInput', { message });
   }
   await deps.usageRollUp.catchUp();
   const limit = Number(query.limit ?? nativeListMax);
@@ -226,7 +240,7 @@ async function showAccount(
 
 /** What an account's buckets cost since they were last charged, in picodollars. */
 async function sumAccrued({ read, priceBooks }: NativeDeps, account: Account): Promise<bigint> {
-  if (account.kind === 'token') return 0n;
+  if (account.kind === 'token' || account.kind === 'prefix') return 0n;
   const { tenant, kind } = account;
   const name = kind === 'tenant' ? undefined : account.name;
   const of = { tenant, ...(kind === 'principal' ? { owner: name } : { bucket: name }) };

@@ -144,6 +144,17 @@ export class Budget {
   }
 
   /**
+   * Before an object comes to the request's key from another one of its bucket, which has no more
+   * then: what of the key's prefixes are not prefixes of that one, too, is to hold one more.
+   */
+  reserveArrival(sizeBytes: number, from: readonly string[] = []): Promise<void> | null {
+    const prefixes = this.#who.prefixes?.filter((account) => !from.includes(account)) ?? [];
+    if (prefixes.length === 0) return null;
+    const amounts = { storedBytes: sizeBytes, storedObjects: 1 };
+    return this.#setAside(prefixes.map((account) => ({ account, amounts })));
+  }
+
+  /**
    * Before an object is written into a class with minimum days: what storing it costs at least. It
    * is charged by time, so nothing is charged of this; it only keeps out what cannot be paid at
    * all.
@@ -288,10 +299,21 @@ const payers = new WeakMap<Bucket, Map<string, Charged>>();
 /** Of one bucket; beyond it all are made anew. */
 const payersMax = 1000;
 
-/** Who pays for a request. `tenant`: of who asks; without credentials the bucket's. */
-export function payersOf(who: Identity, tenant: string, bucket: Bucket | null): Charged {
+/**
+ * Who pays for a request. `tenant`: of who asks; without credentials the bucket's. `prefixes`: the
+ * accounts of those that its key begins with.
+ */
+export function payersOf(
+  who: Identity,
+  tenant: string,
+  bucket: Bucket | null,
+  prefixes?: readonly string[],
+): Charged {
   const principal = who.principal.name;
-  if (!bucket || who.delegation) return chargedFor(who, tenant, bucket);
+  if (!bucket || who.delegation || prefixes) {
+    const charged = chargedFor(who, tenant, bucket);
+    return prefixes ? { ...charged, prefixes } : charged;
+  }
   const known = payers.get(bucket) ?? new Map<string, Charged>();
   // Neither may contain a slash.
   const name = `${tenant}/${principal}`;
@@ -304,7 +326,11 @@ export function payersOf(who: Identity, tenant: string, bucket: Bucket | null): 
   return charged;
 }
 
-function chargedFor({ principal, delegation }: Identity, tenant: string, about: Bucket | null) {
+function chargedFor(
+  { principal, delegation }: Identity,
+  tenant: string,
+  about: Bucket | null,
+): Charged {
   // A bucket may have a long policy, which nobody needs to know to charge.
   const bucket = about && { tenant: about.tenant, name: about.name, owner: about.owner };
   return { tenant, principal: principal.name, tokens: delegation?.accounts ?? [], bucket };

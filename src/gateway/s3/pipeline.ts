@@ -254,7 +254,10 @@ async function enter(
     const { tenant, name: principalName } = principal;
     services.leaseHolder.introduce(name, { tenant, principal: principalName, expiresAtMs, limits });
   }
-  const charged = payersOf(who, asked.tenant, bucket);
+  const { prefixes } = services;
+  const under =
+    bucket && asked.key !== null ? prefixes.of(bucket.tenant, bucket.name, asked.key) : undefined;
+  const charged = payersOf(who, asked.tenant, bucket, under);
   const audience = () => new LimitAudience(who, bucket, asked.askedName);
   const terms = { who, waits: price === 'free', audience, exchange };
   const entered = services.rates.isEmpty ? null : await enterAtRate(services.rates, charged, terms);

@@ -9,11 +9,14 @@ import type { Caused } from '../events.ts';
 import type { Thing } from '../journal/identity-format.ts';
 import type { LogSigning } from '../log-signing.ts';
 import type { RecordedPlace, Scope } from '../scopes.ts';
+import type { StoredLevels } from '../stored-levels.ts';
 
 /** What a command may use besides the transaction. */
 export interface Work extends Moment {
   accounts: Billing['accounts'];
   signing: LogSigning;
+  /** What is stored under prefixes with limits. */
+  levels: StoredLevels;
 }
 
 export interface Command<C> {

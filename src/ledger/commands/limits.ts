@@ -18,12 +18,17 @@ export interface SetLimits {
 
 /** Sets the limits of an account. */
 export const setLimits: Command<SetLimits> = {
-  apply: async (_, { account, limits, before }, { accounts, timeMs }) => {
-    const now = (await accounts.read(account, timeMs)).limits?.limits ?? null;
+  apply: async (_, { account, limits, before }, { accounts, levels, timeMs }) => {
+    const { limits: known, used } = await accounts.read(account, timeMs);
+    const now = known?.limits ?? null;
     if (before !== undefined && JSON.stringify(before) !== JSON.stringify(now)) {
       return { ok: false, code: 'ConditionalRequestConflict' };
     }
     await accounts.setLimits(account, limits, timeMs);
+    await levels.setLimits(account, limits, {
+      storedBytes: Number(used.storedBytes),
+      storedObjects: Number(used.storedObjects),
+    });
     return unchanged;
   },
   takesFrom: null,

@@ -3,7 +3,7 @@
 // (`charge.ts`). The record's members are described in docs/audit/records.md.
 import { parseUsd } from '../../core/money.ts';
 import type { MeterAmounts } from '../amounts.ts';
-import { type Charged, drawsOf, drawsOfOwner } from '../charge.ts';
+import { type Charged, drawsOf, drawsOfLevels, drawsOfOwner, type Stored } from '../charge.ts';
 
 /** The members of a record that say who asked, and whose bucket it was. */
 export interface Parties {
@@ -14,6 +14,17 @@ export interface Parties {
   readonly bucketTenant?: string;
   readonly bucketOwner?: string;
   readonly payer?: string;
+  /** The accounts of prefixes with limits. */
+  readonly prefixes?: readonly PrefixUse[] | undefined;
+}
+
+/** What a record says of one account of a prefix. */
+export interface PrefixUse {
+  readonly account: string;
+  /** It was charged the request, and what that moved. */
+  readonly charged: boolean;
+  readonly storedBytes: number;
+  readonly storedObjects: number;
 }
 
 /** The members of a record that say what was charged. */
@@ -65,6 +76,8 @@ export interface Part extends Kind, Tally {
 
 /** What one record charged, or several of the same parties and kind together. */
 export interface Use extends Parties, Kind, Tally {
+  /** Nobody was charged: it says only what prefixes have more or less. */
+  isUncharged?: boolean;
   /** Picodollars that the bucket, its owner and the owner's tenant were charged besides. */
   storageCost: bigint;
 }
@@ -79,11 +92,12 @@ export function partsOf(text: string): Part[] {
 /** The same of a record that was read, and of tokens too. */
 export function partsOfRecord(record: ChargedRecord): Part[] {
   const { cost } = record;
-  if (cost === undefined) return [];
+  const day = (record.lastRead ?? record.time).slice(0, 10);
+  const kind = { day, action: record.action, class: record.class ?? noClass };
+  if (cost === undefined) return partsOfLevels(kind, record.prefixes);
   return partsOfUse({
     ...record,
-    day: (record.lastRead ?? record.time).slice(0, 10),
-    class: record.class ?? noClass,
+    ...kind,
     requests: record.price === undefined ? 0 : (record.reads ?? 1),
     ingressBytes: record.bytesIn,
     egressBytes: record.bytesOut,
@@ -94,11 +108,16 @@ export function partsOfRecord(record: ChargedRecord): Part[] {
 
 /** What each account was charged, tokens where they are named. */
 export function partsOfUse(use: Use): Part[] {
+  if (use.isUncharged) return partsOfLevels(use, use.prefixes);
   const { day, action, spend, storageCost } = use;
   const who = chargedOf(use);
   const owners = storageCost > 0n && who.bucket ? drawsOfOwner(who.bucket, storageCost) : [];
   const isOwners = (account: string) => owners.some((draw) => draw.account === account);
-  return drawsOf(who, movedBy(use), use).map(({ account, amounts }) => ({
+  const levels = use.prefixes ? levelsOf(use.prefixes) : null;
+  const charged = drawsOf(who, movedBy(use), use, levels);
+  // The last ones are of prefixes that were charged nothing.
+  const payers = charged.length - (levels ? drawsOfLevels(levels, who.prefixes).length : 0);
+  return charged.map(({ account, amounts }, i) => ({
     account,
     day,
     action,
@@ -108,8 +127,21 @@ export function partsOfUse(use: Use): Part[] {
     egressBytes: amounts.egressBytes ?? 0,
     storedBytes: amounts.storedBytes ?? 0,
     storedObjects: amounts.storedObjects ?? 0,
-    spend: isOwners(account) ? spend + storageCost : spend,
+    spend: i >= payers ? 0n : isOwners(account) ? spend + storageCost : spend,
   }));
+}
+
+/** What prefixes have more or less where nobody was charged. */
+function partsOfLevels(kind: Kind, prefixes: readonly PrefixUse[] = []): Part[] {
+  const { day, action, class: of } = kind;
+  return prefixes.map(({ account, storedBytes, storedObjects }) => ({
+    ...{ account, day, action, class: of, requests: 0, ingressBytes: 0, egressBytes: 0 },
+    ...{ storedBytes, storedObjects, spend: 0n },
+  }));
+}
+
+function levelsOf(prefixes: readonly PrefixUse[]): Map<string, Stored> {
+  return new Map(prefixes.map((one) => [one.account, one]));
 }
 
 function movedBy({ requests, ingressBytes, egressBytes }: Tally): MeterAmounts {
@@ -125,6 +157,7 @@ export function isToken(account: string): boolean {
 export function chargedOf(record: Parties): Charged {
   const { tenant, principal, bucket, bucketOwner, bucketTenant = tenant, tokens = [] } = record;
   const isAboutBucket = bucket !== undefined && bucketOwner !== undefined;
+  const prefixes = record.prefixes?.filter(({ charged }) => charged);
   return {
     tenant,
     principal,
@@ -135,6 +168,7 @@ export function chargedOf(record: Parties): Charged {
           ...(record.payer === 'tenant' && { payer: 'tenant' }),
         }
       : null,
+    prefixes: prefixes?.map(({ account }) => account),
   };
 }
 

@@ -85,12 +85,22 @@ export function dayOf(timeMs: number): string {
 /** After all days. */
 export const endOfDays = '9999';
 
-export const breakdowns = ['day', 'month', 'action', 'class', 'principal', 'bucket'] as const;
+const days = ['day', 'month', 'action', 'class'] as const;
+/** These are accounts of their own, and of which kinds of accounts they are parts. */
+const partsOf = {
+  principal: ['tenant'],
+  bucket: ['tenant'],
+  prefix: ['tenant', 'bucket'],
+  token: ['tenant', 'principal'],
+} as const;
+
+type Kind = keyof typeof partsOf;
+export const breakdowns = [...days, ...(Object.keys(partsOf) as Kind[])] as const;
 export type Breakdown = (typeof breakdowns)[number];
 
-/** What a tenant alone is broken down by: these are accounts of their own. */
-export function isOfTenants(by: Breakdown): by is 'principal' | 'bucket' {
-  return by === 'principal' || by === 'bucket';
+/** The kinds of accounts that can be broken down by this; null: all can. */
+export function brokenDownBy(by: Breakdown): readonly string[] | null {
+  return by in partsOf ? partsOf[by as Kind] : null;
 }
 
 export interface BreakdownQuery {
@@ -105,7 +115,7 @@ export interface BreakdownQuery {
 }
 
 export interface BreakdownRow extends Tally {
-  /** The day, month, action or class; of a tenant's principals and buckets their name. */
+  /** The day, month, action or class; else the name of the part, without what all have. */
   name: string;
 }
 
@@ -131,6 +141,14 @@ const selectAccounts = `SELECT account AS name, ${sumsOfDays} FROM usage_days
   WHERE account > ? AND account < ? AND day >= ? AND day < ? GROUP BY account
   ORDER BY account LIMIT ?`;
 
+/** Since ever: nothing is added up of tokens by day. Principal null: of the whole tenant. */
+const selectTokens = `SELECT account AS name, used_requests AS requests,
+    used_ingress_bytes AS ingressBytes, used_egress_bytes AS egressBytes,
+    used_stored_bytes AS storedBytes, used_stored_objects AS storedObjects, 0 AS usd,
+    CAST(used_spend AS TEXT) AS picodollars FROM quota_accounts
+  WHERE account > 'token:' || ? AND account < 'token;' AND token_tenant = ?
+    AND token_principal = ifnull(?, token_principal) ORDER BY account LIMIT ?`;
+
 /** One SQL text for each breakdown, so that its statement can be reused. */
 const selects: Record<Breakdown, string> = {
   day: selectBy('day'),
@@ -139,20 +157,26 @@ const selects: Record<Breakdown, string> = {
   class: selectBy('class'),
   principal: selectAccounts,
   bucket: selectAccounts,
+  prefix: selectAccounts,
+  token: selectTokens,
 };
 
 /**
- * What an account used, by day, month, action or class, in the order of that; or of a tenant's
- * account what each of its principals or buckets was charged.
+ * What an account used, by day, month, action or class, in the order of that; or what each of the
+ * accounts that are parts of it was charged, of tokens since ever.
  */
 export async function readBreakdown(read: Reader, query: BreakdownQuery): Promise<BreakdownRow[]> {
   const { account, by, from, to, after, limit } = query;
   type Row = Omit<BreakdownRow, 'spend'> & { usd: number; picodollars: string };
+  const [whole = '', name = ''] = account.split(/:(.*)/s);
+  const [tenant = '', principal = null] = name.split('/');
   // `tenant:cms` has `bucket:cms/raw`; 0 comes right after the slash.
-  const begin = isOfTenants(by) ? `${by}:${account.slice('tenant:'.length)}/` : '';
-  const given = isOfTenants(by)
-    ? [`${begin}${after}`, `${begin.slice(0, -1)}0`, from, to, limit]
-    : [account, from, to, after, limit];
+  const isPart = brokenDownBy(by) !== null;
+  const begin = by === 'token' ? 'token:' : isPart ? `${by}:${name}/` : '';
+  if (isPart && !brokenDownBy(by)?.includes(whole)) throw new Error(`no ${whole} has a ${by}`);
+  const inRange = [`${begin}${after}`, `${begin.slice(0, -1)}0`, from, to, limit];
+  const ofTokens = [after, tenant, principal, limit];
+  const given = by === 'token' ? ofTokens : isPart ? inRange : [account, from, to, after, limit];
   const rows = await read.all<Row>(selects[by], ...given);
   return rows.map(({ usd, picodollars, ...row }) => {
     return {

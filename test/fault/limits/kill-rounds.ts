@@ -102,7 +102,8 @@ export class KillRounds {
 
   async #raise(): Promise<void> {
     const rows = await this.#lab.rows();
-    const names = [account, `principal:${tenant}/robot1`, `bucket:${tenant}/raw`];
+    const prefixes = ['round', 'round1'].map((prefix) => `prefix:${tenant}/raw/${prefix}`);
+    const names = [account, `principal:${tenant}/robot1`, `bucket:${tenant}/raw`, ...prefixes];
     const limits = names.map((name): [string, Limits] => [name, limitsOf(rows.get(name))]);
     await this.#lab.limit(Object.fromEntries(limits));
   }

@@ -26,6 +26,15 @@ interface LogRecord {
   bytesOut: number;
   storedBytes: number;
   storedObjects: number;
+  /** Of prefixes with limits. */
+  prefixes?: PrefixUse[];
+}
+
+interface PrefixUse {
+  account: string;
+  charged: boolean;
+  storedBytes: number;
+  storedObjects: number;
 }
 
 interface BackendUse {
@@ -67,13 +76,21 @@ export class RecordSums {
   }
 
   #add(record: LogRecord): void {
-    const { index, cost, error, backend = [] } = record;
+    const { index, cost, error, backend = [], prefixes = [] } = record;
     if (index !== this.lastIndex + 1) this.faults.push(`${index} follows ${this.lastIndex}`);
     this.lastIndex = index;
     const isChanging = record.storedBytes !== 0 || record.storedObjects !== 0;
     if (error !== undefined && isChanging) this.faults.push(`${index} failed and stored`);
     if (error === 'QuotaExceeded') this.refused++;
     for (const use of backend) this.#bill(record, use);
+    for (const { account, ...stored } of prefixes) {
+      const storedBytes = BigInt(stored.storedBytes);
+      this.#count(account, {
+        ...none(),
+        storedBytes,
+        storedObjects: BigInt(stored.storedObjects),
+      });
+    }
     if (cost === undefined) {
       if (isChanging) this.faults.push(`${index} stored and charged nobody`);
       return;
@@ -112,6 +129,9 @@ export class RecordSums {
         storedObjects: storedObjects > 0n ? storedObjects : 0n,
       };
       charged.set(`token:${token}`, { ...moved, ...added });
+    }
+    for (const { account, charged: isCharged } of record.prefixes ?? []) {
+      if (isCharged) charged.set(account, moved);
     }
     for (const [account, amounts] of charged) this.#count(account, amounts);
   }

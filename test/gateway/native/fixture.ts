@@ -38,6 +38,7 @@ import { schema } from '#bursar/ledger/schema.js';
 import { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { AccountTables } from '#bursar/quota/leases/account-tables.js';
 import { setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
+import { PrefixAccounts } from '#bursar/quota/prefix-accounts.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { Rates } from '#bursar/quota/rates.js';
 import type { Directory } from '#bursar/state/directory.js';
@@ -122,6 +123,7 @@ export async function openFixture(): Promise<Fixture> {
   const deps: NativeDeps = {
     writeAccounts: async () => {},
     recentRequests: new RecentEverywhere(new RecentRequests()),
+    prefixes: new PrefixAccounts(),
     // No test here begins one: test/cli/verify-deep-use.test.ts does, of a gateway that serves.
     deepRuns: {
       begin: () => {

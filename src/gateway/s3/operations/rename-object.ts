@@ -118,6 +118,11 @@ async function rename(
         await context.budget.reserve({ storedBytes, storedObjects });
         await context.budget.reserveStorage(storageClass, sizeBytes);
       }
+      if (bucket.versioning !== 'Enabled' && sizeBytes > reservedBytes) {
+        reservedBytes = sizeBytes;
+        const left = services.prefixes.of(bucket.tenant, bucket.name, source);
+        await context.budget.reserveArrival(sizeBytes, left);
+      }
       const headers = await commit(context, source, version, token);
       if (headers) return emptyReply(200, headers);
     }
