@@ -145,6 +145,18 @@ export async function listOwned(
   return rows.map(({ name }) => name);
 }
 
+/** Up to `max` of a tenant's buckets that have a policy, by name behind `after`, with that. */
+export async function listPolicies(
+  read: Reader,
+  { tenant, after, max }: { tenant: string; after: string; max: number },
+): Promise<{ name: string; policy: string }[]> {
+  return read.all<{ name: string; policy: string }>(
+    `SELECT name, policy FROM buckets WHERE tenant = ? AND name > ? AND policy IS NOT NULL
+       ORDER BY name LIMIT ?`,
+    ...[tenant, after, max],
+  );
+}
+
 // What is set of a bucket besides its versioning and policy, each a JSON document that the gateway
 // composed of what a client sent. What requests are decided by lies in the bucket's own row, which
 // is kept in memory (bucket-cache.ts); the rest is read where it is asked for.

@@ -33,12 +33,13 @@ async function explain(
   id: string,
   { error, flags }: { error: ApiRefusal; flags: CommandFlags },
 ): Promise<void> {
-  const [tenant] = splitId(id);
+  const parties = splitId(id);
+  const [tenant] = parties;
   const holdings = await listHoldings(connection, id);
   if (!holdings.some(({ blocks }) => blocks)) throw error;
   process.exitCode = 1;
   const all = `bursar principal transfer ${id} --to ${tenant}/OTHER`;
-  const shown = holdings.map((one) => ({ ...one, command: commandFor(tenant, one) }));
+  const shown = holdings.map((one) => ({ ...one, command: commandFor(parties, one) }));
   if (flags.json) {
     printJson({ deleted: false, reason: error.message, holdings: shown, transfer: all });
     return;
@@ -65,7 +66,10 @@ function linesOf(holdings: readonly (Holding & { command: string })[]): string[]
 const shownMax = 20;
 
 /** By which a thing is given to OTHER, or goes. */
-function commandFor(tenant: string, { kind, name, bucket, key }: Holding): string {
+function commandFor(
+  [tenant, principal]: readonly [string, string],
+  { kind, name, bucket, key }: Holding,
+): string {
   switch (kind) {
     case 'bucket':
       return `bursar bucket chown ${tenant}/${name} OTHER`;
@@ -78,6 +82,13 @@ function commandFor(tenant: string, { kind, name, bucket, key }: Holding): strin
       return `bursar share delete ${name}`;
     case 'grant':
       return `bursar grant delete ${tenant}/${name}`;
+    case 'policy':
+      // What else it says stays: somebody has to edit it.
+      return `aws s3api get-bucket-policy --bucket ${name}`;
+    case 'group':
+      return `bursar group remove ${tenant}/${name} ${principal}`;
+    case 'limit':
+      return `bursar limit delete ${name}`;
     default:
       throw new CommandFailure('failed', `the gateway tells of a ${kind}, which is not known here`);
   }
@@ -108,7 +119,8 @@ export async function transfer(id: string, _: object, command: Command): Promise
   }
   if (from === to) throw new CommandFailure('usage', 'both are the same');
   await callApi(connection, { method: 'GET', path: pathIn('principals', flags.to) });
-  const holdings = await listHoldings(connection, id);
+  const all = await listHoldings(connection, id);
+  const holdings = all.filter(({ kind }) => !['policy', 'group', 'limit'].includes(kind));
   if (flags.dryRun) return printEntries(flags.json, plan, holdings, holdings);
   const failed: (Holding & { reason: string })[] = [];
   let done = 0;

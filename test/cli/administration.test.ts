@@ -65,7 +65,7 @@ test('a tenant is created, shown, changed, listed and deleted', async () => {
   expect(await run('tenant', 'show', 'lhcb')).toEqual({
     code: 1,
     stdout: '',
-    stderr: 'bursar: The tenant does not exist. (NoSuchTenant)\n',
+    stderr: 'bursar: There is no tenant lhcb. (NoSuchTenant)\n',
   });
 });
 
@@ -158,7 +158,7 @@ test("an admin works in its tenant and finds nothing of others'", async () => {
     expect(await place.run(['principal', 'list', tenant], boss)).toEqual({
       code: 1,
       stdout: '',
-      stderr: 'bursar: The tenant does not exist. (NoSuchTenant)\n',
+      stderr: `bursar: There is no tenant ${tenant}. (NoSuchTenant)\n`,
     });
   }
 });

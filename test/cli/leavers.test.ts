@@ -58,6 +58,15 @@ beforeAll(async () => {
     ...{ effect: 'allow', actions: ['s3:GetObject'], bucket: 'notes' },
     subjects: ['principal:cms/student', 'principal:cms/other', 'principal:cms/lab'],
   });
+  await call(root, 'POST', 'tenants/cms/groups', { name: 'readers' });
+  await call(root, 'PATCH', 'tenants/cms/principals/student', { groups: ['readers'] });
+  await call(root, 'PUT', 'limits/principal:cms/student', { requests: { day: 1_000_000 } });
+  const named = { AWS: 'arn:aws:iam::cms:user/student' };
+  const statement = { Effect: 'Allow', Principal: named, Action: 's3:GetObject' };
+  const Resource = 'arn:aws:s3:::raw/*';
+  const policy = { Version: '2012-10-17', Statement: [{ ...statement, Resource }] };
+  const body = JSON.stringify(policy);
+  await send(student, 'PUT', '/raw', { query: [['policy', '']], body });
   await call(root, 'PUT', 'tenants/cms/grants/others', {
     ...{ effect: 'deny', actions: ['s3:PutObject'], subjects: ['principal:cms/other'] },
   });
@@ -79,6 +88,9 @@ it('is told what is in the way of deleting them, and the command for each', asyn
     `--bucket raw --key 'it'\\''s big' --upload-id ${made.upload}`,
     `bursar share delete ${made.share}`,
     'bursar grant delete cms/readers',
+    'aws s3api get-bucket-policy --bucket raw',
+    'bursar group remove cms/readers student',
+    'bursar limit delete principal:cms/student',
     'bursar principal transfer cms/student --to cms/OTHER',
   ];
   for (const one of commands) expect(said.stderr).toContain(one);
@@ -91,7 +103,8 @@ it('is told what is in the way of deleting them, and the command for each', asyn
   });
   expect(parts).toEqual([
     ...['bucket notes true', 'bucket raw true', `upload ${made.upload} false`],
-    ...[`share ${made.share} false`, 'grant readers false'],
+    ...[`share ${made.share} false`, 'grant readers false', 'policy raw false'],
+    ...['group readers false', 'limit principal:cms/student false'],
   ]);
 });
 

@@ -52,7 +52,9 @@ function inUseWords(change: NativeChange): string | undefined {
 }
 
 const lastKey =
-  'It is, or has, the last active access key of an operator: give an operator another first.';
+  'It is, or has, the last active access key of an operator. Give an operator another first: ' +
+  `bursar principal create ${defaultTenant}/NAME --role operator; ` +
+  `bursar key create ${defaultTenant}/NAME`;
 
 const namedMax = 3;
 

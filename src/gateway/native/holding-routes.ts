@@ -1,21 +1,26 @@
 // Native API: what is a principal's, or names it, and would keep it from being deleted or stop
 // working then. Each of these can be given to another by itself: buckets, unfinished uploads in the
-// tenant's buckets, share links that work, and grants of the tenant.
+// tenant's buckets, share links that work, and grants of the tenant. What names it besides is told,
+// and cannot be given: bucket policies, groups that it is in, and its limits.
 import { listShares } from '../../authz/shares.ts';
-import { listOwned } from '../../catalog/buckets.ts';
+import { listOwned, listPolicies } from '../../catalog/buckets.ts';
 import { listInitiated } from '../../catalog/uploads.ts';
 import { Pace } from '../../core/pace.ts';
 import { principalId } from '../../core/principal.ts';
+import { readAccountState } from '../../quota/leases/account-tables.ts';
 import { type Call, checkPlace, pageOf, param, routeTable } from './route.ts';
 import { answerObject, answerPage, boolean, pageQuery, text, textOrNull } from './schemas.ts';
 import { stateOf } from './share-routes.ts';
 
-const kinds = ['bucket', 'upload', 'share', 'grant'] as const;
+const kinds = ['bucket', 'upload', 'share', 'grant', 'policy', 'group', 'limit'] as const;
 type Kind = (typeof kinds)[number];
 
 const holding = answerObject({
   kind: { type: 'string', enum: [...kinds] },
-  name: text('Of a bucket or grant its name, of an upload or share link its id.'),
+  name: text(
+    'Of a bucket, a grant or a group its name, of a policy that of its bucket, of an upload or ' +
+      'share link its id, of limits their account.',
+  ),
   bucket: textOrNull('That it is, or is in; of a share link `TENANT:BUCKET`.'),
   key: textOrNull('Of an upload or a share link.'),
   blocks: boolean('It keeps the principal from being deleted.'),
@@ -34,7 +39,9 @@ export const holdingRoutes = routeTable([
     method: 'GET',
     url: '/_/v1/tenants/:t/principals/:p/holdings',
     action: 'bursar:ListHoldings',
-    summary: "List what is a principal's or names it: buckets, uploads, share links and grants.",
+    summary:
+      "List what is a principal's or names it: buckets, uploads, share links and grants, and " +
+      'policies, groups and limits.',
     query: { ...pageQuery, after: { ...pageQuery.after, maxLength: 256 } },
     answer: answerPage('holdings', holding),
     run: async (call) => {
@@ -98,6 +105,34 @@ const list: Readonly<Record<Kind, List>> = {
         return { kind: 'grant', name, bucket, key: null, blocks: false };
       },
     });
+  },
+  policy: (call, after, max) => {
+    const [tenant, principal] = [param(call, 't'), param(call, 'p')];
+    // The two forms in which policies name principals, each a text of its own.
+    const forms = [`arn:aws:iam::${tenant}:user/${principal}`, principalId(tenant, principal)];
+    const named = forms.map((form) => JSON.stringify(form));
+    return filled(after, max, {
+      read: (name) => listPolicies(call.deps.read, { tenant, after: name, max: readAtOnce }),
+      nameOf: ({ name }) => name,
+      isMeant: ({ policy }) => named.some((form) => policy.includes(form)),
+      show: ({ name }) => {
+        return { kind: 'policy', name, bucket: name, key: null, blocks: false };
+      },
+    });
+  },
+  group: async (call, after, max) => {
+    const [tenant, principal] = [param(call, 't'), param(call, 'p')];
+    const { groups = [] } = (await call.deps.directory.readPrincipal(tenant, principal)) ?? {};
+    const behind = [...groups].sort().filter((name) => name > after);
+    return behind.slice(0, max).map((name) => {
+      return { kind: 'group', name, bucket: null, key: null, blocks: false };
+    });
+  },
+  limit: async (call, after) => {
+    const name = `principal:${principalId(param(call, 't'), param(call, 'p'))}`;
+    const state = after === '' ? await readAccountState(call.deps.read, name) : undefined;
+    if (!state?.limits) return [];
+    return [{ kind: 'limit', name, bucket: null, key: null, blocks: false }];
   },
 };
 

@@ -6,6 +6,7 @@ import { challengeOf } from '../http/challenge.ts';
 import { echoed } from '../http/echo.ts';
 import { exchangeOf } from '../http/exchange.ts';
 import type { DescribeRefusal } from '../http/reply.ts';
+import { missingWords } from './missing-words.ts';
 import { text } from './schemas.ts';
 
 /** The refusal that an error means; undefined for a bug. */
@@ -30,10 +31,11 @@ export function sendProblem(
   reply: FastifyReply,
   refusal: Refusal,
 ): FastifyReply {
+  const message = missingWords(refusal, request.params) ?? refusal.message;
   const exchange = exchangeOf(request.raw);
   if (exchange) {
     exchange.error ??= refusal.code;
-    exchange.message ??= refusal.message;
+    exchange.message ??= message;
   }
   const challenge = challengeOf(refusal);
   if (challenge !== undefined) reply.header('www-authenticate', challenge);
@@ -42,24 +44,24 @@ export function sendProblem(
     .code(refusal.status)
     .header('cache-control', 'no-store')
     .type(mediaType)
-    .send(renderProblem(refusal, request.id, request.url));
+    .send(renderProblem(refusal, message, request.id, request.url));
 }
 
 /** The same outside of Fastify. */
 export const describeInProblem: DescribeRefusal = (refusal, { raw, id }) => ({
   headers: { 'cache-control': 'no-store', 'content-type': mediaType },
-  text: renderProblem(refusal, id, raw.url ?? ''),
+  text: renderProblem(refusal, refusal.message, id, raw.url ?? ''),
 });
 
 const mediaType = 'application/problem+json';
 
-function renderProblem(refusal: Refusal, requestId: string, url: string): string {
+function renderProblem(refusal: Refusal, message: string, requestId: string, url: string): string {
   const { field } = refusal.fields;
   return JSON.stringify({
     type: `urn:bursar:error:${refusal.code}`,
     title: messageOf(refusal.code),
     status: refusal.status,
-    detail: echoed(refusal.message),
+    detail: echoed(message),
     code: refusal.code,
     ...(field === undefined ? {} : { field: echoed(field) }),
     requestId,

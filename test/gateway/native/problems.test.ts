@@ -21,7 +21,7 @@ describe('a problem document', () => {
       type: 'urn:bursar:error:NoSuchTenant',
       title: 'The tenant does not exist.',
       status: 404,
-      detail: 'The tenant does not exist.',
+      detail: 'There is no tenant nowhere.',
       code: 'NoSuchTenant',
       requestId: expect.stringMatching(/^[0-9A-F]{16}$/),
       instance: `${tenants}/nowhere`,
