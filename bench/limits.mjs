@@ -73,8 +73,8 @@ export function describeLimits({ rounds, compared }) {
   return [
     'A gateway with limits on all meters in all windows of the five accounts that a request ' +
       'is charged',
-    'to (requester, tenant, bucket, owner, prefix), wide enough never to refuse, beside one without ' +
-      'limits.',
+    'to (requester, tenant, bucket, owner, prefix), wide enough never to refuse, beside one ' +
+      'without limits.',
     explainTurns(rounds),
     '',
     ...describeRatios(compared, sides),

@@ -170,7 +170,30 @@ describe('usage', () => {
       expect(await json(`usage tenant:cms --by ${by} --to 2020-01-01`)).toEqual([]);
     }
     expect(await fail('usage bucket:cms/raw --by principal')).toMatchObject({
-      ...{ code: 1, stderr: expect.stringContaining('A tenant alone is broken down by principal') },
+      ...{ code: 1, stderr: expect.stringContaining('Only a tenant is broken down by principal') },
+    });
+  });
+
+  test('of a bucket by prefix is what was charged while that had limits', async () => {
+    await run('limit set prefix:cms/raw/none/ --requests day=1000000', as('cms/boss'));
+    await run('limit set prefix:cms/raw/k --requests day=1000000', as('cms/boss'));
+    const own = await json('usage prefix:cms/raw/k', as('cms/boss'));
+    expect(own).toMatchObject({ heldBytes: null });
+    expect(own.storedObjects).toBeGreaterThan(0);
+    for (const [account, prefix] of [
+      ['bucket:cms/raw', 'k'],
+      ['tenant:cms', 'raw/k'],
+    ] as const) {
+      const rows = await json(`usage ${account} --by prefix`, as('cms/boss'));
+      expect(rows).toEqual([
+        expect.objectContaining({ name: prefix, storedBytes: own.storedBytes, requests: 0 }),
+      ]);
+    }
+    for (const prefix of ['none/', 'k']) {
+      await run(`limit delete prefix:cms/raw/${prefix}`, as('cms/boss'));
+    }
+    expect(await json('usage prefix:cms/raw/k', as('cms/boss'))).toMatchObject({
+      storedObjects: 0,
     });
   });
 
@@ -339,4 +362,20 @@ test('usage by action adds up to the counters after kills in the midst of writes
       expect([name, sum(name)]).toEqual([name, whole[name]]);
     }
   }
+});
+
+test('usage of a principal by token is since ever, and takes no days', async () => {
+  const line = 'token create --scope storage.read:/raw --bearer --expires 10m';
+  const token = (await run(line, as('cms/alice'))).trim();
+  const headers = { authorization: `Bearer ${token}` };
+  expect((await fetch(`${served.endpoint}/raw/k0`, { headers })).status).toBe(200);
+  await vi.waitFor(async () => {
+    const rows = await json('usage principal:cms/alice --by token', as('cms/boss'));
+    expect(rows).toEqual([expect.objectContaining({ requests: 1, egressBytes: 1000 })]);
+    expect(await json('usage tenant:cms --by token', as('cms/boss'))).toEqual(rows);
+    expect(await json('usage principal:cms/bob --by token', as('cms/boss'))).toEqual([]);
+  });
+  expect(await fail('usage principal:cms/alice --by token --from 2020-01-01')).toMatchObject({
+    ...{ code: 1, stderr: expect.stringContaining('is not added up by day') },
+  });
 });
