@@ -278,7 +278,7 @@ export class DeepUsage {
   async #isSilent(account: string): Promise<boolean> {
     if (await this.#silent.get(everybody)) return true;
     const [kind = '', name = ''] = account.split(/:(.*)/s);
-    const ofTenant = ['tenant', 'principal', 'bucket', 'backend'].includes(kind);
+    const ofTenant = ['tenant', 'principal', 'bucket', 'prefix', 'backend'].includes(kind);
     if (ofTenant) return (await this.#silent.get(name.split('/')[0] ?? '')) === true;
     for await (const _ of this.#silent.entries()) return true;
     return false;
