@@ -47,7 +47,7 @@ export function guessAccounts(text: string): string[] | undefined {
   const guesses = [
     ...[`principal:${low}`, `bucket:${low}`, `tenant:${low}`, low],
     ...[low.replace(/^(?:user|person|robot)s?:/, 'principal:'), low.replace(/^s3:\/+/, 'bucket:')],
-    ...[text.replace(/^bucket:/, 'prefix:'), text.replace(/^(?:s3:\/+|prefix:)?/, 'prefix:')],
+    text.replace(/^(?:bucket:|s3:\/+)/, 'prefix:'),
     low.replace(/^(principal|bucket|tenant)s?[/=:]/, '$1:'),
   ];
   const found = [...new Set(guesses)].filter((one) => parseAccount(one) !== undefined);

@@ -147,7 +147,11 @@ describe('rights', () => {
         const nowhere = await api.call(who, 'GET', `${tenants}/nowhere${path}`);
         const strip = ({ requestId, instance, ...rest }: Record<string, string>) => rest;
         expect(there.status).toBe(404);
-        expect(strip(there.json)).toEqual(strip(nowhere.json));
+        const { detail = '', ...told } = strip(there.json);
+        // What is not there is named as the call has it.
+        expect({ ...told, detail: detail.replace('atlas', 'nowhere') }).toEqual(
+          strip(nowhere.json),
+        );
       }
       const there = await api.call(who, 'DELETE', `${tenants}/atlas/principals/alice`);
       expect(there).toMatchObject({ status: 404, json: { code: 'NoSuchTenant' } });
