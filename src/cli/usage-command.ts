@@ -43,8 +43,8 @@ export function addUsageCommand(program: Command): void {
     )
     .option(
       '--by <part>',
-      'of one account by day, month, action or class; of a tenant by principal, bucket, prefix or ' +
-        'token, of a bucket by prefix, of a principal by token',
+      'of one account by day, month, action or class; of a tenant by principal, bucket, prefix ' +
+        'or token, of a bucket by prefix, of a principal by token',
       choice(parts),
     )
     .option(

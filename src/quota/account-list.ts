@@ -16,8 +16,8 @@ export interface AccountFilter {
 export type NameRange = readonly [string, string];
 
 /**
- * The names that the accounts of a tenant have, its principals', its buckets' and their prefixes';
- * undefined: of all tenants. `;` is what comes after `:`, `0` after `/`, and `!` before all that names have.
+ * The names that the accounts of a tenant have, its principals', its buckets' and their
+ * prefixes'; undefined: of all tenants. `;` is what comes after `:`, `0` after `/`, and `!` before all that names have.
  */
 export function namesOf(tenant: string | undefined): readonly NameRange[] {
   if (tenant === undefined) {

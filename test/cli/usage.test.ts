@@ -374,7 +374,7 @@ test('usage of a principal by token is since ever, and takes no days', async () 
     expect(rows).toEqual([expect.objectContaining({ requests: 1, egressBytes: 1000 })]);
     expect(await json('usage tenant:cms --by token', as('cms/boss'))).toEqual(rows);
     expect(await json('usage principal:cms/bob --by token', as('cms/boss'))).toEqual([]);
-  });
+  }, 30_000);
   expect(await fail('usage principal:cms/alice --by token --from 2020-01-01')).toMatchObject({
     ...{ code: 1, stderr: expect.stringContaining('is not added up by day') },
   });
