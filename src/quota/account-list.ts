@@ -16,8 +16,9 @@ export interface AccountFilter {
 export type NameRange = readonly [string, string];
 
 /**
- * The names that the accounts of a tenant have, its principals', its buckets' and their
- * prefixes'; undefined: of all tenants. `;` is what comes after `:`, `0` after `/`, and `!` before all that names have.
+ * The names that the accounts of a tenant have, its principals', its buckets' and their prefixes';
+ * undefined: of all tenants. `;` is what comes after `:`, `0` after `/`, and `!` before all that
+ * names have.
  */
 export function namesOf(tenant: string | undefined): readonly NameRange[] {
   if (tenant === undefined) {
@@ -37,8 +38,8 @@ export function namesAfter(after: string, ranges: readonly NameRange[]): string[
 }
 
 /**
- * Rows of accounts in the ranges of `namesOf`, by name. Each range is searched by itself: as one condition
- * SQLite would look at everything that lies between them, which is other tenants'.
+ * Rows of accounts in the ranges of `namesOf`, by name. Each range is searched by itself: as one
+ * condition SQLite would look at everything that lies between them, which is other tenants'.
  */
 export function selectNames(columns: string, condition = ''): string {
   const range = `account >= ? AND account < ? ${condition}`;
