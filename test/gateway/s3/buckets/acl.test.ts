@@ -8,9 +8,13 @@ const owner = 'cms/boss';
 const everybody = 'http://acs.amazonaws.com/groups/global/AllUsers';
 const known = 'http://acs.amazonaws.com/groups/global/AuthenticatedUsers';
 
-const grant = (grantee: string, permission = 'FULL_CONTROL') =>
+const grant = (grantee: string, permission = 'FULL_CONTROL', kind = kindOf(grantee)) =>
   `<Grant><Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" ` +
-  `xsi:type="x">${grantee}</Grantee><Permission>${permission}</Permission></Grant>`;
+  `xsi:type="${kind}">${grantee}</Grantee><Permission>${permission}</Permission></Grant>`;
+function kindOf(grantee: string): string {
+  if (grantee.startsWith('<Email')) return 'AmazonCustomerByEmail';
+  return grantee.startsWith('<URI>') ? 'Group' : 'CanonicalUser';
+}
 const id = (text: string) => `<ID>${text}</ID><DisplayName>somebody</DisplayName>`;
 const uri = (text: string) => `<URI>${text}</URI>`;
 const documentOf = (...grants: string[]) =>
@@ -53,6 +57,7 @@ describe('an access control list', () => {
       'NotImplemented',
     ],
     ['of everybody, who may write it', documentOf(grant(uri(everybody))), 'NotImplemented'],
+    ['of no kind', documentOf(grant(id(owner), 'READ', 'BadType')), 'MalformedACLError'],
     ['of no id', documentOf(grant(id('bob'))), 'InvalidArgument'],
     ['of no group', documentOf(grant(uri('http://x'))), 'InvalidArgument'],
     ['with two grantees in one', documentOf(grant(id(owner) + uri(known))), 'MalformedACLError'],
