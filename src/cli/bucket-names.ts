@@ -57,7 +57,7 @@ export async function findSnapshots(
   return { tenant, bucket, prefix: key === '' ? prefix : key, path };
 }
 
-async function findTenant(connection: Connection): Promise<string> {
+export async function findTenant(connection: Connection): Promise<string> {
   const { json } = await callApi(connection, { method: 'GET', path: ['whoami'] });
   return (json as Answers['WhoAmI']).tenant;
 }

@@ -32,6 +32,7 @@ const overHttp: Row[] = [
   ['limit', async () => (await import('./limit-commands.ts')).addLimitCommands],
   ['usage', async () => (await import('./usage-command.ts')).addUsageCommand],
   ['alarm', async () => (await import('./alarm-commands.ts')).addAlarmCommands],
+  ['changes', async () => (await import('./changes-command.ts')).addChangesCommand],
   ['records', async () => (await import('./records-command.ts')).addRecordsCommand],
   ['why', async () => (await import('./why-command.ts')).addWhyCommand],
   ['audit', async () => (await import('./audit-commands.ts')).addAuditCommands],

@@ -1,6 +1,7 @@
 // What requests are served with. Invariant: server/composition.ts makes it once and hands it on
 // whole; what needs less of it says so by its type.
 
+import type { ChangeLog } from '../audit/changes/change-log.ts';
 import type { RecordStore } from '../audit/record-store.ts';
 import type { RecordSearch } from '../audit/search/record-search.ts';
 import type { TokenUse } from '../authz/token-use.ts';
@@ -123,6 +124,7 @@ export interface Services extends RequestServices {
   records: RecordStore;
   altered: AlteredRecords;
   search: RecordSearch;
+  changes: ChangeLog;
   alarms: Pick<AlarmNotifier, 'stateOf' | 'test'>;
   metrics: Metrics;
   instruments: Instruments;

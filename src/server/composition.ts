@@ -1,6 +1,7 @@
 // The server, put together. What is opened is closed in reverse order, whether the start fails
 // half-way or the gateway stops: requests end first, then what they write to.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ChangeLog } from '../audit/changes/change-log.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { CommandFailure, messageOfFailure, WorkFailure } from '../core/command-failure.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
@@ -115,6 +116,9 @@ async function start(base: Base): Promise<RunningServer> {
   stores.upkeep.start({ stores: storeList, bookOf: requestServices.bookOf });
   startUpkeep(base, requestServices, stores);
   const { records, search, ...counted } = await openRecords(base, requestServices, altered.found);
+  const changes = new ChangeLog({
+    ...{ read: requestServices.read, records, search, onAltered: altered.found },
+  });
   watchServices(base, { services: requestServices, diskRoom, search, ...memory, ...counted });
   const alarms = await data.startAlarms();
   closers.push(() => endSoon(storeList));
@@ -127,7 +131,7 @@ async function start(base: Base): Promise<RunningServer> {
   });
   const services: Services = {
     ...requestServices,
-    ...{ logKeys, records, altered, search, alarms, metrics, journals },
+    ...{ logKeys, records, altered, search, changes, alarms, metrics, journals },
     usageRollUp: { catchUp: () => catchUpUsage(requestServices.ledger) },
     sealer: folder.sealer,
     rootKeys: folder.rootKeys,
@@ -150,6 +154,7 @@ async function start(base: Base): Promise<RunningServer> {
   const close = async () => {
     health.stop();
     await sleep(config.drainMs);
+    changes.close();
     await closeAll(closers);
   };
   return { endpoint, adminUrl, log, close };

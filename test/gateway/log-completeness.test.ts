@@ -484,6 +484,7 @@ const native: Record<string, () => NativeCall> = {
   RevokeShare: () => remove(`/_/v1/shares/${said.share}`),
   Explain: () => post('/_/v1/explain', { principal: 'cms/alice', action: 'bursar:WhoAmI' }),
   WhoAmI: () => get('/_/v1/whoami'),
+  ReadChanges: () => get(`${cms}/changes`),
   SearchRecords: () => get('/_/v1/records'),
   GetRequest: () => ({ ...get('/_/v1/requests/0123456789ABCDEF'), mayFail: true }),
   BeginBundle: () => get(`${cms}/bundle`),

@@ -170,3 +170,14 @@ it('has refused calls, deletes and administration meet the rate of who asks', as
   expect(many.filter(({ code }) => code === 'SlowDown').length).toBeGreaterThan(20);
   expect((await send(alice, { method: 'GET', path: '/' })).status).toBe(200);
 });
+
+it('gives who reads changes again and again one record with others, beyond the rate', async () => {
+  const asked = 400;
+  for (let i = 0; i < asked; i++) {
+    await callNative(mallory, 'GET', '/_/v1/tenants/cms/changes', undefined, [['after', 'now']]);
+  }
+  const { single, folded } = await told('bursar:ReadChanges', null);
+  expect(single + folded).toBe(asked);
+  // Another minute may have begun.
+  expect(folded).toBeGreaterThan(0);
+});

@@ -126,6 +126,7 @@ const tenantActions = [
   'bursar:CreateToken',
   'bursar:ListTokens',
   'bursar:RevokeToken',
+  'bursar:ReadChanges',
   'bursar:SearchRecords',
   'bursar:GetRequest',
   'bursar:ExportRecords',

@@ -47,6 +47,7 @@ interface CallState extends Pick<NativeEntry, 'who' | 'bytesIn' | 'host' | 'conc
   /** `none`: it is not decided yet. */
   reach: Reach;
   decideOn: Call['decideOn'];
+  restOn: Call['restOn'];
   /** The rights by which it was decided. */
   decision: Decision;
   /** Whether its record is made, or left to the commit of the change. */
@@ -124,6 +125,7 @@ async function admit(
       ...{ route, who, bytesIn, reach: 'none', host: null, concerns: [], recorded: false },
       decision: { epoch, again: async () => epoch },
       decideOn: async () => {},
+      restOn: () => {},
     };
     request.nativeCall = call;
     knowCaller(request, who, raw.length);
@@ -165,15 +167,23 @@ async function admit(
       const now = deps.rights.epoch;
       const caller = await deps.renew(request, who, facts.timeMs);
       if ((await decideFor(caller)) !== call.reach || !hasSameRights(caller, who)) {
-        // What the call has prepared is as things were before.
-        const message = 'The rights of who asks have changed meanwhile. Try again.';
-        throw new Refusal('SlowDown', { message });
+        return refuseOutdated();
       }
       call.recorded = true;
       return now;
     },
   };
+  call.restOn = (given, scopes) => {
+    call.concerns = [...call.concerns, ...scopes];
+    call.decision = { ...call.decision, epoch: given, again: refuseOutdated };
+  };
   request.body = route.body ? parseJson(native, request, raw) : refuseContent(raw);
+}
+
+/** What the call has prepared is as things were before. */
+async function refuseOutdated(): Promise<never> {
+  const message = 'The rights of who asks have changed meanwhile. Try again.';
+  throw new Refusal('SlowDown', { message });
 }
 
 /** Throws a Refusal; `begin` has been told of the sender where that is known. */
@@ -307,6 +317,7 @@ async function serve(
     identity: state.who,
     reach: state.reach,
     decideOn: state.decideOn,
+    restOn: state.restOn,
     origin: deps.originOf(request),
     params: request.params as Call['params'],
     query: request.query as Call['query'],
@@ -370,6 +381,7 @@ function entryOf(
     host: state.host,
     concerns: state.concerns,
     bytesIn: state.bytesIn,
+    isPolled: state.route.isPolled === true,
   };
 }
 

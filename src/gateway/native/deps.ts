@@ -10,9 +10,11 @@ import type { IdentityChange } from '../../ledger/commands/identities.ts';
 import type { Change } from '../../ledger/commands/index.ts';
 import type { Decision, KnownRights } from '../../ledger/known-rights.ts';
 import type { Scope } from '../../ledger/scopes.ts';
+import type { BucketBeginnings } from '../changes/bucket-beginnings.ts';
 import type { DataVerifier, Finding } from '../data-verifier.ts';
 import type { Health } from '../health.ts';
 import type { Origin } from '../http/trusted-proxies.ts';
+import type { Access } from '../s3/access.ts';
 import type { Services } from '../services.ts';
 
 /** Who a request was authenticated as, and how. */
@@ -70,6 +72,8 @@ export interface NativeEntry {
   /** What its decision depends on besides the caller. */
   concerns: readonly Scope[];
   bytesIn: number;
+  /** Where it changes nothing, its record may be one with others. */
+  isPolled?: boolean;
   /** HTTP status of the answer if the change is accepted. */
   status: number;
   /** Null: nothing changes, the call is only recorded. */
@@ -85,6 +89,7 @@ export interface NativeDeps
     | 'alarms'
     | 'bookOf'
     | 'buckets'
+    | 'changes'
     | 'deepRuns'
     | 'directory'
     | 'grants'
@@ -100,6 +105,7 @@ export interface NativeDeps
     | 'rates'
     | 'read'
     | 'recentRequests'
+    | 'region'
     | 'revocations'
     | 'rootKeys'
     | 'search'
@@ -110,6 +116,9 @@ export interface NativeDeps
     | 'usageRollUp'
     | 'witnesses'
   > {
+  /** Which buckets are not served, since what is stored of them is not what was written. */
+  sealFaults: Pick<Services['sealFaults'], 'isEmpty' | 'checkBucket'>;
+  bucketBeginnings: Pick<BucketBeginnings, 'find'>;
   records: Pick<ShownRecords, 'readRecord' | 'readRun'>;
   tokenKeys: Pick<TokenKeys, 'current' | 'jwks'>;
   /** Authenticates a request whose whole body is `body`. Throws `Refusal`. */
@@ -119,6 +128,8 @@ export interface NativeDeps
    * where the credential is no longer valid.
    */
   renew(request: FastifyRequest, who: Identity, atMs: number): Promise<Identity>;
+  /** What `who` may do with buckets and objects, by S3's rights. */
+  accessOf(request: FastifyRequest, who: Identity): Pick<Access, 'demand' | 'allows'>;
   /** Resolves when the rows of accounts have what was charged until now. */
   writeAccounts(): Promise<void>;
   /** The rights that calls are decided by. */

@@ -18,8 +18,10 @@ import type { Change } from '../../ledger/commands/index.ts';
 import { accountOf } from '../../ledger/commands/index.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
+import { BucketBeginnings } from '../changes/bucket-beginnings.ts';
 import { DataVerifier, type Finding } from '../data-verifier.ts';
 import { type Exchange, exchangeOf } from '../http/exchange.ts';
+import { Access } from '../s3/access.ts';
 import { LimitAudience, quotaExceeded } from '../s3/limit-refusals.ts';
 import { provenBy } from '../s3/proven-record.ts';
 import type { RecordFolding } from '../s3/record-folding.ts';
@@ -45,6 +47,7 @@ export function nativeDepsOf(services: Services, parts: NativeParts): NativeDeps
   return {
     ...services,
     ...given,
+    bucketBeginnings: new BucketBeginnings(services.search),
     verifier: new DataVerifier(services),
     records: new ShownRecords(records, altered.found),
     metrics: metrics.registry,
@@ -58,6 +61,7 @@ export function nativeDepsOf(services: Services, parts: NativeParts): NativeDeps
     },
     renew: (request, who, atMs) =>
       authenticator.renew(signedPartOf(request), who as Authenticated, atMs),
+    accessOf: (request, who) => new Access(services, signedPartOf(request), who as Authenticated),
     rights: ledger.rights,
     writeAccounts: () => ledger.writeAccounts(),
     commit: async (entry, decision) => {
@@ -99,10 +103,10 @@ function checkBody(who: Authenticated, body: Buffer): void {
   });
 }
 
-/** Only a refused call has changed nothing for sure. */
-function isFolded(folding: RecordFolding, { who, refused }: NativeEntry): boolean {
+/** Only a refused call, and one that only reads, have changed nothing for sure. */
+function isFolded(folding: RecordFolding, { who, refused, isPolled }: NativeEntry): boolean {
   const { id, tenant } = who.principal;
-  return refused !== undefined && folding.mustFold(id, tenant);
+  return (refused !== undefined || isPolled === true) && folding.mustFold(id, tenant);
 }
 
 async function commitEntry(

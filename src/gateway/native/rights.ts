@@ -94,6 +94,7 @@ const table = {
   'bursar:PurgeHeld': /*        */ ['all', 'tenant', 'none', 'none'],
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
   'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
+  'bursar:ReadChanges': /*      */ ['all', 'self', 'self', 'self'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:GetRequest': /*       */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:ExportRecords': /*    */ ['all', 'tenant', 'tenant', 'none'],
@@ -157,6 +158,8 @@ const ofEveryCredential: ReadonlySet<BursarAction> = new Set<BursarAction>([
   'bursar:WhoAmI',
   'bursar:RevokeToken',
   'bursar:GetReceipt',
+  // It shows nothing but what the credential may list and read.
+  'bursar:ReadChanges',
 ]);
 
 /** The tenant and principal that a request's path names, where it names any. */

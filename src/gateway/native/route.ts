@@ -8,6 +8,7 @@ import { type ErrorCode, Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
 import type { Principal } from '../../core/principal.ts';
+import type { Scope } from '../../ledger/scopes.ts';
 import type { Finding } from '../data-verifier.ts';
 import type { Origin } from '../http/trusted-proxies.ts';
 import type { Identity, NativeChange, NativeDeps } from './deps.ts';
@@ -31,6 +32,11 @@ export interface Call {
    * `ofPart`. Throws `Refusal`.
    */
   decideOn(...parts: BucketPart[]): Promise<void>;
+  /**
+   * Says that the answer was decided by the rights of this epoch, which also depend on these
+   * scopes. Where some were taken away since, it is not given: the call is refused with SlowDown.
+   */
+  restOn(epoch: number, scopes: readonly Scope[]): void;
   /** The message itself, for what only its sender's address and headers tell. */
   request: FastifyRequest;
   deps: NativeDeps;
@@ -69,6 +75,8 @@ export interface NativeRoute {
   answer?: object;
   /** It only reads, and is no GET: it is answered while the log is not signed, too. */
   isReading?: true;
+  /** It is asked again and again: beyond a rate, the records of a minute are one. */
+  isPolled?: true;
   /** It reads what accounts used: all that was charged before is in their rows then. */
   readsAccounts?: true;
   /**

@@ -3,6 +3,7 @@
 import { gatewayAlarmRoutes, tenantAlarmRoutes } from './alarm-routes.ts';
 import { auditRoutes } from './audit-routes.ts';
 import { bucketRoutes } from './bucket-routes.ts';
+import { changeRoutes } from './change-routes.ts';
 import { explainRoutes, whoAmIRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
 import { holdingRoutes } from './holding-routes.ts';
@@ -43,6 +44,7 @@ const tables = [
   snapshotRoutes,
   undeleteRoutes,
   explainRoutes,
+  changeRoutes,
   recordRoutes,
   requestRoutes,
   auditRoutes,

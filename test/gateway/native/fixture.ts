@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
+import { ChangeLog } from '#bursar/audit/changes/change-log.js';
 import { RecordLog } from '#bursar/audit/record-log.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
 import { RecordSearch } from '#bursar/audit/search/record-search.js';
@@ -101,6 +102,7 @@ export async function openFixture(): Promise<Fixture> {
   db.exec(schema);
   const log = await RecordLog.open(db.tx);
   const records = new RecordStore(db.tx, async () => Buffer.alloc(0));
+  const search = new RecordSearch({ read: db.tx, store: records, index: null });
   const rootKeys = await RootKeyFile.open(join(folder, 'keys', 'root-keys.json'), null);
   const keyring = new Keyring(rootKeys.keys);
   const sealer = new Sealer(keyring);
@@ -156,7 +158,14 @@ export async function openFixture(): Promise<Fixture> {
     keyring,
     read: db.tx,
     records: new ShownRecords(records, () => {}),
-    search: new RecordSearch({ read: db.tx, store: records, index: null }),
+    search,
+    changes: new ChangeLog({ read: db.tx, records, search, onAltered: () => {} }),
+    sealFaults: { isEmpty: true, checkBucket: () => {} },
+    bucketBeginnings: { find: async () => -1 },
+    accessOf: () => {
+      throw new Error('this fixture has no objects');
+    },
+    region: 'us-east-1',
     publicUrl: () => 'https://s3.example.org',
     shareUrl: () => 'https://s3.example.org',
     tokenKeys,

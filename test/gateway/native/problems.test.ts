@@ -242,6 +242,7 @@ describe('the description', () => {
       '/_/v1/tenants/{t}/buckets/{bucket}/uploads/{upload}/initiator',
       '/_/v1/tenants/{t}/bundle',
       '/_/v1/tenants/{t}/bundle/{index}',
+      '/_/v1/tenants/{t}/changes',
       '/_/v1/tenants/{t}/erasures',
       '/_/v1/tenants/{t}/grants',
       '/_/v1/tenants/{t}/grants/{grant}',

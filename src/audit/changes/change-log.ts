@@ -1,0 +1,240 @@
+// The changes of objects, in the order of the log, for whoever follows it. Invariants: the log is
+// the only source, and each record is compared with its commitment, so that a page says all that
+// happened between its cursor and its end; what is kept in memory is the end of the log, which
+// followers share, and is bounded; and nothing is read while nobody follows.
+import type { Reader } from '../../core/database.ts';
+import { Pace } from '../../core/pace.ts';
+import { PackFailure } from '../archive/pack-failure.ts';
+import { readLogSize } from '../log/stored-tiles.ts';
+import type { RecordStore } from '../record-store.ts';
+import type { RecordSearch } from '../search/record-search.ts';
+import { changeOf, type ObjectChange } from './object-change.ts';
+
+export interface ChangeQuery {
+  /** Of its buckets. */
+  tenant: string;
+  /** undefined: of all of them. */
+  bucket: string | undefined;
+  /** Of keys that begin so. */
+  prefix: string;
+  /** The last index that is known already; -1: none. */
+  after: number;
+  limit: number;
+}
+
+export interface ChangePage {
+  changes: ObjectChange[];
+  /** Records that are not what was recorded, so that what they said cannot be told. */
+  altered: number[];
+  /** Up to and with this index all was looked at. */
+  through: number;
+  /** There was no more in the log. */
+  isEnd: boolean;
+}
+
+/** An altered record, and whose it is. */
+interface Altered {
+  index: number;
+  tenants: readonly (string | null)[];
+}
+
+/** Records that the shared end spans. A change takes some 500 bytes, and a long key. */
+const tailMax = 4096;
+const readAtOnce = 256;
+/** How long after a commit followers are woken at most, besides the work itself. */
+const lookMs = 40;
+const nobodys = () => false;
+
+export interface ChangeLogOptions {
+  read: Reader;
+  records: Pick<RecordStore, 'readTexts' | 'readRecord'>;
+  search: Pick<RecordSearch, 'find'>;
+  /** Told of each record that is not what was recorded. */
+  onAltered: (index: number) => void;
+}
+
+export class ChangeLog {
+  readonly #options: ChangeLogOptions;
+  /** What records from `#from` to before `#to` say. */
+  #from = 0;
+  #to = 0;
+  #changes: ObjectChange[] = [];
+  #altered: Altered[] = [];
+  #advancing: Promise<void> | null = null;
+  /** Who waits, and for which size of the log. */
+  readonly #waiting = new Map<() => void, number>();
+  #timer: NodeJS.Timeout | null = null;
+  #isClosed = false;
+
+  constructor(options: ChangeLogOptions) {
+    this.#options = options;
+  }
+
+  /** Who waits now. */
+  get followers(): number {
+    return this.#waiting.size;
+  }
+
+  /** The index of the newest record; -1: there is none. */
+  async newest(): Promise<number> {
+    return (await readLogSize(this.#options.read)) - 1;
+  }
+
+  /** Throws as `RecordStore.readRecord` does. */
+  async read(query: ChangeQuery): Promise<ChangePage> {
+    await this.#advance();
+    return query.after + 1 < this.#from ? this.#readOld(query) : this.#readTail(query);
+  }
+
+  /**
+   * Resolves when the log has records after this one, or after `ms`, or when `signal` ends it; with
+   * false when there will be no more, since the gateway stops.
+   */
+  async waitPast(index: number, ms: number, signal: AbortSignal): Promise<boolean> {
+    if (this.#isClosed || signal.aborted) return false;
+    let wake = (): void => {};
+    const woken = new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+    const timer = setTimeout(wake, ms);
+    signal.addEventListener('abort', wake);
+    this.#waiting.set(wake, index + 1);
+    this.#timer ??= setTimeout(() => this.#look(), lookMs);
+    await woken;
+    clearTimeout(timer);
+    signal.removeEventListener('abort', wake);
+    this.#waiting.delete(wake);
+    return !this.#isClosed;
+  }
+
+  /** Nobody waits any longer. */
+  close(): void {
+    this.#isClosed = true;
+    if (this.#timer) clearTimeout(this.#timer);
+    for (const wake of this.#waiting.keys()) wake();
+  }
+
+  /** One look for all who wait: a read of the newest index. */
+  async #look(): Promise<void> {
+    // Whoever waits then asks again, and is told what the matter is.
+    const size = await readLogSize(this.#options.read).catch(() => Number.POSITIVE_INFINITY);
+    for (const [wake, known] of this.#waiting) if (size > known) wake();
+    const goesOn = !this.#isClosed && this.#waiting.size > 0;
+    this.#timer = goesOn ? setTimeout(() => this.#look(), lookMs) : null;
+  }
+
+  /** Brings the shared end up to the log's. */
+  async #advance(): Promise<void> {
+    while (this.#advancing) await this.#advancing;
+    const advancing = this.#readOn().finally(() => {
+      this.#advancing = null;
+    });
+    this.#advancing = advancing;
+    await advancing;
+  }
+
+  async #readOn(): Promise<void> {
+    const { read, records } = this.#options;
+    const size = await readLogSize(read);
+    // Nobody has followed for a while: what lies between is read as old records are.
+    if (size - this.#to > tailMax) return this.#beginAt(size);
+    const pace = new Pace();
+    while (this.#to < size) {
+      const count = Math.min(readAtOnce, size - this.#to);
+      const texts = await records.readTexts(this.#to, count).catch(absentWithPack);
+      if (!texts) return this.#beginAt(size);
+      // They are without gaps; what is not there was lost in this moment, and comes again.
+      const whole = texts.findIndex(({ index }, i) => index !== this.#to + i);
+      const known = whole < 0 ? texts : texts.slice(0, whole);
+      if (known.length === 0) break;
+      for (const { index, isAltered, opened } of known) {
+        if (isAltered) this.#altered.push(await this.#find(index));
+        const change = opened && changeOf(opened.record);
+        if (change) this.#changes.push(change);
+      }
+      this.#to += known.length;
+      await pace.rest();
+    }
+    this.#forget();
+  }
+
+  #beginAt(size: number): void {
+    [this.#from, this.#to, this.#changes, this.#altered] = [size, size, [], []];
+  }
+
+  async #find(index: number): Promise<Altered> {
+    this.#options.onAltered(index);
+    const kept = await this.#options.records.readRecord(index, nobodys);
+    return { index, tenants: [kept?.tenant ?? null, kept?.bucketTenant ?? null] };
+  }
+
+  #forget(): void {
+    // Not with each record: arrays are cut when they have twice as much.
+    if (this.#to - this.#from <= 2 * tailMax) return;
+    this.#from = this.#to - tailMax;
+    this.#changes = this.#changes.slice(firstFrom(this.#changes, this.#from));
+    this.#altered = this.#altered.slice(firstFrom(this.#altered, this.#from));
+  }
+
+  #readTail({ tenant, bucket, prefix, after, limit }: ChangeQuery): ChangePage {
+    const end = this.#to - 1;
+    const changes: ObjectChange[] = [];
+    let through = end;
+    for (let at = firstFrom(this.#changes, after + 1); at < this.#changes.length; at++) {
+      const change = this.#changes[at] as ObjectChange;
+      if (change.tenant !== tenant || !fits(change, bucket, prefix)) continue;
+      if (changes.length === limit) {
+        through = change.index - 1;
+        break;
+      }
+      changes.push(change);
+    }
+    const altered = this.#altered
+      .filter(({ index, tenants }) => index > after && index <= through && tenants.includes(tenant))
+      .map(({ index }) => index);
+    return { changes, altered, through: Math.max(through, after), isEnd: through === end };
+  }
+
+  /** A page of what the shared end does not have. */
+  async #readOld({ tenant, bucket, prefix, after, limit }: ChangeQuery): Promise<ChangePage> {
+    const { read, search } = this.#options;
+    const size = await readLogSize(read);
+    const about = { tenant, bucket, prefix: prefix === '' ? undefined : prefix };
+    const found = await search.find({
+      ...about,
+      pastIndex: after < 0 ? undefined : after,
+      limit,
+    });
+    const page: ChangePage = { changes: [], altered: [], through: after, isEnd: false };
+    for (const { index, text } of found.records) {
+      const change = text === null ? undefined : changeOf(text);
+      if (text === null) page.altered.push(index);
+      else if (change?.tenant === tenant && fits(change, bucket, prefix)) page.changes.push(change);
+      page.through = Math.max(page.through, index);
+    }
+    const { nextIndex } = found;
+    page.through = nextIndex ?? Math.max(page.through, size - 1);
+    return page;
+  }
+}
+
+/** The pack of old records that is not there is missed by who wants those. */
+function absentWithPack(error: unknown): null {
+  if (error instanceof PackFailure) return null;
+  throw error;
+}
+
+function fits({ bucket, key }: ObjectChange, wanted: string | undefined, prefix: string): boolean {
+  return (wanted === undefined || bucket === wanted) && key.startsWith(prefix);
+}
+
+/** The place of the first with at least this index. They are in the order of the log. */
+function firstFrom(entries: readonly { index: number }[], index: number): number {
+  let [low, high] = [0, entries.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((entries[middle]?.index ?? 0) < index) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

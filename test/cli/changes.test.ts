@@ -1,0 +1,92 @@
+// `bursar changes`: shown, kept up with by a cursor, and given to a command that may fail.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { readCredentials } from '#bursar/server/folder/credentials-file.js';
+import { send, type Target } from '../protocol/target.ts';
+import { Workplace } from './command.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+const place = new Workplace();
+let target: Target;
+
+async function put(path: string, body = ''): Promise<void> {
+  expect((await send(target, { method: 'PUT', path, body })).status).toBe(200);
+}
+
+beforeAll(async () => {
+  const { endpoint } = await place.serve();
+  const profile = readCredentials(join(place.data, 'credentials'), 'bursar');
+  const accessKeyId = profile?.aws_access_key_id ?? '';
+  const secretAccessKey = profile?.aws_secret_access_key ?? '';
+  target = {
+    ...{ endpoint, keys: { accessKeyId, secretAccessKey }, strayNames: () => [] },
+    stop: async () => {},
+  };
+  await put('/raw');
+  await put('/raw/in/a b', 'hello');
+  await put('/raw/out/c\u202e', 'world');
+});
+afterAll(() => place.remove());
+
+it('shows what became of objects, one a line, or as events', async () => {
+  const { stdout, code } = await place.run(['changes', 's3://raw']);
+  expect(code).toBe(0);
+  const lines = stdout.trimEnd().split('\n');
+  expect(lines.map((line) => line.split('  ').slice(2))).toEqual([
+    ['ObjectCreated:Put', 's3://raw/in/a b', '5 B'],
+    ['ObjectCreated:Put', 's3://raw/out/c\\u202e', '5 B'],
+  ]);
+  const json = await place.run(['changes', 's3://raw/in/', '--json']);
+  expect(JSON.parse(json.stdout).s3.object.key).toBe('in/a+b');
+  const all = await place.run(['changes', '--json']);
+  expect(all.stdout.trimEnd().split('\n')).toHaveLength(2);
+});
+
+it('goes on where its cursor says', async () => {
+  const args = ['changes', 's3://raw', '--cursor', 'my.cursor', '--json', '--batch', '1'];
+  const first = await place.run(args);
+  expect(first.stdout.trimEnd().split('\n')).toHaveLength(2);
+  expect((await place.run(args)).stdout).toBe('');
+  await put('/raw/in/next', 'x');
+  const { stdout } = await place.run(args);
+  expect(JSON.parse(stdout).s3.object.key).toBe('in/next');
+});
+
+it('gives a command the same batch until it has done it', async () => {
+  const script = join(place.folder, 'worker.sh');
+  const done = join(place.folder, 'done');
+  const flag = join(place.folder, 'failed-once');
+  const fail = `if [ ! -e ${flag} ]; then touch ${flag}; exit 3; fi`;
+  writeFileSync(
+    script,
+    `cat > ${join(place.folder, 'given')}\n${fail}\ncat ${place.folder}/given >> ${done}\n`,
+  );
+  const args = ['changes', 's3://raw/in/', '--cursor', 'work.cursor', '--', 'sh', script];
+  const { code, stderr } = await place.run(args);
+  expect({ code, stderr }).toEqual({
+    code: 0,
+    stderr: 'bursar: sh ended with 3; the same batch is tried again\n',
+  });
+  expect(readFileSync(done, 'utf8').trimEnd().split('\n')).toHaveLength(2);
+  expect(existsSync(join(place.folder, 'work.cursor'))).toBe(true);
+});
+
+it.each([
+  ['no bucket', ['changes', 'raw'], /raw must be TENANT\/NAME/],
+  ['no index', ['changes', '--after', 'x'], /Must be a log index, or now/],
+  ['too many', ['changes', '--batch', '1001'], /Must be 1 to 1000/],
+  ['no such bucket', ['changes', 's3://nowhere'], /NoSuchBucket/],
+  ['no command', ['changes', 's3://raw', '--', './not-there'], /cannot run \.\/not-there/],
+])('refuses %s', async (_what, args, message) => {
+  const { code, stderr } = await place.run(args);
+  expect(code).not.toBe(0);
+  expect(stderr).toMatch(message);
+});
+
+it('refuses a cursor that is none', async () => {
+  writeFileSync(join(place.folder, 'bad.cursor'), 'not a cursor');
+  const { code, stderr } = await place.run(['changes', '--cursor', 'bad.cursor']);
+  expect([code, stderr]).toEqual([1, 'bursar: bad.cursor has no log index: it is no cursor\n']);
+});
