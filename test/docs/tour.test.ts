@@ -80,8 +80,8 @@ describeWithTool(awsCli, "the README's tour", (aws) => {
     });
 
     it('shows usage and records of both tenants', () => {
-      expect(ended.stdout).toMatch(/^bucket:cms\/first .* 2 +0 B$/m);
-      expect(ended.stdout).toMatch(/^bucket:default\/first .* 2 +0 B$/m);
+      expect(ended.stdout).toMatch(/^bucket:cms\/first .* 2 +0 B +owner$/m);
+      expect(ended.stdout).toMatch(/^bucket:default\/first .* 2 +0 B +owner$/m);
       expect(ended.stdout).toMatch(
         / cms\/alice {2}key:\w+ {2}shared-secret {2}127\.0\.0\.1 {2}s3:\w+ {2}\w+ {2}\w+ {2}first\/zeros$/m,
       );

@@ -54,6 +54,8 @@ export interface ToldBucket {
   /** What keeps the public out; null: nothing. */
   restrictsPublic: boolean;
   ignoresPublicAcls: boolean;
+  /** Nobody has set these two: they are those of new buckets. */
+  isAsMade: boolean;
   ownership: string | null;
   acls: Map<string, Acl>;
 }
@@ -89,7 +91,8 @@ export class AccessHistory {
       /^bursar:(Create|Update|Delete|Put|Restore|Revoke|Erase)([A-Za-z]+)$/.exec(action) ?? [];
     if (action === 'bursar:Rebuild') {
       this.notTold.add(`what was before record ${index}: the database was made anew there`);
-    } else if (verb === 'Erase') {
+    } else if (action === 'bursar:MigrateDatabase') this.#upgrade(record);
+    else if (verb === 'Erase') {
       this.notTold.add(`what the records said that record ${index} erased`);
     } else if (noun !== '') this.#visitIdentity(record, verb, noun);
     else if (action === 'bursar:ChangeOwner') this.#changeOwner(record);
@@ -136,7 +139,9 @@ export class AccessHistory {
         else if (verb !== 'Update') this.tenants.add(tenant);
         break;
       case 'Grant':
-        if (verb === 'Delete') this.grants.delete(id);
+        // Those of other tenants are not about the bucket.
+        if (tenant !== this.#tenant) this.changes = before;
+        else if (verb === 'Delete') this.grants.delete(id);
         else this.#putGrant(id, thing, this.#read(change, `what the grant ${id} said`, index));
         break;
       case 'AccessKey':
@@ -197,6 +202,14 @@ export class AccessHistory {
     }
   }
 
+  /** Release 0.1.0, whose schema is 3, made buckets without a block. */
+  #upgrade({ change }: ToldRecord): void {
+    if (change?.from !== 3 || !this.bucket?.isAsMade) return;
+    this.bucket.restrictsPublic = false;
+    this.bucket.ignoresPublicAcls = false;
+    this.changes += 1;
+  }
+
   #changeOwner({ target, change }: ToldRecord): void {
     if (target !== `tenants/${this.#tenant}/buckets/${this.#name}/owner` || !this.bucket) return;
     this.bucket.owner = String(change?.to);
@@ -227,6 +240,7 @@ export class AccessHistory {
         bucket.policy = null;
         break;
       case 's3:PutBucketPublicAccessBlock': {
+        bucket.isAsMade = false;
         const block = isObject(change.publicAccess) ? change.publicAccess : {};
         bucket.restrictsPublic = block.restrictPublicBuckets === true;
         bucket.ignoresPublicAcls = block.ignorePublicAcls === true;
@@ -261,7 +275,7 @@ export class AccessHistory {
 function newBucket(owner: string): ToldBucket {
   return {
     ...{ owner, policy: null, restrictsPublic: true, ignoresPublicAcls: true, ownership: null },
-    acls: new Map(),
+    ...{ isAsMade: true, acls: new Map() },
   };
 }
 

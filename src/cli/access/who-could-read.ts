@@ -10,7 +10,7 @@ import { fullName, isForAnyone, type Rule, verdictOf } from '../../authz/grants/
 import { anyone, subjectsOf } from '../../authz/grants/subjects.ts';
 import { covers, parseScope } from '../../authz/tokens/scope.ts';
 import { aclGives } from '../../core/acl.ts';
-import { type Principal, principalId, type Role } from '../../core/principal.ts';
+import { defaultTenant, type Principal, principalId, type Role } from '../../core/principal.ts';
 import type { AccessHistory, ToldDelegation } from './history.ts';
 
 export interface Access {
@@ -48,6 +48,13 @@ export function whoCouldRead(history: AccessHistory, place: Place, atMs: number)
   const { bucket } = history;
   if (!bucket) return [];
   const rules = rulesOf(history, place);
+  const isOpen = rules.some((rule) => rule.effect === 'allow' && isForAnyone(rule));
+  if (isOpen && bucket.isAsMade && !history.tenants.has(defaultTenant)) {
+    history.notTold.add(
+      'whether the bucket kept the public out: nobody has set it, new buckets do, and those of ' +
+        'release 0.1.0 did not; operators are told when the gateway was upgraded',
+    );
+  }
   const found = new Map<string, Access>();
   const note = (one: Omit<Access, 'places'>, at: string) => {
     const name = JSON.stringify([one.who, one.by, one.through, one.conditions]);
