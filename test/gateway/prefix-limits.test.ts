@@ -55,6 +55,16 @@ function limit(prefix: string, limits: object | null): Promise<void> {
   return putLimits(target, accountOf(prefix), limits);
 }
 
+/** Sets limits of a prefix; gives the answer. */
+async function answerOf(prefix: string, limits: object) {
+  const path = `/_/v1/limits/${accountOf(prefix)}`;
+  const body = JSON.stringify(limits);
+  const type = { 'content-type': 'application/json' };
+  const { headers } = signMessage(target, { method: 'PUT', path, headers: type, body });
+  const encoded = `/_/v1/limits/${encodeURIComponent(accountOf(prefix))}`;
+  return JSON.parse((await exchange(target, 'PUT', encoded, headers, body)).text);
+}
+
 async function used(account: string) {
   const path = `/_/v1/usage/${account}`;
   const { headers } = signMessage(target, { method: 'GET', path });
@@ -116,6 +126,22 @@ describe('what is stored under a prefix', () => {
     expect((await refusalOf(put('a/3', 1))).code).toBe('QuotaExceeded');
     await put('ab', 1);
     expect(await stored(accountOf('a/'))).toEqual({ storedBytes: 3, storedObjects: 3 });
+  });
+
+  it('is warned about where its bucket, or a prefix around it, binds before it', async () => {
+    await limit('w/', { storedBytes: { total: 50 }, requests: { day: 9 } });
+    await putLimits(target, `bucket:default/${Bucket}`, { requests: { day: 9 } });
+    const wanted = { storedBytes: { total: 50 }, requests: { hour: 9 } };
+    const { warnings } = await answerOf('w/in/', wanted);
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /^the limit of .*w\/in\/ on storedBytes per total binds nothing: that of/,
+      ),
+    ]);
+    expect((await answerOf('w/', { requests: { day: 9 } })).warnings).toEqual([
+      expect.stringContaining(`that of bucket:default/${Bucket} is not above it`),
+    ]);
+    expect((await answerOf('w/', { requests: { day: 8 } })).warnings).toEqual([]);
   });
 
   it('binds whoever writes', async () => {

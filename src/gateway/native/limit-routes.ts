@@ -10,11 +10,12 @@ import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
 import { type Limits, readLimits } from '../../core/quota-terms.ts';
 import { listAccounts } from '../../quota/account-list.ts';
-import { accountName, accountNameMax, parseAccount } from '../../quota/accounts.ts';
+import { type Account, accountName, accountNameMax, parseAccount } from '../../quota/accounts.ts';
 import { reportCaps } from '../../quota/cap-report.ts';
 import { newAccountState } from '../../quota/leases/account-state.ts';
 import { readAccountState } from '../../quota/leases/account-tables.ts';
 import { type LimitSet, limitSetOf } from '../../quota/limits/limit-set.ts';
+import type { PrefixAccounts } from '../../quota/prefix-accounts.ts';
 import { findAccount, findLimitable, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps, limits, limitsPatch } from './limit-schemas.ts';
@@ -145,17 +146,55 @@ function merge(before: Limits | null, patch: LimitsPatch): Limits | null {
   throw new Refusal('InvalidInput', { message: 'body: these are no limits' });
 }
 
-async function showLimit({ read }: NativeDeps, account: string): Promise<object> {
+async function showLimit({ read, prefixes }: NativeDeps, account: string): Promise<object> {
   const state = (await readAccountState(read, account)) ?? newAccountState();
   state.limits ??= await readLinkLimits(read, account);
   const limits = state.limits?.limits ?? null;
-  const warnings = limits === null ? [] : await warnOf(read, account, limits);
+  const warnings = state.limits ? await warnOf(read, account, state.limits, prefixes) : [];
   return { account, limits, caps: reportCaps(state, nowMs()), warnings };
 }
 
-/** What is stored counts for the owner of its bucket, whoever wrote it. */
-async function warnOf(read: Reader, name: string, limits: Limits): Promise<string[]> {
+/** Why limits bind nothing, whoever asks for what. */
+async function warnOf(
+  read: Reader,
+  name: string,
+  { limits, caps: own }: LimitSet,
+  prefixes: PrefixAccounts,
+): Promise<string[]> {
   const account = parseAccount(name);
+  return account?.kind === 'prefix'
+    ? warnOfWhole(read, account, own, prefixes)
+    : warnOfNothingOwned(read, account, limits);
+}
+
+/** All that counts for a prefix counts for its bucket, and for the prefixes that it begins with. */
+async function warnOfWhole(
+  read: Reader,
+  { tenant, bucket, prefix }: Extract<Account, { kind: 'prefix' }>,
+  own: LimitSet['caps'],
+  prefixes: PrefixAccounts,
+): Promise<string[]> {
+  const name = accountName({ kind: 'prefix', tenant, bucket, prefix });
+  const outer = prefixes.of(tenant, bucket, prefix)?.filter((one) => one !== name) ?? [];
+  const warnings: string[] = [];
+  for (const whole of [`bucket:${tenant}/${bucket}`, ...outer]) {
+    const state = await readAccountState(read, whole);
+    for (const { meter, window, amount } of own) {
+      const first = state?.limits?.caps.find((cap) => cap.meter === meter && cap.window === window);
+      if (!first || first.amount > amount) continue;
+      const what = `the limit of ${name} on ${meter} per ${window} binds nothing`;
+      warnings.push(`${what}: that of ${whole} is not above it, and counts all of it.`);
+    }
+  }
+  return warnings;
+}
+
+/** What is stored counts for the owner of its bucket, whoever wrote it. */
+async function warnOfNothingOwned(
+  read: Reader,
+  account: Account | undefined,
+  limits: Limits,
+): Promise<string[]> {
   const stored = [limits.storedBytes && 'storedBytes', limits.storedObjects && 'storedObjects'];
   const meters = stored.filter((meter) => meter !== undefined).join(' and ');
   if (account?.kind !== 'principal' || meters === '') return [];
