@@ -41,8 +41,13 @@ interface Altered {
 /** Records that the shared end spans. A change takes some 500 bytes, and a long key. */
 const tailMax = 4096;
 const readAtOnce = 256;
-/** How long after a commit followers are woken at most, besides the work itself. */
-const lookMs = 40;
+/**
+ * How long after a commit followers are woken at most, besides the work itself: longer where they
+ * are many, since each then asks again, which costs more than to wait for some changes more.
+ */
+const lookMsMin = 40;
+const lookMsMax = 200;
+const lookMsEach = 2;
 const nobodys = () => false;
 
 export interface ChangeLogOptions {
@@ -99,7 +104,7 @@ export class ChangeLog {
     const timer = setTimeout(wake, ms);
     signal.addEventListener('abort', wake);
     this.#waiting.set(wake, index + 1);
-    this.#timer ??= setTimeout(() => this.#look(), lookMs);
+    this.#timer ??= setTimeout(() => this.#look(), this.#lookMs());
     await woken;
     clearTimeout(timer);
     signal.removeEventListener('abort', wake);
@@ -120,7 +125,11 @@ export class ChangeLog {
     const size = await readLogSize(this.#options.read).catch(() => Number.POSITIVE_INFINITY);
     for (const [wake, known] of this.#waiting) if (size > known) wake();
     const goesOn = !this.#isClosed && this.#waiting.size > 0;
-    this.#timer = goesOn ? setTimeout(() => this.#look(), lookMs) : null;
+    this.#timer = goesOn ? setTimeout(() => this.#look(), this.#lookMs()) : null;
+  }
+
+  #lookMs(): number {
+    return Math.min(lookMsMin + lookMsEach * this.#waiting.size, lookMsMax);
   }
 
   /** Brings the shared end up to the log's. */
