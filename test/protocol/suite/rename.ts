@@ -151,7 +151,8 @@ function describeWhatIsKept(room: Room): void {
     for (const Key of ['copy', 'one']) {
       await client.send(new DeleteObjectCommand({ Bucket, Key }));
     }
-  });
+    // Two hundred and more requests.
+  }, 120_000);
 
   it('replaces what is there, and lets go of that alone', async () => {
     const { client, Bucket } = room();
