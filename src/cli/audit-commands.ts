@@ -1,14 +1,13 @@
-// `bursar audit`: what auditors take away, and what is erased. Invariant: a bundle is under its
-// name only when it is whole, so that what has the name can be verified.
-import type { WriteStream } from 'node:tty';
+// `bursar audit`: what auditors take away, and what is erased.
 import { type Command, InvalidArgumentError } from 'commander';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { addAuditAccessCommand } from './audit-access-command.ts';
+import { addAuditReportCommand } from './audit-report-command.ts';
+import { exportBundle } from './bundle-file.ts';
 import { connect } from './command-arguments.ts';
-import { print, printJson, streamOutput } from './output.ts';
-import { CountProgress, formatCount } from './progress.ts';
+import { print, printJson } from './output.ts';
+import { formatCount } from './progress.ts';
 import { timeForms, timeOrIndex } from './times.ts';
 
 interface ExportFlags {
@@ -53,8 +52,15 @@ export function addAuditCommands(program: Command): void {
     .addHelpText('after', exportHelp)
     .action(async (tenant: string, given: ExportFlags, command: Command) => {
       const { connection, flags } = connect(command);
-      await exportBundle(connection, { ...given, tenant }, flags.json === true);
+      const { from, to, records } = await exportBundle(connection, { ...given, tenant });
+      const { out } = given;
+      if (flags.json) printJson({ out, from, to, records });
+      else {
+        const range = `log indexes ${from} to before ${to}`;
+        print(`${out}: ${formatCount(records)} records of ${tenant}, ${range}`);
+      }
     });
+  addAuditReportCommand(audit);
   addAuditAccessCommand(audit);
   audit
     .command('erase')
@@ -68,54 +74,6 @@ export function addAuditCommands(program: Command): void {
       if (flags.json) printJson({ erased });
       else print(`${formatCount(erased.length)} erased; the log verifies as before`);
     });
-}
-
-interface Head {
-  from: number;
-  to: number;
-}
-
-async function exportBundle(
-  connection: Connection,
-  { tenant, from, to, out }: ExportFlags & { tenant: string },
-  asJson: boolean,
-): Promise<void> {
-  const path = ['tenants', tenant, 'bundle'];
-  const begun = await callApi(connection, { method: 'GET', path, query: { from, to } });
-  const head = begun.json as Head;
-  const progress = new CountProgress(process.stderr as WriteStream, 'leaves');
-  let records = 0;
-  try {
-    await streamOutput(out, { mode: 0o666 }, async (append) => {
-      await append(`${begun.text}\n`);
-      for (let at = head.from; at < head.to; ) {
-        const { next, lines } = await readPart(connection, [...path, String(at)], head);
-        await append(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
-        records += lines.filter((line) => 'opening' in line).length;
-        at = next;
-        progress.show(at - head.from);
-      }
-    });
-  } catch (error) {
-    if (error instanceof CommandFailure) throw error;
-    throw new CommandFailure('failed', `${out}: ${messageOfFailure(error)}`, error);
-  } finally {
-    progress.clear();
-  }
-  if (asJson) printJson({ out, from: head.from, to: head.to, records });
-  else {
-    const range = `log indexes ${head.from} to before ${head.to}`;
-    print(`${out}: ${formatCount(records)} records of ${tenant}, ${range}`);
-  }
-}
-
-type Part = Answers['ReadBundle'];
-
-async function readPart(connection: Connection, path: string[], { to }: Head): Promise<Part> {
-  const query = { to: String(to) };
-  const part = (await callApi(connection, { method: 'GET', path, query })).json as Part;
-  if (Number(path.at(-1)) < part.next && part.next <= to) return part;
-  throw new CommandFailure('failed', 'the gateway gave another part of the log than was asked for');
 }
 
 interface EraseFlags {

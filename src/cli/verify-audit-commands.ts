@@ -1,7 +1,7 @@
 // `bursar verify log`: whether a log, as files or over HTTP, is what its checkpoint says, and
 // begins with what was seen of it before. Invariant: nothing is written but the checkpoint to keep,
 // whole, and only after all else was found true.
-import { createReadStream, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { type VerifiedBundle, verifyBundle } from '../audit/bundle.ts';
 import type { Checkpoint } from '../audit/log/checkpoint.ts';
@@ -15,10 +15,11 @@ import {
   verifyCheckpoint,
 } from '../audit/verify/signed-checkpoint.ts';
 import { describeReceipt, type Statement } from '../audit/verify/statement.ts';
-import { CommandFailure, messageOfFailure, orFail } from '../core/command-failure.ts';
+import { CommandFailure, orFail } from '../core/command-failure.ts';
 import { writeFileDurably } from '../core/durable-file.ts';
 import { printable } from '../core/printable.ts';
 import { type GivenTrust, readGivenFile, readTrust } from '../server/folder/given-trust.ts';
+import { bundleLines } from './bundle-file.ts';
 import { addTrustFlags, collect } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { CountProgress, formatCount } from './progress.ts';
@@ -202,7 +203,7 @@ async function verifyFile(file: string, flags: BundleFlags): Promise<void> {
   const progress = new CountProgress(process.stderr, 'records verified');
   const counts: EvidenceCounts = { none: 0, missing: 0, unproven: 0, proven: 0 };
   let records = 0;
-  const found = await verifyBundle(linesOf(file), {
+  const found = await verifyBundle(bundleLines(file), {
     trust,
     onRecord: ({ evidence }) => {
       counts[evidence.state] += 1;
@@ -249,40 +250,4 @@ function bundleJson(
     ...{ findings: [], pseudonym, fromTime, toTime, evidence },
     checkpoint: { origin, size, root: root.toString('base64'), keyIds, witnesses },
   };
-}
-
-/** No bundle has a longer line. */
-const lineBytesMax = 64 * 1024 * 1024;
-
-/**
- * Lines end with LF alone. A line that is no UTF-8 text, or too long, is given as an empty one, and
- * is the last.
- */
-async function* linesOf(file: string): AsyncGenerator<string> {
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-  let begun: Buffer[] = [];
-  let begunBytes = 0;
-  const take = (end: Buffer): string => {
-    const line = decoder.decode(Buffer.concat([...begun, end]));
-    begun = [];
-    begunBytes = 0;
-    return line;
-  };
-  try {
-    for await (const piece of createReadStream(file) as AsyncIterable<Buffer>) {
-      let from = 0;
-      for (let end = piece.indexOf('\n'); end >= 0; end = piece.indexOf('\n', from)) {
-        yield take(piece.subarray(from, end));
-        from = end + 1;
-      }
-      begun.push(piece.subarray(from));
-      begunBytes += piece.length - from;
-      if (begunBytes > lineBytesMax) return yield '';
-    }
-    if (begunBytes > 0) yield take(Buffer.alloc(0));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
-      return yield '';
-    throw new CommandFailure('usage', messageOfFailure(error), error);
-  }
 }

@@ -7,6 +7,7 @@ import { GridComponent, TitleComponent } from 'echarts/components';
 import { init, use } from 'echarts/core';
 import { SVGRenderer } from 'echarts/renderers';
 import { atEnd } from '../../core/closing.ts';
+import { escapeXml } from './document.ts';
 import type { Axis, Figure, Mark, Series } from './figure.ts';
 import { dashesOf, shapeOf } from './styles.ts';
 
@@ -196,15 +197,6 @@ function cleanSvg(
     `<title id="${id}-title">${escapeXml(title)}</title>` +
     `<desc id="${id}-desc">${escapeXml(says)}</desc>${body}`
   );
-}
-
-export function escapeXml(text: string): string {
-  return text
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;')
-    .replaceAll("'", '&#39;');
 }
 
 // Where the panels of a drawing are: most figures are one plot, some a small one for each size,

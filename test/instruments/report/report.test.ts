@@ -1,8 +1,9 @@
 // What the report says of samples whose limits are known, of few, of none and of hostile ones.
 import { describe, expect, it } from 'vitest';
 import { topics } from '#bursar/instruments/report/conclusions.js';
+import { pageStyle } from '#bursar/instruments/report/document.js';
 import { collectMeasures } from '#bursar/instruments/report/measures.js';
-import { pageStyle, renderPage } from '#bursar/instruments/report/page.js';
+import { renderPage } from '#bursar/instruments/report/page.js';
 import { linesOf } from '#bursar/instruments/report/plain-text.js';
 import { jsonOf, makeReport, type Report } from '#bursar/instruments/report/report.js';
 import type { Sample } from '#bursar/instruments/sample.js';
