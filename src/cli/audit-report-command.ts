@@ -1,6 +1,6 @@
 // `bursar audit report`: a page for people who do not read JSON, of who did what, was charged what
-// and was refused what in a tenant. Invariant: it is made of a bundle, and of one that was verified:
-// it says itself what was verified, and what was not.
+// and was refused what in a tenant. Invariant: it is made of a bundle that was verified, and says
+// itself what was verified, and what was not.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -125,9 +125,7 @@ function sayVerified({ records, tenant, from, to, checkpoint }: VerifiedBundle, 
       'its record, but for those that are told below.',
     `The log had ${formatCount(size)} entries then, and its head was signed by ${by}.`,
     ...(signed > 0
-      ? [
-          `${formatCount(signed)} records have a genuine signature by a key that only its owner has.`,
-        ]
+      ? [`${formatCount(signed)} have a genuine signature by a key that only its owner has.`]
       : []),
   ];
 }

@@ -1,5 +1,5 @@
-// The page of `bursar audit report`. Invariant: every text of a record is escaped, and shown without
-// what could deceive.
+// The page of `bursar audit report`. Invariant: every text of a record is escaped, and shown
+// without what could deceive.
 import { others, type RecordSummary, type Told } from '../audit/record-summary.ts';
 import { formatUsd } from '../core/money.ts';
 import { printable } from '../core/printable.ts';
@@ -39,8 +39,8 @@ ${formatCount(whole.refused)} were refused; ${usd(whole)} were charged.`;
     renderChanges(summary),
     renderActions(summary),
     `<section class="soft"><h2>How to read it</h2>
-<p>Each number with a # is the index of a record. Its receipt, which verifies without the gateway, is
-taken away by <code>bursar receipt show INDEX --out FILE</code>. Days and times are of UTC. Reads
+<p>Each number with a # is the index of a record. Its receipt, which verifies without the gateway,
+is taken away by <code>bursar receipt show INDEX --out FILE</code>. Days and times are of UTC. Reads
 that one record tells together count one by one. Sizes are of bodies: 1 KiB is 1,024 bytes.</p>
 </section>`,
   ];

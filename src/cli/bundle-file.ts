@@ -1,5 +1,5 @@
-// Bundles of records in files: fetched from a gateway, and read line by line. Invariant: a bundle is
-// under its name only when it is whole, so that what has the name can be verified.
+// Bundles of records in files: fetched from a gateway, and read line by line. Invariant: a bundle
+// is under its name only when it is whole, so that what has the name can be verified.
 import { createReadStream } from 'node:fs';
 import type { WriteStream } from 'node:tty';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';

@@ -53,7 +53,8 @@ function run(call: FileCall): CallResults[keyof CallResults] {
     case 'remove':
       return orNull(() => remove(call.file));
     case 'list':
-      return orNull(() => list(call.folder));
+      // A name that begins with that of a file and a slash is none, as in S3.
+      return orNull(() => list(call.folder), ['ENOENT', 'ENOTDIR']);
     case 'make':
       makeFolder(call.folder);
       return null;
@@ -202,11 +203,12 @@ function clear(folder: string, beforeMs: number): void {
   }
 }
 
-function orNull<T>(read: () => T): T | null {
+/** Null: there is nothing, as the system says by one of these codes. */
+function orNull<T>(read: () => T, absent: readonly string[] = ['ENOENT']): T | null {
   try {
     return read();
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return null;
+    if (absent.includes(systemCode(error) ?? '')) return null;
     throw error;
   }
 }
