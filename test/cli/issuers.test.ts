@@ -84,6 +84,6 @@ test('an issuer is added, shown, used, narrowed and removed', async () => {
   expect(await ask('GET', '/raw/2026/a', last)).toBe(401);
   expect(await place.run(['issuer', 'show', 'cms/ci'])).toMatchObject({
     code: 1,
-    stderr: 'bursar: The issuer is not trusted. (NoSuchIssuer)\n',
+    stderr: 'bursar: cms trusts no issuer ci. (NoSuchIssuer)\n',
   });
 });

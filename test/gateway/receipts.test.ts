@@ -187,10 +187,14 @@ describe('a receipt is for', () => {
     'not %s, to whom it is as if there were none',
     async (name) => {
       const theirs = await receiptOf(person(name), index);
-      const absent = await receiptOf(person(name), '999999999');
+      const nobodys = '999999999';
+      const absent = await receiptOf(person(name), nobodys);
       expect(refusal(theirs)).toEqual(none);
       const { requestId: _id, instance: _path, ...said } = JSON.parse(theirs.text);
-      expect(JSON.parse(absent.text)).toMatchObject(said);
+      // It names what was asked for.
+      const detail = `There is no record ${nobodys}.`;
+      expect(said.detail).toBe(`There is no record ${index}.`);
+      expect(JSON.parse(absent.text)).toMatchObject({ ...said, detail });
     },
   );
 
