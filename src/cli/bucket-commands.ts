@@ -76,9 +76,16 @@ export function addBucketCommands(program: Command): void {
     .action(set);
 }
 
+const windowMsMin = duration('1m');
+const windowMsMax = duration('366d');
+
 /** Milliseconds; 0: off. */
 function windowOf(written: string): number {
-  return written === 'off' ? 0 : duration(written);
+  if (written === 'off') return 0;
+  const ms = duration(written);
+  if (ms >= windowMsMin && ms <= windowMsMax) return ms;
+  const bounds = `${durationText(windowMsMin)} to ${durationText(windowMsMax)}, or off`;
+  throw new CommandFailure('usage', `${written} must be ${bounds}`);
 }
 
 type Undelete = Answers['PutUndelete'];

@@ -5,7 +5,7 @@ import { printable } from '../core/printable.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
 import { parseBoolean } from './command-arguments.ts';
-import { print, printTable } from './output.ts';
+import { print, printTable, printWarnings } from './output.ts';
 import { time as readTime, timeForms } from './times.ts';
 
 type Grant = Omit<Answers['GetGrant'], 'warnings'>;
@@ -37,7 +37,7 @@ const grants: Columns<Grant> = {
 /** One, and whom it names that is nobody. */
 function checked(one: Answers['GetGrant']): void {
   printEntries(false, grants, one, [one]);
-  for (const warning of one.warnings) process.stderr.write(`bursar: ${printable(warning)}\n`);
+  printWarnings(one.warnings);
 }
 
 export function addGrantCommands(program: Command): void {

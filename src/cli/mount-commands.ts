@@ -7,6 +7,7 @@ import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
 import { type Columns, calling, printEntries } from './api-command.ts';
 import { connect } from './command-arguments.ts';
+import { printWarnings } from './output.ts';
 import { timeOrSnapshot } from './times.ts';
 
 type Mount = Answers['GetMount'] & Partial<Pick<Answers['GetOwnMount'], 'principal'>>;
@@ -18,6 +19,12 @@ export const mounts: Columns<Mount> = {
     ...[`${bucketTenant}:${bucket}`, at ?? '', createdAt],
   ],
 };
+
+/** One that was made, and what it leads to that is not there. */
+function showMade(one: Mount & { warnings: string[] }): void {
+  printEntries(false, mounts, one, [one]);
+  printWarnings(one.warnings);
+}
 
 type Alias = Answers['ListAliases']['aliases'][number];
 
@@ -52,7 +59,7 @@ export function addMountCommands(program: Command): void {
         }
         const body = { ...bucketOf((bucket ?? from) as string), ...(at !== undefined && { at }) };
         return async (connection) => ({ method: 'PUT', path: await placeOf(connection, id), body });
-      }, mounts),
+      }, showMade),
     );
   mount
     .command('list [of]')

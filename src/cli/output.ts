@@ -49,6 +49,11 @@ export function printTable(asJson: boolean | undefined, answer: Table): void {
   }
 }
 
+/** Writes what a command's answer warns of, beside what it shows. */
+export function printWarnings(warnings: readonly string[]): void {
+  for (const warning of warnings) process.stderr.write(`bursar: ${printable(warning)}\n`);
+}
+
 /** Writes names and what they are, a pair a line. */
 export function printPairs(width: number, rows: readonly (readonly [string, string])[]): void {
   for (const [name, value] of rows) print(`${name.padEnd(width)}${printable(value)}`);

@@ -94,7 +94,8 @@ async function rename(
     const outcome = await (dryRun
       ? look(bucket, target, overwrite)
       : renameOne(bucket, { source: key, target, overwrite }));
-    if (outcome === 'gone' && !isFolder) throw new CommandFailure('failed', `there is no ${key}`);
+    if (outcome === 'gone' && !isFolder)
+      throw new CommandFailure('failed', `there is no ${key} (NoSuchKey)`);
     if (outcome === 'gone') renamed.gone++;
     else if (outcome === 'kept') {
       renamed.kept++;

@@ -5,10 +5,10 @@ import type { Answers } from '../gateway/native/routes.ts';
 import { type ApiRequest, type Connection, callApi, listAll } from './api-client.ts';
 import { type Columns, calling, printEntries } from './api-command.ts';
 import { findPlace, findSnapshots } from './bucket-names.ts';
-import { choice, connect, duration } from './command-arguments.ts';
+import { choice, connect, duration, durationText } from './command-arguments.ts';
 import { mounts } from './mount-commands.ts';
 import { print, printJson, printNote } from './output.ts';
-import { formatBytes } from './progress.ts';
+import { formatBytes, formatCount } from './progress.ts';
 import { differences, restore } from './snapshot-restore.ts';
 import { isSnapshotName, timeOrSnapshot } from './times.ts';
 
@@ -163,26 +163,33 @@ async function purge(
   }
   const path = ['tenants', tenant, 'buckets', bucket, 'purges'];
   const body = prefix === undefined ? { key, reason } : { prefix, reason };
-  let answer: Answers['PurgeHeld'];
-  do {
+  let [versions, bytes, isDone] = [0, 0, false];
+  while (!isDone) {
     const { json } = await callApi(connection, { method: 'POST', path, body });
-    answer = json as Answers['PurgeHeld'];
-  } while (!answer.isDone);
-  if (flags.json) printJson(answer);
-  else print('nothing of it is held any more; its bytes go with the next sweep');
+    const answer = json as Answers['PurgeHeld'];
+    versions += answer.versions;
+    bytes += answer.bytes;
+    isDone = answer.isDone;
+  }
+  if (flags.json) return printJson({ versions, bytes, isDone });
+  const gone = `${formatCount(versions)} versions, ${formatBytes(bytes)}, were let go of`;
+  print(`${gone}: nothing of it is held any more; the bytes go with the next sweep`);
 }
 
 async function list(text: string, given: { prefix?: string }, command: Command): Promise<void> {
   const { connection, flags } = connect(command);
   const { path, prefix } = await findSnapshots(connection, text, given.prefix);
-  let held: Pick<Answers['ListSnapshots'], 'heldVersions' | 'heldBytes'> | undefined;
+  let held: Omit<Answers['ListSnapshots'], 'snapshots' | 'next'> | undefined;
   const all = await listAll<Shown>(connection, path, 'snapshots', { prefix }, (page) => {
     held = page as Answers['ListSnapshots'];
   });
-  const { heldVersions = 0, heldBytes = 0 } = held ?? {};
-  printEntries(flags.json, snapshots, { snapshots: all, heldVersions, heldBytes }, all);
+  const { heldVersions = 0, heldBytes = 0, undelete = null } = held ?? {};
+  printEntries(flags.json, snapshots, { snapshots: all, heldVersions, heldBytes, undelete }, all);
   if (flags.json) return;
   printNote(`${heldVersions} versions held, ${formatBytes(heldBytes)}`);
+  if (undelete === null) return;
+  const window = `the undelete window of ${durationText(undelete.seconds * 1000)}`;
+  printNote(`${window} holds ${undelete.heldVersions} of the bucket, since ${undelete.since}`);
 }
 
 async function diff(

@@ -40,7 +40,7 @@ import { enterPackedRecords, takeBackTiles } from './archive/pack-entry.ts';
 import { type Change, commandOf, eventsOf } from './commands/index.ts';
 import type { Commit, CommitResult, Maintenance } from './commit.ts';
 import { tellConcerned } from './erasure-notices.ts';
-import { releasePurged, releaseSlice } from './held-upkeep.ts';
+import { countReleased, releasePurged, releaseSlice } from './held-upkeep.ts';
 import {
   beginTelling,
   endTelling,
@@ -199,7 +199,9 @@ function resultOf(
   }: { timeMs: number; terms: CommitTerms; index: number | null },
 ): CommitResult {
   if (outcome.ok) {
-    const { named } = outcome.storage;
+    const { storage, purged } = outcome;
+    const { named } = storage;
+    if (purged) return { ok: true, index, timeMs, released: countReleased(purged.rows) };
     return named ? { ok: true, index, timeMs, version: named } : { ok: true, index, timeMs };
   }
   const { code, fields } = outcome;

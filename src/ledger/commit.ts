@@ -112,6 +112,11 @@ export interface Commit {
   folds?: boolean;
 }
 
+export interface Released {
+  versions: number;
+  bytes: number;
+}
+
 export type CommitResult =
   | {
       ok: true;
@@ -121,6 +126,8 @@ export type CommitResult =
       timeMs: number;
       /** What was made, changed or ended; absent where the bucket never had versioning. */
       version?: NamedVersion;
+      /** Of a purge: how much of what was held it has let go of. */
+      released?: Released;
       /** The epoch of rights that it has begun; absent: it took none away. */
       epoch?: number;
       /** What it has made another of what is kept in memory; absent: nothing. */

@@ -19,7 +19,7 @@ import { restAfter, SlicePace } from '../core/slice-pace.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import { chargeStored } from '../quota/charge.ts';
 import type { Change } from './commands/index.ts';
-import type { Commit, CommitResult, Maintenance } from './commit.ts';
+import type { Commit, CommitResult, Maintenance, Released } from './commit.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface HeldContext {
@@ -151,12 +151,16 @@ async function requireAll(tx: Tx, { id, tenant, name }: Bucket): Promise<void> {
 
 function describeReleased(rows: readonly HeldRow[]): object {
   const names = createHash('sha256');
+  for (const { seq, endedSeq } of rows) names.update(`${seq} ${endedSeq}\n`);
+  const { versions, bytes } = countReleased(rows);
+  return { versions, bytes: String(bytes), digest: names.digest('hex') };
+}
+
+/** A version that was changed in place is held beside itself, and has its bytes once. */
+export function countReleased(rows: readonly HeldRow[]): Released {
   let bytes = 0;
-  for (const { seq, endedSeq, sizeBytes, isImage } of rows) {
-    names.update(`${seq} ${endedSeq}\n`);
-    if (!isImage) bytes += sizeBytes;
-  }
-  return { versions: rows.length, bytes: String(bytes), digest: names.digest('hex') };
+  for (const { sizeBytes, isImage } of rows) if (!isImage) bytes += sizeBytes;
+  return { versions: rows.length, bytes };
 }
 
 /** Charged is what was stored, to whom it was charged; nobody's budget holds it up. */

@@ -83,6 +83,19 @@ test('a mount shows a snapshot, until that is deleted', async () => {
   expect(await bodyOf(`/then/${keys[1]}`)).toBe(`first ${keys[1]}`);
   expect((await run('delete', 'default/raw', 'before')).code).toBe(0);
   expect(await bodyOf(`/then/${keys[1]}`)).toBe('404');
+  const ahead = await place.run([
+    'mount',
+    'create',
+    'default/ahead',
+    'default:raw',
+    '--at',
+    'next',
+  ]);
+  expect([ahead.code, ahead.stderr]).toEqual([
+    0,
+    'bursar: default:raw has no snapshot next: requests for this mount are answered 404 until it ' +
+      'has.\n',
+  ]);
   const missing = await run('show', 'default/raw', 'before');
   expect(missing.stderr).toMatch('NoSuchSnapshot');
 });
@@ -121,4 +134,25 @@ test('a snapshot is of a prefix, expires, and is locked until then', async () =>
   expect((await run('delete', 'default/raw', made.name, '--bypass-governance')).code).toBe(0);
   const wrong = await run('create', 'default/raw', '--expires', 'soon');
   expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('such as 30m')]);
+});
+
+test('what is held is purged, and is told how much it was', async () => {
+  await json('snapshot', 'create', 'default/raw', 'kept');
+  for (const key of keys) await send(client, 'DELETE', pathOf(key));
+  const bytes = keys.reduce((sum, key) => sum + Buffer.byteLength(`first ${key}`), 0);
+  const purging = ['purge', 's3://raw', '--prefix', '2026/run', '--reason', 'erasure, case 17'];
+  expect(await json('snapshot', ...purging)).toEqual({
+    ...{ versions: keys.length, bytes, isDone: true },
+  });
+  const { stdout } = await run(...purging);
+  expect(stdout).toMatch(/^0 versions, 0 B, were let go of: nothing of it is held any more/);
+  const listed = await run('list', 's3://raw');
+  expect(listed.stdout).toMatch(/^0 versions held, 0 B$/m);
+  await place.run(['bucket', 'set', 's3://raw', '--undelete', '7d']);
+  await send(client, 'PUT', '/raw/2026/last', { body: 'last' });
+  await send(client, 'DELETE', '/raw/2026/last');
+  const { stdout: shown } = await run('list', 's3://raw');
+  expect(shown).toMatch(/^the undelete window of 7d holds 1 of the bucket, since 20.*Z$/m);
+  const wrong = await place.run(['bucket', 'set', 's3://raw', '--undelete', '5s']);
+  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringMatching('5s must be 1m to 366d')]);
 });

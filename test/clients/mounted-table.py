@@ -6,7 +6,7 @@ import sys
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
-from promises import run_documented
+from promises import leave, run_documented
 
 endpoint, deed, bucket = sys.argv[1:]
 s3 = run_documented("pyarrow and pandas", endpoint, "s3")
@@ -44,3 +44,4 @@ else:
     assert sorted(chosen["energy"]) == list(range(1, ROWS, 3)), chosen
     first = pd.read_parquet(dataset.files[0], filesystem=s3)
     assert len(first) == ROWS / 3, first
+leave()

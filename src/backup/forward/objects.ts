@@ -203,6 +203,8 @@ async function bringKnown(forward: Forward, known: KnownBucket): Promise<void> {
       const held = wanted.filter((entry) => isSameVersion(row, entry));
       const isThere = version !== null && isSameVersion(row, version, { isTail });
       if (isThere || held.some(({ isImage }) => !isImage)) {
+        // Its end, which a snapshot tells, is done again in its turn.
+        if (!isThere) report.ended++;
         const attributes = (held[0] ?? (isTail ? row : version))?.attributes ?? row.attributes;
         if (attributes === row.attributes) return;
         await commit(

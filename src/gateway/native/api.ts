@@ -355,7 +355,7 @@ async function commit(
     state.recorded = true;
     return deps.commit(entry, state.decision);
   };
-  const { index, untold } = await (change?.kind === 'putGrant'
+  const { index, released, untold } = await (change?.kind === 'putGrant'
     ? deps.grants.withRoom(change.tenant, change.grant, send)
     : send());
   tellRecord(request, reply, index);
@@ -364,7 +364,7 @@ async function commit(
   const stores = change && (await untold?.());
   if (stores?.length) reply.header('x-bursar-untold', stores.join(','));
   if (!('change' in outcome)) return outcome.answer;
-  return (await outcome.answer?.()) ?? null;
+  return (await outcome.answer?.(released)) ?? null;
 }
 
 function entryOf(

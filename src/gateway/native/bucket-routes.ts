@@ -1,9 +1,7 @@
 // Native API: settings of a bucket for which S3 has no request: how its reads are recorded, for how
 // long what is deleted can be brought back, and whose it is.
 
-import { type Bucket, findBucket, readPayerOf } from '../../catalog/buckets.ts';
-import { readHeldBy } from '../../catalog/held-totals.ts';
-import { heldByWindow, readWindow } from '../../catalog/undelete-window.ts';
+import { type Bucket, readPayerOf } from '../../catalog/buckets.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { principalId } from '../../core/principal.ts';
@@ -11,7 +9,8 @@ import { type ReadPayer, readPayers } from '../../core/read-payer.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
 import { protectOthers } from './rights.ts';
 import { type Call, type Outcome, param, refuseMissing, routeTable } from './route.ts';
-import { answerObject, closedObject, integer, name, recordReads, text, time } from './schemas.ts';
+import { answerObject, closedObject, name, recordReads, text, time } from './schemas.ts';
+import { showWindow, windowSchema, windowSeconds } from './undelete-window.ts';
 
 const url = '/_/v1/tenants/:t/buckets/:bucket';
 
@@ -20,23 +19,6 @@ const ofBucket = {
   type: ['string', 'null'],
   enum: [...recordReads.enum, null],
   description: `${recordReads.description} null: as the tenant says.`,
-} as const;
-
-const daySeconds = 86_400;
-const seconds = integer('For how long what is overwritten or deleted can be brought back.', {
-  minimum: 60,
-  maximum: 366 * daySeconds,
-});
-
-const undelete = {
-  ...answerObject({
-    seconds,
-    since: { ...time, description: 'What was before then cannot be brought back.' },
-    heldVersions: integer('What was overwritten, deleted or changed since, and is held.'),
-    heldBytes: integer('Of these, what is stored for it.'),
-  }),
-  type: ['object', 'null'],
-  description: 'null: what is overwritten or deleted cannot be brought back by this.',
 } as const;
 
 const readsPaidBy = text(
@@ -53,7 +35,7 @@ const bucket = answerObject({
   store: { type: 'string' },
   recordReads: ofBucket,
   readsPaidBy,
-  undelete,
+  undelete: windowSchema,
   createdAt: time,
 });
 
@@ -119,7 +101,7 @@ export const bucketRoutes = routeTable([
     url: `${url}/undelete`,
     action: 'bursar:PutUndelete',
     summary: 'Hold what is overwritten or deleted in a bucket for a while. It counts as stored.',
-    body: closedObject({ seconds }, ['seconds']),
+    body: closedObject({ seconds: windowSeconds }, ['seconds']),
     answer: answerObject({
       ...bucket.properties,
       notice: text('What it costs, in words.'),
@@ -196,7 +178,7 @@ function ownerIn(tenant: string, written: string): string {
 const nameForm = new RegExp(name.pattern);
 
 async function bucketOf(call: Call): Promise<Bucket> {
-  const found = await findBucket(call.deps.read, param(call, 't'), param(call, 'bucket'));
+  const found = await call.deps.buckets.find(param(call, 't'), param(call, 'bucket'));
   return found ?? refuseMissing(call, 'NoSuchBucket');
 }
 
@@ -209,19 +191,7 @@ async function showBucket(call: Call): Promise<object> {
   const found = await bucketOf(call);
   const { id, tenant, name, owner, store, recordReads, createdMs } = found;
   const createdAt = isoTime(createdMs);
-  const undelete = await showWindow(call, id);
+  const undelete = await showWindow(call.deps.read, id);
   const settings = { recordReads, readsPaidBy: readPayerOf(found), undelete };
   return { tenant, name, owner, store: stores.nameOf(store), ...settings, createdAt };
-}
-
-async function showWindow({ deps: { read } }: Call, bucketId: number): Promise<object | null> {
-  const window = await readWindow(read, bucketId);
-  if (!window) return null;
-  const { versions: heldVersions, bytes: heldBytes } = await readHeldBy(
-    read,
-    bucketId,
-    heldByWindow,
-  );
-  const { windowMs, sinceMs } = window;
-  return { seconds: windowMs / 1000, since: isoTime(sinceMs), heldVersions, heldBytes };
 }

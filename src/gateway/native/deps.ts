@@ -1,5 +1,6 @@
 // What the native API needs from the rest of the gateway, so that it can be tried without an S3
 // side.
+
 import type { FastifyRequest } from 'fastify';
 import type { ShownRecords } from '../../audit/shown-records.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
@@ -8,6 +9,7 @@ import type { ErrorCode, IntegrityError } from '../../core/errors.ts';
 import type { MetricRegistry } from '../../instruments/metric-registry.ts';
 import type { IdentityChange } from '../../ledger/commands/identities.ts';
 import type { Change } from '../../ledger/commands/index.ts';
+import type { Released } from '../../ledger/commit.ts';
 import type { Decision, KnownRights } from '../../ledger/known-rights.ts';
 import type { Scope } from '../../ledger/scopes.ts';
 import type { BucketBeginnings } from '../changes/bucket-beginnings.ts';
@@ -148,6 +150,8 @@ export interface NativeDeps
     decision: Decision | null,
   ): Promise<{
     index: number | null;
+    /** Of a purge. */
+    released?: Released;
     /**
      * Waits for the journals in S3 stores; gives the stores whose journals do not tell of it yet.
      */

@@ -16,6 +16,7 @@ import type { EvidenceJwk, SignedEvidence, SignedPart } from '../../core/evidenc
 import type { Limits } from '../../core/quota-terms.ts';
 import type { Change } from '../../ledger/commands/index.ts';
 import { accountOf } from '../../ledger/commands/index.ts';
+import type { Released } from '../../ledger/commit.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { BucketBeginnings } from '../changes/bucket-beginnings.ts';
@@ -113,14 +114,17 @@ async function commitEntry(
   ledger: Ledger,
   entry: NativeEntry,
   { decision, folds }: { decision: Decision | null; folds: boolean },
-): Promise<{ index: number | null }> {
+): Promise<{ index: number | null; released?: Released }> {
   const { concerns } = entry;
   const proven = provenBy(signedOf(entry), draftOf(entry));
   const commit = { change: entry.change ?? noChange, charge: null, folds, concerns, ...proven };
   const result = await (decision
     ? ledger.rights.commit((one) => ledger.commit(one), commit, decision)
     : ledger.commit(commit));
-  if (result.ok) return { index: result.index };
+  if (result.ok) {
+    const { index, released } = result;
+    return released ? { index, released } : { index };
+  }
   if (result.shortage) {
     throw quotaExceeded(result.shortage, new LimitAudience(entry.who, null, null));
   }

@@ -2,6 +2,7 @@
 // namespace, and those of a principal, which nobody else sees.
 // Invariant: nothing here tells whether what a mount leads to is there, and a mount gives no right.
 import type { Page } from '../../authz/paced-page.ts';
+import { readMoment } from '../../catalog/undelete-window.ts';
 import type { Alias } from '../../state/alias-book.ts';
 import { storedTarget } from '../../state/mount-book.ts';
 import { checkBucketName } from '../s3/bucket-lookup.ts';
@@ -39,10 +40,17 @@ const at = textOrNull(
     'the bucket as it is.',
 );
 const targetBody = closedObject({ ...target, at }, ['bucketTenant', 'bucket']);
+const warnings = {
+  type: 'array',
+  items: { type: 'string' },
+  description: 'What it leads to that is not there, as far as the caller may know. In words.',
+} as const;
 const mount = answerObject({ tenant: name, name: bucketName, ...target, at, createdAt: time });
 const ownMount = answerObject({
   ...{ tenant: name, principal: name, name: bucketName, ...target, at, createdAt: time },
 });
+const putMount = answerObject({ ...mount.properties, warnings });
+const putOwnMount = answerObject({ ...ownMount.properties, warnings });
 
 export const mountRoutes = routeTable([
   {
@@ -51,10 +59,10 @@ export const mountRoutes = routeTable([
     action: 'bursar:PutMount',
     summary: 'Give a bucket, or a snapshot of one, a name. Who may use it is said where it is.',
     body: targetBody,
-    answer: mount,
+    answer: putMount,
     run: async (call) => ({
       change: { kind: 'putMount', tenant: param(call, 't'), ...readTarget(call) },
-      answer: () => showMount(call),
+      answer: async () => ({ ...(await showMount(call)), warnings: await warnOfTarget(call) }),
     }),
   },
   {
@@ -170,13 +178,13 @@ export const ownMountRoutes = routeTable([
     action: 'bursar:PutOwnMount',
     summary: "Give another tenant's bucket a name that only this principal sees.",
     body: targetBody,
-    answer: ownMount,
+    answer: putOwnMount,
     run: async (call) => {
       const of = ownerOf(call);
       const isByAdmin = administers(call.who, of.tenant);
       return {
         change: { kind: 'putOwnMount', ...of, ...readTarget(call), isByAdmin },
-        answer: () => showOwnMount(call),
+        answer: async () => ({ ...(await showOwnMount(call)), warnings: await warnOfTarget(call) }),
       };
     },
   },
@@ -212,15 +220,38 @@ export const ownMountRoutes = routeTable([
   },
 ]);
 
+interface TargetBody {
+  bucketTenant: string;
+  bucket: string;
+  at?: string | null;
+}
+
 /** Throws `Refusal` for what cannot be names of buckets. */
 function readTarget(call: Call): { name: string; bucketTenant: string; bucket: string } {
   const mountName = param(call, 'mount');
-  const wanted = call.body as { bucketTenant: string; bucket: string; at?: string | null };
+  const wanted = call.body as TargetBody;
   const { bucketTenant, at = null } = wanted;
   checkBucketName(mountName);
   checkBucketName(wanted.bucket);
   const bucket = storedTarget(wanted.bucket, at === null ? null : readShown(at));
   return { name: mountName, bucketTenant, bucket };
+}
+
+/**
+ * What a mount leads to may come later, and may be somebody else's. Only who administers the bucket
+ * or owns it learns that it is not there.
+ */
+async function warnOfTarget({ who, body, deps: { buckets, snapshots } }: Call): Promise<string[]> {
+  const { bucketTenant: tenant, bucket, at = null } = body as TargetBody;
+  const found = await buckets.find(tenant, bucket);
+  const isOwn = found !== undefined && tenant === who.tenant && found.owner === who.name;
+  if (!isOwn && !administers(who, tenant)) return [];
+  const answers = 'requests for this mount are answered 404';
+  if (!found) return [`There is no bucket ${tenant}:${bucket}: ${answers} until there is.`];
+  if (at === null || (await snapshots.find({ tenant, bucket, id: found.id }, at))) return [];
+  return readMoment(at) === null
+    ? [`${tenant}:${bucket} has no snapshot ${at}: ${answers} until it has.`]
+    : [`${tenant}:${bucket} cannot be shown as of ${at}: ${answers}.`];
 }
 
 function ownerOf(call: Call): { tenant: string; principal: string } {

@@ -8,6 +8,7 @@ import { type ErrorCode, Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
 import { Pace } from '../../core/pace.ts';
 import type { Principal } from '../../core/principal.ts';
+import type { Released } from '../../ledger/commit.ts';
 import type { Scope } from '../../ledger/scopes.ts';
 import type { Finding } from '../data-verifier.ts';
 import type { Origin } from '../http/trusted-proxies.ts';
@@ -51,8 +52,8 @@ export type Outcome =
       change: NativeChange;
       /** What is being made, for the record; absent: what the path names. */
       target?: string;
-      /** Absent: nothing. */
-      answer?: () => Promise<object | null>;
+      /** Absent: nothing. `released`: what a purge has let go of. */
+      answer?: (released?: Released) => Promise<object | null>;
     };
 
 export interface NativeRoute {

@@ -1,6 +1,6 @@
 // Native API: snapshots of a bucket. What is in one is read by S3, through a mount of it.
 import { verifyListed } from '../../catalog/authentic.ts';
-import { type Bucket, findBucket } from '../../catalog/buckets.ts';
+import type { Bucket } from '../../catalog/buckets.ts';
 import { readHeldBelow, readHeldTotal } from '../../catalog/held-totals.ts';
 import { listKeysEver, readListedAt } from '../../catalog/snapshot-reads.ts';
 import {
@@ -34,6 +34,7 @@ import {
   time,
   timeOrNull,
 } from './schemas.ts';
+import { showWindow, windowSchema } from './undelete-window.ts';
 
 const collection = '/_/v1/tenants/:t/buckets/:bucket/snapshots';
 const one = `${collection}/:snapshot`;
@@ -140,8 +141,9 @@ export const snapshotRoutes = routeTable([
     answer: answerObject({
       snapshots: { type: 'array', items: snapshot },
       next,
-      heldVersions: integer('Of all snapshots together.'),
+      heldVersions: integer('Of all snapshots and the undelete window together.'),
       heldBytes: integer('Of all together; it counts as stored.'),
+      undelete: windowSchema,
     }),
     run: async (call) => {
       const { prefix = '' } = call.query;
@@ -160,6 +162,7 @@ export const snapshotRoutes = routeTable([
           next: nextOf(page, entries, nameOf),
           heldVersions: held.versions,
           heldBytes: held.bytes,
+          undelete: await showWindow(read, bucket.id),
         },
       };
     },
@@ -229,7 +232,7 @@ function invalid(field: string, message: string): Refusal {
 
 export async function bucketOf(call: Call): Promise<Bucket> {
   const [tenant, name] = [param(call, 't'), param(call, 'bucket')];
-  const found = await findBucket(call.deps.read, tenant, name);
+  const found = await call.deps.buckets.find(tenant, name);
   if (found) return found;
   if (await call.deps.mounts.read(tenant, name)) {
     const message = `${name} is a mount: settings, snapshots and undelete windows are of buckets.`;
@@ -256,8 +259,8 @@ export async function shownOf(call: Call, bucket: Bucket, asked: string): Promis
 async function lookFor(
   call: Call,
 ): Promise<{ bucket: Bucket | undefined; found: ListedSnapshot | undefined }> {
-  const { read } = call.deps;
-  const bucket = await findBucket(read, param(call, 't'), param(call, 'bucket'));
+  const { read, buckets } = call.deps;
+  const bucket = await buckets.find(param(call, 't'), param(call, 'bucket'));
   // It is looked for in any case, so that the time does not tell whether the bucket is there.
   const found = await readSnapshot(read, bucket?.id ?? noBucket, param(call, 'snapshot'));
   return { bucket, found };
@@ -297,10 +300,10 @@ const now: Shown = { seq: Number.MAX_SAFE_INTEGER, prefix: '' };
  * compared.
  */
 async function decideDiff(call: Call): Promise<void> {
-  const { read, snapshots } = call.deps;
+  const { buckets, snapshots } = call.deps;
   const [tenant, bucket] = [param(call, 't'), param(call, 'bucket')];
   const { to, prefix = '' } = call.query;
-  const id = (await findBucket(read, tenant, bucket))?.id;
+  const id = (await buckets.find(tenant, bucket))?.id;
   const names = [param(call, 'snapshot'), ...(to === undefined ? [] : [to])];
   const found: KeptSnapshot[] = [];
   for (const one of names) found.push(await snapshots.find({ tenant, bucket, id }, one));

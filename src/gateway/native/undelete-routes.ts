@@ -73,7 +73,11 @@ export const undeleteRoutes = routeTable([
       },
       ['reason'],
     ),
-    answer: answerObject({ isDone: boolean('Is nothing of it held any more?') }),
+    answer: answerObject({
+      versions: integer('How many versions this call has let go of.'),
+      bytes: integer('Their bytes.'),
+      isDone: boolean('Is nothing of it held any more?'),
+    }),
     run: async (call) => {
       const asked = call.body as { key?: string; prefix?: string; reason: string };
       const { key, prefix, reason } = asked;
@@ -90,7 +94,10 @@ export const undeleteRoutes = routeTable([
       const left = { bucketId, from: name, below, isPrefix, max: 1 };
       return {
         change: { kind: 'purgeHeld', bucketId, key: name, isPrefix, reason, book },
-        answer: async () => ({ isDone: (await readHeldOf(call.deps.read, left)).length === 0 }),
+        answer: async (released) => ({
+          ...released,
+          isDone: (await readHeldOf(call.deps.read, left)).length === 0,
+        }),
       };
     },
   },
