@@ -49,6 +49,7 @@ export interface RequestServices
     State<CorsRules>,
     | 'buckets'
     | 'chains'
+    | 'classes'
     | 'cors'
     | 'directory'
     | 'encryption'

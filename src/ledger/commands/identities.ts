@@ -1,4 +1,5 @@
 // The commands that change who there is and what they may.
+import * as classes from './classes.ts';
 import * as grants from './grants.ts';
 import * as groups from './groups.ts';
 import type { IdentityCommand } from './identity-command.ts';
@@ -17,6 +18,7 @@ export const identityCommands = {
   ...grants,
   ...mounts,
   ...issuers,
+  ...classes,
   ...tokens,
 };
 

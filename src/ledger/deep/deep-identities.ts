@@ -27,6 +27,7 @@ const nouns = {
   mount: 'mount',
   ownMount: "principal's mount",
   issuer: 'issuer',
+  class: 'storage class',
 } as const;
 
 type Kind = keyof typeof nouns;
@@ -142,6 +143,7 @@ export class DeepIdentities {
       case 'grant':
       case 'mount':
       case 'ownMount':
+      case 'class':
         await things.put(id, index, { rule: change ?? undefined, createdMs });
         break;
       case 'issuer': {
@@ -271,7 +273,13 @@ export class DeepIdentities {
   }
 }
 
-const wholeKinds: ReadonlySet<Kind> = new Set<Kind>(['grant', 'mount', 'ownMount', 'issuer']);
+const wholeKinds: ReadonlySet<Kind> = new Set<Kind>([
+  'grant',
+  'mount',
+  'ownMount',
+  'issuer',
+  'class',
+]);
 
 type KeyKind = 'accessKey' | 'publicKey';
 
@@ -299,6 +307,7 @@ const collections: ReadonlyMap<string, Kind> = new Map([
   ['Mount', 'mount'],
   ['OwnMount', 'ownMount'],
   ['Issuer', 'issuer'],
+  ['Class', 'class'],
 ]);
 
 function kindOf(noun: string): Kind | undefined {
