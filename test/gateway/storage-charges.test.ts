@@ -102,6 +102,29 @@ describe('an object', () => {
   });
 });
 
+describe('an object that a snapshot holds', () => {
+  it('is stored on, and what is owed for it is charged when it is let go of', async () => {
+    await makeBucket('frozen');
+    await put('/frozen/object');
+    const bornMs = await createdMs('object');
+    const snapshot = '/_/v1/tenants/default/buckets/frozen/snapshots/before';
+    const headers = { 'content-type': 'application/json' };
+    const made = await send('PUT', snapshot, { body: Buffer.from('{}'), headers });
+    expect(made.status).toBe(200);
+    await gateway.setLimits('bucket:default/frozen', { spend: { total: '0' } });
+    expect((await send('DELETE', '/frozen/object')).status).toBe(204);
+    expect((await gateway.lastOf('s3:DeleteObject')).storageCost).toBeUndefined();
+    expect(await billedOf('frozen')).toBe(small);
+    const before = await gateway.spent('bucket:default/frozen');
+    expect((await send('DELETE', snapshot)).status).toBe(204);
+    const released = await gateway.lastOf('bursar:ReleaseHeld');
+    const rest = owed(Date.parse(released.time) - bornMs);
+    expect([released.principal, usd(released.storageCost)]).toEqual(['admin', rest]);
+    expect(await billedOf('frozen')).toBe(0n);
+    expect(await gateway.spent('bucket:default/frozen')).toBe(before + rest);
+  });
+});
+
 describe('a version that is kept', () => {
   it('goes on being stored, and what is owed for it is charged when it ends', async () => {
     await makeBucket('history');
