@@ -12,12 +12,14 @@ import {
   findBucket,
   getBucket,
   hashSettings,
+  readSetting,
   type StoredSetting,
   storeSetting,
   type Versioning,
 } from './buckets.ts';
 import { dropSnapshots } from './held-release.ts';
 import { readHeldBy } from './held-totals.ts';
+import { stampNotifications } from './notifications.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
 import { beginOf, heldByWindow, readWindow } from './undelete-window.ts';
@@ -204,6 +206,9 @@ export async function putBucketSetting(
     await tx.run('UPDATE buckets SET public_access = ? WHERE id = ?', exposure, bucketId);
   } else if (isColumn(name)) {
     await tx.run(`UPDATE buckets SET ${columns[name]} = ? WHERE id = ?`, document, bucketId);
+  } else if (name === 'notification') {
+    const before = await readSetting(tx, bucketId, name);
+    await storeSetting(tx, bucketId, name, stampNotifications(document, before, moment.seq));
   } else {
     await storeSetting(tx, bucketId, name, document);
   }

@@ -161,7 +161,13 @@ export async function listPolicies(
 // composed of what a client sent. What requests are decided by lies in the bucket's own row, which
 // is kept in memory (bucket-cache.ts); the rest is read where it is asked for.
 
-export type StoredSetting = 'cors' | 'encryption' | 'lifecycle' | 'tagging' | 'undelete';
+export type StoredSetting =
+  | 'cors'
+  | 'encryption'
+  | 'lifecycle'
+  | 'notification'
+  | 'tagging'
+  | 'undelete';
 
 /** The JSON of a setting; null: the bucket has none. */
 export async function readSetting(

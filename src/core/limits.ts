@@ -61,6 +61,10 @@ export const smallBodiesBytesMax = 64 * MiB;
 export const formBytesMax = 20 * KiB;
 export const corsBodyBytesMax = 64 * KiB;
 export const corsRulesMax = 100;
+/** AWS's own: rules of notifications of a bucket. */
+export const notificationRulesMax = 100;
+// Rules of the longest names, prefixes and suffixes, escaped.
+export const notificationBodyBytesMax = 512 * KiB;
 /** Of allowed headers with something on both sides of their star, which cost the most to match. */
 export const corsInfixesMax = 100;
 
@@ -84,7 +88,6 @@ export function manifestRunsMax(sizeBytes: number): number {
 export const nativeBodyBytesMax = 64 * KiB;
 export const accessKeysPerPrincipalMax = 100;
 export const issuersPerTenantMax = 20;
-export const classesPerTenantMax = 50;
 export const publicKeysPerPrincipalMax = 20;
 export const groupsPerPrincipalMax = 100;
 export const sharesPerPrincipalMax = 10_000;

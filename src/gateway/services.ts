@@ -37,6 +37,7 @@ import type { StoredPages } from './http/origins.ts';
 import type { LogHead } from './log/log-head.ts';
 import type { Witnesses } from './log/witnesses.ts';
 import type { DeepRuns } from './native/verify-routes.ts';
+import type { Notifier } from './notifications/notifier.ts';
 import type { CorsRules } from './s3/buckets/cors.ts';
 import type { ObjectMemory } from './s3/objects/object-memory.ts';
 import type { RecordFolding } from './s3/record-folding.ts';
@@ -49,7 +50,6 @@ export interface RequestServices
     State<CorsRules>,
     | 'buckets'
     | 'chains'
-    | 'classes'
     | 'cors'
     | 'directory'
     | 'encryption'
@@ -57,6 +57,7 @@ export interface RequestServices
     | 'keyring'
     | 'lifecycle'
     | 'mounts'
+    | 'notifications'
     | 'outside'
     | 'readRecording'
     | 'revocations'
@@ -127,6 +128,8 @@ export interface Services extends RequestServices {
   search: RecordSearch;
   changes: ChangeLog;
   alarms: Pick<AlarmNotifier, 'stateOf' | 'test'>;
+  /** Tells targets of changes. */
+  notifier: Pick<Notifier, 'stateOf' | 'test' | 'renew'>;
   metrics: Metrics;
   instruments: Instruments;
   recentRequests: RecentEverywhere;

@@ -3,6 +3,7 @@
 
 import { noteAltered, readTrueRecords } from '../audit/altered-records.ts';
 import { archiveTile } from '../audit/archive/archived-tiles.ts';
+import { noteProgress } from '../audit/changes/targets.ts';
 import { keepEvidence } from '../audit/evidence.ts';
 import { noteCosigned } from '../audit/log/cosignatures.ts';
 import type { PrefixEntry, RecordDraft, RecordSeal } from '../audit/record.ts';
@@ -373,6 +374,8 @@ export async function applyMaintenance(
       return countDownload(tx, work.id, timeMs);
     case 'noteToldAlarms':
       return forgetAlarms(tx, work.ids);
+    case 'noteTold':
+      return Number(await noteProgress(tx, work, timeMs));
     case 'purgeTokenAccounts':
       return context.billing.accounts.purgeTokens(work.max, timeMs);
     case 'signLog':

@@ -3,6 +3,7 @@
 
 import type { AlteredRow } from '../audit/altered-records.ts';
 import type { Pack } from '../audit/archive/archived-tiles.ts';
+import type { ToldProgress } from '../audit/changes/targets.ts';
 import type { RecordDraft } from '../audit/record.ts';
 import type { TokenUses } from '../authz/token-use.ts';
 import type { JournalObjectRow, NotedSnapshot } from '../catalog/journal-objects.ts';
@@ -89,6 +90,8 @@ export type Maintenance =
   | ({ kind: 'giveBack' } & GiveBackRequest)
   /** Alarms that those were told of whom they are for. */
   | { kind: 'noteToldAlarms'; ids: number[] }
+  /** How far a target was told of changes. Touches 1 unless that was set elsewhere meanwhile. */
+  | ({ kind: 'noteTold' } & ToldProgress)
   /** Accounts of tokens that ended long ago. */
   | { kind: 'purgeTokenAccounts'; max: number };
 

@@ -9,7 +9,13 @@ import type { Limits } from '../core/quota-terms.ts';
 import type { RecordReads } from '../core/record-reads.ts';
 
 /** The settings of buckets that are kept in memory. */
-export const keptSettings = ['cors', 'encryption', 'lifecycle', 'undelete'] as const;
+export const keptSettings = [
+  'cors',
+  'encryption',
+  'lifecycle',
+  'notification',
+  'undelete',
+] as const;
 export type KeptSetting = (typeof keptSettings)[number];
 
 export interface RevokedToken {
@@ -46,8 +52,6 @@ export type LedgerEvent =
       to: { tenant: string; bucket: string } | null;
     }
   | { kind: 'issuer'; tenant: string; name: string }
-  /** `definition`: as it is stored, JSON; null where there is no class of the name any more. */
-  | { kind: 'class'; tenant: string; name: string; definition: string | null }
   | { kind: 'revocation'; tokens: readonly RevokedToken[] }
   /** `limits`: null where the account has none any more. */
   | { kind: 'limits'; account: string; limits: Limits | null }

@@ -5,6 +5,7 @@
 
 import { alteredSchema } from '../audit/altered-records.ts';
 import { archiveSchema } from '../audit/archive/archived-tiles.ts';
+import { targetSchema } from '../audit/changes/targets.ts';
 import { erasureSchema } from '../audit/erasure.ts';
 import { evidenceSchema } from '../audit/evidence.ts';
 import { cosignatureSchema } from '../audit/log/cosignatures.ts';
@@ -156,14 +157,6 @@ CREATE TABLE own_mounts (          -- the same of a principal, which nobody else
   created_ms INTEGER NOT NULL,
   PRIMARY KEY (tenant, principal, name),
   FOREIGN KEY (tenant, principal) REFERENCES principals(tenant, name) ON DELETE CASCADE
-) WITHOUT ROWID;
-
-CREATE TABLE classes (             -- storage classes; of the gateway's own tenant: everybody's
-  tenant TEXT NOT NULL REFERENCES tenants(name),
-  name TEXT NOT NULL,
-  definition TEXT NOT NULL,        -- JSON, as tiering/classes/class-definition.ts has it
-  created_ms INTEGER NOT NULL,
-  PRIMARY KEY (tenant, name)
 ) WITHOUT ROWID;
 
 CREATE TABLE issuers (             -- outside issuers of tokens that a tenant trusts
@@ -409,4 +402,4 @@ CREATE TABLE records (
   roots BLOB                       -- of the newest: what was sealed with it (ledger/seal-roots.ts)
 );
 ${evidenceSchema}${readFoldSchema}${erasureSchema}${logSchema}${archiveSchema}
-${logKeySchema}${cosignatureSchema}${alteredSchema}`;
+${logKeySchema}${cosignatureSchema}${alteredSchema}${targetSchema}`;

@@ -25,6 +25,7 @@ import { HealthWatch } from './health-watch.ts';
 import { makeInstruments } from './instruments.ts';
 import { Addresses } from './listening.ts';
 import { beginSigning } from './log-signing.ts';
+import { startNotifier } from './notifier.ts';
 import { openLedger, recordUnsealed } from './opened-ledger.ts';
 import { openRecords } from './records.ts';
 import { openRequestServices } from './request-services.ts';
@@ -121,6 +122,7 @@ async function start(base: Base): Promise<RunningServer> {
   });
   watchServices(base, { services: requestServices, diskRoom, search, ...memory, ...counted });
   const alarms = await data.startAlarms();
+  const notifier = await startNotifier(base, { services: requestServices, changes });
   closers.push(() => endSoon(storeList));
   backups.schedule = scheduleBackups(base, backups.shipping);
   if (head.refusal !== null) endBackups(backups);
@@ -131,7 +133,7 @@ async function start(base: Base): Promise<RunningServer> {
   });
   const services: Services = {
     ...requestServices,
-    ...{ logKeys, records, altered, search, changes, alarms, metrics, journals },
+    ...{ logKeys, records, altered, search, changes, alarms, notifier, metrics, journals },
     usageRollUp: { catchUp: () => catchUpUsage(requestServices.ledger) },
     sealer: folder.sealer,
     rootKeys: folder.rootKeys,

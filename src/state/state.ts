@@ -6,6 +6,7 @@ import { RecentTokens } from '../authz/recent-tokens.ts';
 import type { RecentChains } from '../authz/tokens/verified-chains.ts';
 import { type BucketEncryption, readEncryptionSetting } from '../catalog/bucket-encryption.ts';
 import { type Lifecycle, readLifecycle } from '../catalog/lifecycle.ts';
+import { type Notifications, parseNotifications } from '../catalog/notifications.ts';
 import { parseWindow, type UndeleteWindow } from '../catalog/undelete-window.ts';
 import type { Reader } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
@@ -15,7 +16,6 @@ import { type SteadyClock, steadyClock } from '../core/steady-clock.ts';
 import type { LedgerEvent } from '../ledger/events.ts';
 import type { FeedEntry, Subscriber } from '../ledger/feed.ts';
 import { BucketCache } from './bucket-cache.ts';
-import { ClassBook } from './class-book.ts';
 import { Directory } from './directory.ts';
 import { GrantBook } from './grant-book.ts';
 import { KeptMoments } from './kept-moments.ts';
@@ -57,7 +57,6 @@ type Loaded =
   | 'directory'
   | 'grants'
   | 'mounts'
-  | 'classes'
   | 'outside'
   | 'revocations'
   | 'readRecording'
@@ -76,11 +75,12 @@ export class State<Cors = unknown> implements Followed, Subscriber {
   readonly cors: SettingCache<Cors>;
   readonly encryption: SettingCache<BucketEncryption>;
   readonly lifecycle: SettingCache<Lifecycle>;
+  /** Of which changes buckets tell whom. */
+  readonly notifications: SettingCache<Notifications>;
   /** How far back buckets can be shown as they were. */
   readonly windows: SettingCache<UndeleteWindow>;
   readonly grants: GrantBook;
   readonly mounts: MountBook;
-  readonly classes: ClassBook;
   /** Principals that act with tokens of outside issuers. */
   readonly outside: OutsideTokens;
   readonly revocations: Revocations;
@@ -103,7 +103,6 @@ export class State<Cors = unknown> implements Followed, Subscriber {
       directory,
       grants: await GrantBook.load(read, onUnreadable),
       mounts: await MountBook.load(read),
-      classes: await ClassBook.load(read),
       outside: await OutsideTokens.load({ read, directory, followed, ...issuers }),
       revocations: await Revocations.load(read),
       readRecording: await ReadRecording.load(read),
@@ -125,7 +124,6 @@ export class State<Cors = unknown> implements Followed, Subscriber {
     this.directory = directory;
     this.grants = grants;
     this.mounts = mounts;
-    this.classes = loaded.classes;
     this.outside = outside;
     this.revocations = revocations;
     this.readRecording = readRecording;
@@ -137,6 +135,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
     this.cors = new SettingCache('cors', readCors, { read, followed });
     this.encryption = new SettingCache('encryption', readEncryptionSetting, { read, followed });
     this.lifecycle = new SettingCache('lifecycle', readLifecycle, { read, followed });
+    this.notifications = new SettingCache('notification', parseNotifications, { read, followed });
     this.windows = new SettingCache('undelete', parseWindow, { read, followed });
     const moments = new KeptMoments(read, this.windows);
     this.snapshots = new SnapshotCache(read, followed, moments);
@@ -149,11 +148,11 @@ export class State<Cors = unknown> implements Followed, Subscriber {
         this.sessions,
         grants,
         mounts,
-        loaded.classes,
         readRecording,
         limits,
       ],
-      ...[this.buckets, this.snapshots, this.cors, this.encryption, this.lifecycle, this.windows],
+      ...[this.buckets, this.snapshots, this.cors, this.encryption, this.lifecycle],
+      ...[this.notifications, this.windows],
     ];
   }
 

@@ -60,8 +60,13 @@ export class Admin {
     };
     for (const { name: tenant } of await keep('tenants', 'tenants')) {
       const at = `tenants/${tenant}`;
-      for (const kind of ['groups', 'grants', 'mounts', 'issuers', 'classes'])
+      for (const kind of ['groups', 'grants', 'mounts', 'issuers'])
         await keep(`${at}/${kind}`, kind);
+      // How far they were told is not restored.
+      const targets = await this.list(`${at}/targets`, 'targets');
+      seen[`${at}/targets`] = targets.map(({ name, arn, url, createdAt }) => {
+        return { name, arn, url, createdAt };
+      });
       for (const { name } of await keep(`${at}/principals`, 'principals')) {
         await keep(`${at}/principals/${name}/public-keys`, 'publicKeys');
         await keep(`${at}/principals/${name}/mounts`, 'mounts');
@@ -182,11 +187,6 @@ export async function populate(admin: Admin): Promise<Made> {
     await admin.call('PUT', `tenants/cms/issuers/${name}`, { url, audience: 'x/cms', mapping });
   }
   await admin.call('DELETE', 'tenants/cms/issuers/old');
-  for (const name of ['derived', 'old', 'another']) {
-    const durability = { legs: [{ store: 'local' }] };
-    await admin.call('POST', 'tenants/cms/classes', { name, durability });
-  }
-  await admin.call('DELETE', 'tenants/cms/classes/old');
   await admin.call('PUT', 'limits/tenant:cms', {
     spend: { month: '12.5' },
     rate: { requests: 900 },
@@ -197,6 +197,13 @@ export async function populate(admin: Admin): Promise<Made> {
   await admin.call('DELETE', 'limits/principal:cms/bob');
   await admin.call('PUT', 'alarm-hook', { url: 'http://127.0.0.1:9/hook' });
   await admin.call('PUT', 'tenants/cms/alarm-hook', { url: 'http://127.0.0.1:9/cms' });
+  const queue = 'https://sqs.eu-central-1.amazonaws.com/123456789012/raw';
+  await admin.call('PUT', 'tenants/cms/targets/queue', { kind: 'sqs', url: queue });
+  for (const name of ['hook', 'gone']) {
+    const target = { kind: 'webhook', url: 'http://127.0.0.1:9/target' };
+    await admin.call('PUT', `tenants/cms/targets/${name}`, target);
+  }
+  await admin.call('DELETE', 'tenants/cms/targets/gone');
 
   const asAlice = new S3Client({ endpoint: rig.gateway.endpoint, ...alice });
   const headers = { 'content-type': 'application/json' };
@@ -265,12 +272,6 @@ export async function changeLater(admin: Admin, { alice, off }: Made): Promise<C
   const mapping = { pathPrefix: '/data', principals: { 1: 'zoe' }, groups: {} };
   const url = 'https://iam.example.org';
   await admin.call('PUT', `${at}/issuers/iam`, { url, audience: 'x/cms', mapping });
-  await admin.call('DELETE', `${at}/classes/another`);
-  await admin.call('DELETE', `${at}/classes/derived`);
-  for (const name of ['derived', 'new']) {
-    const durability = { legs: [{ store: 'local' }], repairHours: 48 };
-    await admin.call('POST', `${at}/classes`, { name, durability });
-  }
   await admin.call('PUT', `tenants/late/mounts/theirs`, { bucketTenant: 'cms', bucket: 'data' });
   const bobs = `${at}/principals/bob/mounts`;
   await admin.call('DELETE', `${bobs}/later`);

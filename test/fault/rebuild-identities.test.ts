@@ -78,7 +78,7 @@ describeWithTool(versitygw, 'a gateway that lost its folder', (path) => {
       expect(rebuilt.report?.identities).toMatchObject({
         ...{ stores: ['s3'], doubtful: false, leftOut: { count: 0 } },
         // Of the gateway and of cms.
-        newWebhookSecrets: { count: 2 },
+        newWebhookSecrets: { count: 3 },
       });
       expect(await admin.survey()).toEqual(before);
       const bucket = await admin.call('GET', 'tenants/cms/buckets/quiet');

@@ -133,6 +133,10 @@ const s3: Record<string, (bucket: string) => Message> = {
   deleteBucketEncryption: (bucket) => on(bucket, 'encryption', 'DELETE'),
   getBucketLogging: (bucket) => on(bucket, 'logging'),
   getBucketNotificationConfiguration: (bucket) => on(bucket, 'notification'),
+  putBucketNotificationConfiguration: (bucket) => ({
+    ...on(bucket, 'notification', 'PUT'),
+    body: documentOf('NotificationConfiguration', ''),
+  }),
   getBucketReplication: (bucket) => on(bucket, 'replication'),
   putBucketRequestPayment: (bucket) => ({
     ...on(bucket, 'requestPayment', 'PUT'),
@@ -431,11 +435,6 @@ const native: Record<string, () => NativeCall> = {
   GetIssuer: () => get(`${cms}/issuers/iam`),
   ListIssuers: () => get(`${cms}/issuers`),
   DeleteIssuer: () => remove(`${cms}/issuers/iam`),
-  CreateClass: () =>
-    post(`${cms}/classes`, { name: 'derived', durability: { legs: [{ store: 'local' }] } }),
-  GetClass: () => get(`${cms}/classes/derived`),
-  ListClasses: () => get(`${cms}/classes`),
-  DeleteClass: () => remove(`${cms}/classes/derived`),
   PutGrant: () => put(`${cms}/grants/g`, grant),
   GetGrant: () => get(`${cms}/grants/g`),
   ListGrants: () => get(`${cms}/grants`),
@@ -526,6 +525,13 @@ const native: Record<string, () => NativeCall> = {
   GetTenantAlarmHook: () => get(`${cms}/alarm-hook`),
   TestTenantAlarmHook: () => ({ ...post(`${cms}/alarm-hook/test`), mayFail: true }),
   DeleteTenantAlarmHook: () => remove(`${cms}/alarm-hook`),
+  PutTarget: () => put(`${cms}/targets/hook`, { kind: 'webhook', ...hook }),
+  GetTarget: () => get(`${cms}/targets/hook`),
+  ListTargets: () => get(`${cms}/targets`),
+  ListDeadLetters: () => get(`${cms}/targets/hook/dead-letters`),
+  TestTarget: () => ({ ...post(`${cms}/targets/hook/test`), mayFail: true }),
+  ResendToTarget: () => post(`${cms}/targets/hook/resend`, { after: 0 }),
+  DeleteTarget: () => remove(`${cms}/targets/hook`),
   PutGatewayAlarmHook: () => put('/_/v1/alarm-hook', hook),
   GetGatewayAlarmHook: () => get('/_/v1/alarm-hook'),
   TestGatewayAlarmHook: () => ({ ...post('/_/v1/alarm-hook/test'), mayFail: true }),
@@ -600,8 +606,8 @@ describe('the native API', () => {
       expect([title, record?.status, record?.error]).toEqual([title, answer.status, error]);
       expect(record?.action).toMatch(/^bursar:[A-Z]\w+$/);
     }
-    // Of an access key, a token, a share link and two webhooks.
-    expect(secrets).toHaveLength(5);
+    // Of an access key, a token, a share link and three webhooks.
+    expect(secrets).toHaveLength(6);
     const all = JSON.stringify([...found.values()]);
     expect(secrets.filter((secret) => all.includes(secret))).toEqual([]);
   });

@@ -43,8 +43,12 @@ export const domain = 's3.example.test';
 export const region = 'us-east-1';
 
 /** The gateway on its embedded store; `args`: more arguments for `bursar serve`. */
-export async function startEmbeddedTarget(args: readonly string[] = []): Promise<Target> {
+export async function startEmbeddedTarget(
+  args: readonly string[] = [],
+  env: Record<string, string> = {},
+): Promise<Target> {
   const gateway = await startServedGateway({
+    env,
     args: ['--domain', domain, '--private-issuers', '127.0.0.1:*', ...args],
   });
   const { endpoint, accessKeyId, secretAccessKey, dataDir, stop } = gateway;

@@ -93,19 +93,6 @@ const issuer: Change = {
   mapping: { pathPrefix: '/', principals: {}, groups: {}, defaultPrincipal: null },
 };
 
-const storageClass: Extract<Change, { kind: 'createClass' }> = {
-  ...{ kind: 'createClass', tenant: 'one', name: 'derived' },
-  definition: {
-    aliases: ['ONEZONE_IA'],
-    durability: { legs: [{ store: 'disk1' }], ack: 1, repairHours: 24 },
-    availability: { answer: 'first', maxOfflineHoursPerMonth: 0 },
-    access: 'online',
-    restoreWithinHours: null,
-    loss: 'report',
-    minimum: { days: 0, bytes: 0 },
-  },
-};
-
 const corsDocument = JSON.stringify([
   { allowedMethods: ['GET'], allowedOrigins: ['*'], allowedHeaders: [], exposeHeaders: [] },
 ]);
@@ -132,7 +119,9 @@ const windowDocument = JSON.stringify({ windowMs: 60_000, sinceMs: 1 });
 const encryptionDocument = JSON.stringify({
   ...{ algorithm: 'aws:kms', kmsKeyId: null, bucketKeyEnabled: true },
 });
+const notificationDocument = JSON.stringify({ by: 'one/alice', rules: [] });
 const restoredSettings = {
+  notification: JSON.stringify({ by: 'one/alice', since: 1, rules: [] }),
   cors: corsDocument,
   encryption: encryptionDocument,
   lifecycle: lifecycleDocument,
@@ -173,6 +162,10 @@ const lookAtEncryption =
   (id: number) =>
   ({ state }: Seen) =>
     state.encryption.find(id);
+const lookAtNotification =
+  (id: number) =>
+  ({ state }: Seen) =>
+    state.notifications.find(id);
 const lookAtTenantKey =
   (of: string) =>
   ({ state }: Seen) => {
@@ -197,10 +190,6 @@ const lookAtOwnMount =
 const lookAtSnapshot = ({ state }: Seen) =>
   state.snapshots.find({ tenant: 'one', bucket: 'data', id: 1 }, 's');
 const lookAtIssuer = ({ state }: Seen) => state.outside.stateOf({ tenant: 'one', name: 'sso' });
-const lookAtClass = ({ state }: Seen) => [
-  state.classes.named('one', 'derived'),
-  state.classes.aliased('one', 'ONEZONE_IA'),
-];
 const lookAtMode =
   (of: string) =>
   ({ state }: Seen) =>
@@ -271,6 +260,11 @@ export const scenarios: Scenarios = {
       change: setting('lifecycle', lifecycleDocument),
       look: lookAtLifecycle(1),
     },
+    {
+      name: 'notification',
+      change: setting('notification', notificationDocument),
+      look: lookAtNotification(1),
+    },
   ],
   setReadPayer: [
     {
@@ -303,6 +297,7 @@ export const scenarios: Scenarios = {
         lookAtLifecycle(7),
         lookAtWindow(7),
         lookAtEncryption(7),
+        lookAtNotification(7),
       ),
     },
   ],
@@ -320,6 +315,7 @@ export const scenarios: Scenarios = {
         lookAtLifecycle(7),
         lookAtWindow(7),
         lookAtEncryption(7),
+        lookAtNotification(7),
       ),
     },
   ],
@@ -543,20 +539,15 @@ export const scenarios: Scenarios = {
       look: lookAtOwnMount('one/alice'),
     },
   ],
+  putTarget: null,
+  deleteTarget: null,
+  resendToTarget: null,
   putIssuer: [{ change: issuer, look: lookAtIssuer }],
   deleteIssuer: [
     {
       given: [issuer],
       change: { kind: 'deleteIssuer', tenant: 'one', name: 'sso' },
       look: lookAtIssuer,
-    },
-  ],
-  createClass: [{ change: storageClass, look: lookAtClass }],
-  deleteClass: [
-    {
-      given: [storageClass],
-      change: { kind: 'deleteClass', tenant: 'one', name: 'derived' },
-      look: lookAtClass,
     },
   ],
   addToken: null,

@@ -46,17 +46,8 @@ type Told<K extends PresentEntry['kind']> = Extract<PresentEntry, { kind: K }>;
  * its principal, or when it expires.
  */
 const goInOrder = [
-  ...([
-    'webhook',
-    'issuer',
-    'class',
-    'mount',
-    'grant',
-    'limits',
-    'principal',
-    'group',
-    'tenant',
-  ] as const),
+  ...(['webhook', 'target', 'issuer', 'mount', 'grant', 'limits', 'principal'] as const),
+  ...(['group', 'tenant'] as const),
 ] satisfies StoredKind[];
 const staysUntold = ['revocation', 'token'] satisfies StoredKind[];
 
@@ -185,14 +176,8 @@ export class ForwardIdentities {
       case 'mount':
       case 'issuer':
       case 'webhook':
+      case 'target':
         return false;
-      case 'class': {
-        // A class never changes: this one was deleted, and another made.
-        const { tenant, name } = told;
-        const target = `tenants/${tenant}/classes/${name}`;
-        await this.#change({ kind: 'deleteClass', tenant, name }, target);
-        return false;
-      }
       case 'token':
         await this.#transferShare(told, found as typeof told);
         return true;
@@ -362,14 +347,11 @@ export class ForwardIdentities {
       case 'mount':
         await this.#change({ kind: 'deleteMount', tenant, name }, place);
         return;
+      case 'target':
+        await this.#change({ kind: 'deleteTarget', tenant, name }, place);
+        return;
       case 'issuer':
         await this.#change({ kind: 'deleteIssuer', tenant, name }, place);
-        return;
-      case 'class':
-        await this.#change(
-          { kind: 'deleteClass', tenant, name },
-          `tenants/${tenant}/classes/${name}`,
-        );
         return;
       case 'principal':
         await this.#removePrincipal(entry, place);
@@ -421,7 +403,7 @@ export class ForwardIdentities {
 function comparable(entry: PresentEntry): unknown {
   const { toldSeq: _, ...rest } = entry;
   if (rest.kind === 'tenant') return { ...rest, sealedKey: null };
-  if (rest.kind === 'webhook') return { ...rest, sealedSecret: null };
+  if (rest.kind === 'webhook' || rest.kind === 'target') return { ...rest, sealedSecret: null };
   if (rest.kind !== 'principal') return rest;
   const byText = (a: object, b: object) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1);
   const accessKeys = rest.accessKeys.map((key) => ({ ...key, sealedSecret: null })).sort(byText);

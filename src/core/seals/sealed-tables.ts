@@ -143,11 +143,6 @@ export const sealedTables: readonly SealedTable[] = [
     fields: [...texts('tenant principal name bucket_tenant bucket'), made],
   },
   {
-    ...{ name: 'classes', noun: 'storage class', since: 18, concerns: ofTenant },
-    ...{ tenant: '$.tenant', row: '$.name' },
-    fields: [...texts('tenant name definition'), made],
-  },
-  {
     ...{ name: 'issuers', noun: 'issuer', tenant: '$.tenant', row: '$.name', concerns: ofTenant },
     fields: [...texts('tenant name url audience mapping'), made],
   },
@@ -220,6 +215,12 @@ export const sealedTables: readonly SealedTable[] = [
     ...{ name: 'alarm_hooks', noun: 'webhook', tenant: "ifnull($.tenant, '')", row: '$.scope' },
     concerns: ofTenant,
     fields: [...texts('scope tenant url'), ['sealed_secret', 'bytes'], made],
+  },
+  {
+    // Where changes of objects are told.
+    ...{ name: 'targets', noun: 'target', since: 18, tenant: '$.tenant', row: '$.name' },
+    concerns: ofTenant,
+    fields: [...texts('tenant name kind url region'), ['sealed_secret', 'bytes'], made],
   },
   {
     // By what the tiers of storage go. A total is nobody's: all are served, and what accrues is

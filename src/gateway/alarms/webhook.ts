@@ -76,6 +76,16 @@ export function testMessage(timeMs: number, instance: string): Message {
   return { id, body: JSON.stringify(body) };
 }
 
+/** The webhook is there, and did not take the message. */
+export class AnswerRefused extends Error {
+  readonly status: number;
+
+  constructor(status: number) {
+    super(`it answered ${status}`);
+    this.status = status;
+  }
+}
+
 /**
  * Sends a message once. Resolves when the answer's status is 2xx. Rejects with an Error whose
  * message tells the webhook's owner what is wrong.
@@ -105,6 +115,6 @@ export async function sendMessage(
     signal,
   } as const;
   await askGuarded(request, async ({ statusCode = 0 }) => {
-    if (statusCode < 200 || statusCode > 299) throw new Error(`it answered ${statusCode}`);
+    if (statusCode < 200 || statusCode > 299) throw new AnswerRefused(statusCode);
   });
 }

@@ -33,11 +33,13 @@ export interface EventTerms {
   bucket: string;
   /** May they know who made the change, and from where? */
   tellsWho: boolean;
+  /** Of the rule by which it is told; absent: somebody asked. */
+  configurationId?: string;
 }
 
 export function renderEvent(change: ObjectChange, terms: EventTerms): object {
   const { index, time, tenant, key, versionId, size, etag, sha256, version, requestId } = change;
-  const { region, bucket, tellsWho } = terms;
+  const { region, bucket, tellsWho, configurationId } = terms;
   return {
     eventVersion: '2.1',
     eventSource: 'aws:s3',
@@ -49,6 +51,7 @@ export function renderEvent(change: ObjectChange, terms: EventTerms): object {
     responseElements: { 'x-amz-request-id': requestId },
     s3: {
       s3SchemaVersion: '1.0',
+      configurationId,
       bucket: { name: bucket, arn: `arn:aws:s3:::${bucket}` },
       object: { key: eventKey(key), size, eTag: etag, versionId, sequencer: sequencerOf(index) },
     },

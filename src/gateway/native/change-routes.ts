@@ -3,16 +3,14 @@
 // the bucket below the prefix that they name, and read the object, by what is true when they are
 // told; and a cursor moves past what they may not see, so that it misses nothing.
 import type { ObjectChange } from '../../audit/changes/object-change.ts';
-import { findNamedEvenly } from '../../catalog/versions.ts';
 import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
 import { bucketScope, tenantScope } from '../../ledger/scopes.ts';
+import { listingOf as listing, mayKnowWho, readingOf } from '../changes/readable.ts';
 import { renderEvent } from '../changes/s3-event.ts';
 import type { Access } from '../s3/access.ts';
 import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
-import { aclOf } from '../s3/objects/object-attributes.ts';
 import { checkKeyLength } from '../s3/request.ts';
-import { administers } from './rights.ts';
 import { type Call, checkPlace, param, routeTable } from './route.ts';
 import { answerObject, boolean, text } from './schemas.ts';
 
@@ -195,31 +193,12 @@ class Teller {
   }
 
   #mayRead({ key }: ObjectChange, { found, name }: Followed): Promise<boolean> {
-    const { deps } = this.#call;
-    const load = async () => {
-      const { bucket } = found;
-      const named = bucket && (await findNamedEvenly(deps, bucket, { key }));
-      // Nobody knows whether what was there could be read, where that depends on what it was.
-      if (!named?.version || named.version.isMarker) throw new Refusal('AccessDenied');
-      return named;
-    };
-    return this.#access.allows({
-      ...{ action: 's3:GetObject', askedName: name, found, key, listPrefix: null },
-      loadTags: async () => (await load()).tags,
-      loadAcl: async () => aclOf((await load()).version),
-    });
+    return this.#access.allows(readingOf(this.#call.deps, found, { askedName: name, key }));
   }
 
   #render(change: ObjectChange, name: string): object {
     const { who, deps } = this.#call;
-    const mayAudit =
-      administers(who, change.tenant) ||
-      (who.role === 'auditor' && who.tenant === change.tenant) ||
-      change.by === `${who.tenant}/${who.name}`;
-    return renderEvent(change, { region: deps.region, bucket: name, tellsWho: mayAudit });
+    const tellsWho = mayKnowWho(who, change);
+    return renderEvent(change, { region: deps.region, bucket: name, tellsWho });
   }
-}
-
-function listing(found: NamedBucket, askedName: string, listPrefix: string) {
-  return { action: 's3:ListBucket', askedName, found, key: null, listPrefix } as const;
 }

@@ -100,6 +100,7 @@ export interface NativeDeps
     | 'logKeys'
     | 'metricsToken'
     | 'mounts'
+    | 'notifier'
     | 'outside'
     | 'prefixes'
     | 'priceBooks'

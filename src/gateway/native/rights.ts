@@ -56,10 +56,6 @@ const table = {
   'bursar:ListIssuers': /*      */ ['all', 'tenant', 'none', 'none'],
   'bursar:GetIssuer': /*        */ ['all', 'tenant', 'none', 'none'],
   'bursar:DeleteIssuer': /*     */ ['all', 'tenant', 'none', 'none'],
-  'bursar:CreateClass': /*      */ ['all', 'tenant', 'none', 'none'],
-  'bursar:ListClasses': /*      */ ['all', 'tenant', 'tenant', 'tenant'],
-  'bursar:GetClass': /*         */ ['all', 'tenant', 'tenant', 'tenant'],
-  'bursar:DeleteClass': /*      */ ['all', 'tenant', 'none', 'none'],
   'bursar:ListKeys': /*         */ ['all', 'none', 'none', 'none'],
   'bursar:RotateKeys': /*       */ ['all', 'none', 'none', 'none'],
   'bursar:GetClock': /*         */ ['all', 'none', 'none', 'none'],
@@ -115,6 +111,11 @@ const table = {
   'bursar:PutAlarmHook': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:GetAlarmHook': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:DeleteAlarmHook': /*  */ ['all', 'tenant', 'none', 'none'],
+  'bursar:PutTarget': /*        */ ['all', 'tenant', 'none', 'none'],
+  'bursar:ListTargets': /*      */ ['all', 'tenant', 'none', 'none'],
+  'bursar:GetTarget': /*        */ ['all', 'tenant', 'none', 'none'],
+  'bursar:DeleteTarget': /*     */ ['all', 'tenant', 'none', 'none'],
+  'bursar:ResendToTarget': /*   */ ['all', 'tenant', 'none', 'none'],
   'bursar:VerifyData': /*       */ ['all', 'tenant', 'none', 'none'],
 } as const satisfies Record<BursarAction, readonly [Reach, Reach, Reach, Reach]>;
 

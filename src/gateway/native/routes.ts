@@ -4,7 +4,6 @@ import { gatewayAlarmRoutes, tenantAlarmRoutes } from './alarm-routes.ts';
 import { auditRoutes } from './audit-routes.ts';
 import { bucketRoutes } from './bucket-routes.ts';
 import { changeRoutes } from './change-routes.ts';
-import { classRoutes } from './class-routes.ts';
 import { explainRoutes, whoAmIRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
 import { holdingRoutes } from './holding-routes.ts';
@@ -22,6 +21,7 @@ import type { NativeRoute } from './route.ts';
 import { shareRoutes } from './share-routes.ts';
 import { snapshotRoutes } from './snapshot-routes.ts';
 import { clockRoutes, rootKeyRoutes, storeCostRoutes, storeRoutes } from './store-routes.ts';
+import { targetRoutes } from './target-routes.ts';
 import { tenantRoutes } from './tenant-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
 import { undeleteRoutes } from './undelete-routes.ts';
@@ -61,10 +61,10 @@ const tables = [
   clockRoutes,
   healthRoutes,
   issuerRoutes,
-  classRoutes,
   storeRoutes,
   tenantAlarmRoutes,
   gatewayAlarmRoutes,
+  targetRoutes,
   storeCostRoutes,
   priceRoutes,
   metricsRoutes,

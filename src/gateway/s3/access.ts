@@ -56,6 +56,9 @@ export interface Target {
   isOwnCopy?: () => Promise<boolean>;
 }
 
+/** What decisions depend on, of a request. */
+export type AskedFacts = Pick<S3Request, 'source' | 'isSecure' | 'headers' | 'query'>;
+
 const noTags: ReadonlyMap<string, string> = new Map();
 
 export class Access {
@@ -67,7 +70,7 @@ export class Access {
 
   constructor(
     services: Pick<RequestServices, 'buckets' | 'grants'>,
-    request: S3Request,
+    request: AskedFacts,
     who: Identity,
   ) {
     this.#services = services;
@@ -288,7 +291,7 @@ export async function isListed(
   return aclGives(acl ?? [], permission, who);
 }
 
-function factsOf(request: S3Request, who: Identity): RequestFacts {
+function factsOf(request: AskedFacts, who: Identity): RequestFacts {
   return {
     timeMs: Date.now(),
     sourceAddress: request.source,

@@ -89,7 +89,7 @@ export function headersOf({ headers }: Pick<IncomingMessage, 'headers'>): Header
 }
 
 /** The first value of a query parameter; undefined when it is absent. */
-export function parameter(request: S3Request, name: string): string | undefined {
+export function parameter(request: Pick<S3Request, 'query'>, name: string): string | undefined {
   for (const [key, value] of request.query) if (key === name) return value;
   return undefined;
 }

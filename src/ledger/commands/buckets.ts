@@ -61,6 +61,7 @@ export const putBucketSetting: Command<rows.PutBucketSetting> = {
       case 'cors':
       case 'encryption':
       case 'lifecycle':
+      case 'notification':
         return [{ kind: 'setting', bucketId, name }];
       // It is read where it is asked for.
       case 'tagging':

@@ -1,5 +1,4 @@
 // The commands that change who there is and what they may.
-import * as classes from './classes.ts';
 import * as grants from './grants.ts';
 import * as groups from './groups.ts';
 import type { IdentityCommand } from './identity-command.ts';
@@ -7,6 +6,7 @@ import * as issuers from './issuers.ts';
 import * as keys from './keys.ts';
 import * as mounts from './mounts.ts';
 import * as principals from './principals.ts';
+import * as targets from './targets.ts';
 import * as tenants from './tenants.ts';
 import * as tokens from './tokens.ts';
 
@@ -18,7 +18,7 @@ export const identityCommands = {
   ...grants,
   ...mounts,
   ...issuers,
-  ...classes,
+  ...targets,
   ...tokens,
 };
 

@@ -27,7 +27,7 @@ const nouns = {
   mount: 'mount',
   ownMount: "principal's mount",
   issuer: 'issuer',
-  class: 'storage class',
+  target: 'target',
 } as const;
 
 type Kind = keyof typeof nouns;
@@ -143,7 +143,7 @@ export class DeepIdentities {
       case 'grant':
       case 'mount':
       case 'ownMount':
-      case 'class':
+      case 'target':
         await things.put(id, index, { rule: change ?? undefined, createdMs });
         break;
       case 'issuer': {
@@ -274,11 +274,7 @@ export class DeepIdentities {
 }
 
 const wholeKinds: ReadonlySet<Kind> = new Set<Kind>([
-  'grant',
-  'mount',
-  'ownMount',
-  'issuer',
-  'class',
+  ...(['grant', 'mount', 'ownMount', 'issuer', 'target'] as const),
 ]);
 
 type KeyKind = 'accessKey' | 'publicKey';
@@ -307,7 +303,7 @@ const collections: ReadonlyMap<string, Kind> = new Map([
   ['Mount', 'mount'],
   ['OwnMount', 'ownMount'],
   ['Issuer', 'issuer'],
-  ['Class', 'class'],
+  ['Target', 'target'],
 ]);
 
 function kindOf(noun: string): Kind | undefined {

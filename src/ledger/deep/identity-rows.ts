@@ -102,6 +102,19 @@ export const identityRows = {
       members: { rule: { bucketTenant, bucket }, createdMs },
     }),
   ),
+  target: rowsOf(
+    {
+      columns: 'tenant, name, kind, url, region, created_ms AS createdMs',
+      from: 'targets',
+      keys: byName,
+    },
+    (row) => {
+      const { kind, url, region, createdMs } = row;
+      const origin = URL.canParse(String(url)) ? new URL(String(url)).origin : url;
+      const rule = { kind, origin, ...(region !== null && { region }) };
+      return { id: ofTenant(row), members: { rule, createdMs } };
+    },
+  ),
   issuer: rowsOf(
     {
       columns: 'tenant, name, url, audience, mapping, created_ms AS createdMs',
@@ -112,19 +125,6 @@ export const identityRows = {
       const { url, audience, createdMs } = row;
       const told = { url, audience, mapping: parseJson(String(row.mapping)) };
       return { id: ofTenant(row), members: { rule: recordedChange(told), createdMs } };
-    },
-  ),
-  class: rowsOf(
-    {
-      columns: 'tenant, name, definition, created_ms AS createdMs',
-      from: 'classes',
-      keys: byName,
-    },
-    (row) => {
-      const { definition, createdMs } = row;
-      const told = parseJson(String(definition));
-      const rule = recordedChange(isObject(told) ? told : {});
-      return { id: ofTenant(row), members: { rule, createdMs } };
     },
   ),
 } as const satisfies Record<string, ListRows>;

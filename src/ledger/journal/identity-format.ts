@@ -33,9 +33,9 @@ export const thingKinds = [
   'grant',
   'mount',
   'issuer',
-  'class',
   'limits',
   'webhook',
+  'target',
   'revocation',
   'token',
   'publicKey',
@@ -133,11 +133,19 @@ const kinds = {
   grant: { ...told, rule: isJsonObject, createdMs: isCount },
   mount: { ...told, bucketTenant: isText, bucket: isText, createdMs: isCount },
   issuer: { ...told, url: isText, audience: isText, mapping: isJsonObject, createdMs: isCount },
-  class: { ...told, definition: isJsonObject, createdMs: isCount },
   /** Of the account `name`. */
   limits: { ...told, limits: isJsonObject },
   /** Where alarms are told: of a tenant, or of the gateway, whose `tenant` is ''. */
   webhook: { ...told, url: isText, createdMs: isCount, sealedSecret: isHexOrNull },
+  /** Where changes of objects are told. */
+  target: {
+    ...told,
+    is: isOneOf('webhook', 'sqs'),
+    url: isText,
+    region: isTextOrNull,
+    createdMs: isCount,
+    sealedSecret: isHexOrNull,
+  },
   /** A token that was issued here, or a share link; `name` is its id. */
   token: {
     ...told,

@@ -112,12 +112,6 @@ function storedKinds(withKeys: boolean): Record<Exclude<ThingKind, 'publicKey'>,
       columns: { ...named, url: 'url', audience: 'audience', mapping: 'mapping' },
       entryOf: (row) => present('issuer', row),
     },
-    class: {
-      ...byBoth,
-      table: 'classes',
-      columns: { ...named, definition: 'definition' },
-      entryOf: (row) => present('class', row),
-    },
     limits: {
       table: 'quota_accounts',
       key: ['account'],
@@ -138,6 +132,14 @@ function storedKinds(withKeys: boolean): Record<Exclude<ThingKind, 'publicKey'>,
         ...{ url: 'url', createdMs: 'created_ms', sealedSecret: secret },
       },
       entryOf: ({ scope: _, ...row }) => present('webhook', row),
+    },
+    target: {
+      ...byBoth,
+      table: 'targets',
+      columns: {
+        ...{ ...named, is: 'kind', url: 'url', region: 'region', sealedSecret: secret },
+      },
+      entryOf: (row) => present('target', row),
     },
     revocation: {
       table: 'revocations',

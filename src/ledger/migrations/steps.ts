@@ -13,7 +13,7 @@ import { heldSums } from './0014-held-sums.ts';
 import { tenantKeys } from './0015-tenant-keys.ts';
 import { ownMounts } from './0016-own-mounts.ts';
 import { longManifests } from './0017-long-manifests.ts';
-import { classes } from './0018-classes.ts';
+import { targets } from './0018-targets.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -34,7 +34,7 @@ export const steps: readonly Migration[] = [
   tenantKeys,
   ownMounts,
   longManifests,
-  classes,
+  targets,
 ];
 
 /** The schema of this Bursar. */

@@ -72,8 +72,9 @@ export interface IdentityReport {
 
 const restoredKinds = [
   ...(['tenants', 'groups', 'principals', 'accessKeys', 'publicKeys', 'grants'] as const),
-  ...(['mounts', 'issuers', 'limits', 'webhooks', 'revocations', 'tokens', 'shares'] as const),
-  ...(['ownMounts', 'classes', 'retiredNames'] as const),
+  ...(['mounts', 'issuers', 'limits', 'webhooks', 'targets', 'revocations'] as const),
+  ...(['tokens', 'shares'] as const),
+  ...(['ownMounts', 'retiredNames'] as const),
 ] as const;
 export type RestoredKind = (typeof restoredKinds)[number];
 

@@ -4,6 +4,7 @@
 // anybody's who comes without credentials, until an admin has looked; and whatever is not restored
 // is reported.
 import { randomBytes } from 'node:crypto';
+import { targetContext } from '../../audit/changes/targets.ts';
 import { recordedChange } from '../../audit/recorded-change.ts';
 import type { Grant } from '../../authz/grants/grant.ts';
 import { anyone } from '../../authz/grants/subjects.ts';
@@ -18,7 +19,6 @@ import { type PrincipalKind, principalId, type Role } from '../../core/principal
 import { readLimits } from '../../core/quota-terms.ts';
 import { type RecordReads, recordReadsModes } from '../../core/record-reads.ts';
 import { hookContext } from '../../quota/limits/alarm-hooks.ts';
-import { decodeDefinition } from '../../tiering/classes/class-definition.ts';
 import type { IdentityChange } from '../commands/identities.ts';
 import type { Change } from '../commands/index.ts';
 import { membersOf } from '../commands/index.ts';
@@ -66,8 +66,8 @@ export async function restoreRights(restoring: Restoring): Promise<void> {
   await each(restoring, staging.identities.list('grant'), restoreGrant);
   await each(restoring, staging.identities.list('mount'), restoreMount);
   await each(restoring, staging.identities.list('issuer'), restoreIssuer);
-  await each(restoring, staging.identities.list('class'), restoreClass);
   await each(restoring, staging.identities.list('webhook'), restoreWebhook);
+  await each(restoring, staging.identities.list('target'), restoreTarget);
   await each(restoring, staging.identities.list('token'), restoreToken);
 }
 
@@ -279,18 +279,6 @@ async function restoreIssuer(restoring: Restoring, entry: Of<'issuer'>): Promise
   await put(restoring, 'issuer', { changes, madeMs }, { tenant, target });
 }
 
-async function restoreClass(restoring: Restoring, entry: Of<'class'>): Promise<void> {
-  const { tenant, name, createdMs: madeMs } = entry;
-  const target = `tenants/${tenant}/classes/${name}`;
-  const definition = decodeDefinition(entry.definition);
-  if (!definition) {
-    restoring.work.report.identities.leftOut.add(`${target}: it is of another version`);
-    return;
-  }
-  const changes = [{ kind: 'createClass', tenant, name, definition } as const];
-  await put(restoring, 'class', { changes, madeMs }, { tenant, target });
-}
-
 async function restoreWebhook({ work, commit }: Restoring, entry: Of<'webhook'>): Promise<void> {
   const { url, sealedSecret } = entry;
   const tenant = entry.tenant === '' ? null : entry.tenant;
@@ -311,6 +299,25 @@ async function restoreWebhook({ work, commit }: Restoring, entry: Of<'webhook'>)
   const refused = await commit({ kind: 'setAlarmHook', tenant, hook }, about);
   if (refused) report.identities.leftOut.add(`${target}: ${refused}`);
   else report.identities.restored.webhooks++;
+}
+
+/** What it was told is not known any more: it is told what comes. */
+async function restoreTarget(restoring: Restoring, entry: Of<'target'>): Promise<void> {
+  const { tenant, name, is, url, region, sealedSecret, createdMs: madeMs } = entry;
+  const { sealer, report, withKeys } = restoring.work;
+  const target = `tenants/${tenant}/targets/${name}`;
+  if (!URL.canParse(url)) {
+    report.identities.leftOut.add(`${target}: its URL is none`);
+    return;
+  }
+  const context = targetContext(tenant, name);
+  const known =
+    sealedSecret !== null && withKeys && sealAnew(restoring.work, sealedSecret, context);
+  if (is === 'webhook' && !known) report.identities.newWebhookSecrets.add(target);
+  const secret = known || sealer.seal(randomBytes(secretBytes), context);
+  const change = { kind: 'putTarget', tenant, name, is, url, region } as const;
+  const changes = [{ ...change, sealedSecret: is === 'webhook' ? secret : null }];
+  await put(restoring, 'target', { changes, madeMs }, { tenant, target });
 }
 
 async function restoreToken(restoring: Restoring, entry: TokenEntry): Promise<void> {
@@ -347,9 +354,9 @@ const counted = {
   revocation: ['revocations', 'Revocation'],
   grant: ['grants', 'Grant'],
   mount: ['mounts', 'Mount'],
+  target: ['targets', 'Target'],
   ownMount: ['ownMounts', 'OwnMount'],
   issuer: ['issuers', 'Issuer'],
-  class: ['classes', 'Class'],
   token: ['tokens', 'Token'],
   share: ['shares', 'Share'],
 } as const;

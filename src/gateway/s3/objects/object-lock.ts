@@ -55,7 +55,7 @@ async function readLockWithDigest(context: Reserved<'object'>): Promise<Lock> {
 }
 
 /** What rules can depend on. Of headers that will be refused, nothing. */
-export function requestedLock(request: S3Request): Lock | undefined {
+export function requestedLock(request: Pick<S3Request, 'headers'>): Lock | undefined {
   if (!hasLockHeaders(request)) return noLock;
   try {
     return parseLock(request);
@@ -65,7 +65,7 @@ export function requestedLock(request: S3Request): Lock | undefined {
   }
 }
 
-function hasLockHeaders({ headers }: S3Request): boolean {
+function hasLockHeaders({ headers }: Pick<S3Request, 'headers'>): boolean {
   return (
     headers[modeHeader] !== undefined ||
     headers[untilHeader] !== undefined ||
@@ -74,7 +74,7 @@ function hasLockHeaders({ headers }: S3Request): boolean {
 }
 
 /** Throws `Refusal` InvalidArgument. */
-function parseLock(request: S3Request): Lock {
+function parseLock(request: Pick<S3Request, 'headers'>): Lock {
   const mode = request.headers[modeHeader];
   const until = request.headers[untilHeader];
   const hold = request.headers[holdHeader];

@@ -1,5 +1,6 @@
 // Settings of a bucket that are documents, set and removed as a whole. Each has three operations,
 // which differ in their names and in what the document says.
+import { arnOf, listTargets } from '../../../audit/changes/targets.ts';
 import { recordedLargeChange } from '../../../audit/recorded-change.ts';
 import type { S3Action } from '../../../authz/grants/actions.ts';
 import { type PutBucketSetting, payerDocument } from '../../../catalog/bucket-changes.ts';
@@ -10,9 +11,15 @@ import {
   type TransitionMinimum,
   transitionMinimums,
 } from '../../../catalog/lifecycle.ts';
+import type { AskedNotifications } from '../../../catalog/notifications.ts';
 import type { Tags } from '../../../catalog/versions.ts';
 import { type ErrorCode, Refusal } from '../../../core/errors.ts';
-import { bucketTagsMax, corsBodyBytesMax, lifecycleBodyBytesMax } from '../../../core/limits.ts';
+import {
+  bucketTagsMax,
+  corsBodyBytesMax,
+  lifecycleBodyBytesMax,
+  notificationBodyBytesMax,
+} from '../../../core/limits.ts';
 import { Pace } from '../../../core/pace.ts';
 import type { ReadPayer } from '../../../core/read-payer.ts';
 import { emptyReply, largeXmlReply, type Reply, xmlReply } from '../../http/reply.ts';
@@ -25,6 +32,7 @@ import {
   parseEncryption,
 } from '../buckets/encryption-xml.ts';
 import { lifecycleElements, parseLifecycle } from '../buckets/lifecycle-xml.ts';
+import { notificationElements, parseNotificationRules } from '../buckets/notification-xml.ts';
 import { blockOf, parsePublicAccess, publicAccessElements } from '../buckets/public-access.ts';
 import { parsePayment } from '../buckets/requester-pays.ts';
 import { demandDigest, receiveDocument } from '../demanded-digest.ts';
@@ -264,6 +272,39 @@ export const publicAccessBlock = bucketSetting({
   store: (block) => ({ name: 'publicAccess', document: block && JSON.stringify(block) }),
   record: (publicAccess) => ({ publicAccess }),
 });
+
+/** Of which changes it tells whom. As on S3, none is an empty document that takes all away. */
+const { GET: getNotification, PUT: putNotification } = bucketSetting<AskedNotifications>({
+  operations: [
+    'GetBucketNotificationConfiguration',
+    'PutBucketNotificationConfiguration',
+    'DeleteBucketNotificationConfiguration',
+  ],
+  actions: { read: 's3:GetBucketNotification', write: 's3:PutBucketNotification' },
+  bodyBytesMax: notificationBodyBytesMax,
+  show: async (context) => {
+    const set = await context.services.notifications.find(context.bucket.id);
+    return largeXmlReply('NotificationConfiguration', notificationElements(set?.rules ?? []));
+  },
+  receive: async (context) => {
+    const { who, bucket, services } = context;
+    // What is told goes on long after the token has expired.
+    if (who.delegation !== null || who.isAnonymous) {
+      const message = 'With a token, or without credentials, no notification is configured.';
+      throw new Refusal('AccessDenied', { message });
+    }
+    const root = await parseLargeXml(await receiveDocument(context), 'NotificationConfiguration');
+    const targets = await listTargets(services.read, bucket.tenant);
+    const byArn = new Map(targets.map((target) => [arnOf(target), target.name]));
+    return { by: who.principal.id, rules: parseNotificationRules(root, byArn) };
+  },
+  store: (asked) => ({
+    ...{ name: 'notification', document: asked?.rules.length ? JSON.stringify(asked) : null },
+  }),
+  record: (asked) => ({ notification: asked?.rules ?? [] }),
+});
+
+export const bucketNotification = { GET: getNotification, PUT: putNotification };
 
 const { GET: getRequestPayment, PUT: putRequestPayment } = bucketSetting<ReadPayer>({
   operations: ['GetBucketRequestPayment', 'PutBucketRequestPayment', 'DeleteBucketRequestPayment'],

@@ -49,12 +49,6 @@ export const bucketLogging = emptySetting(
   'BucketLoggingStatus',
 );
 
-export const bucketNotification = emptySetting(
-  'GetBucketNotificationConfiguration',
-  's3:GetBucketNotification',
-  'NotificationConfiguration',
-);
-
 export const bucketReplication = missingSetting(
   'GetBucketReplication',
   's3:GetReplicationConfiguration',

@@ -1,0 +1,63 @@
+// How it goes with those who are told of changes: targets, and who follows the feed. Only the
+// operator reads what names tenants and their targets.
+import type { MetricRegistry } from './metric-registry.ts';
+
+export interface TargetNumbers {
+  tenant: string;
+  target: string;
+  /** Messages since the start: taken, and not. */
+  sent: number;
+  failed: number;
+  isStuck: boolean;
+  /** Records of the log that it was not told of, whether they concern it or not. */
+  behind: number;
+}
+
+export interface TargetSource {
+  list(): Promise<readonly TargetNumbers[]>;
+  countDead(): Promise<readonly { tenant: string; name: string; count: number }[]>;
+  /** Who waits for changes. */
+  followers(): number;
+}
+
+export function watchTargets(registry: MetricRegistry, source: TargetSource): void {
+  const ofEach = (read: (numbers: TargetNumbers) => number) => async () =>
+    (await source.list()).map((one) => {
+      const { tenant, target } = one;
+      return [{ tenant, target }, read(one)] as const;
+    });
+  const isPrivate = true;
+  registry.counter({
+    ...{ name: 'bursar_target_messages_total', isPrivate },
+    help: 'Messages of changes that targets took, since the start.',
+    collect: ofEach(({ sent }) => sent),
+  });
+  registry.counter({
+    ...{ name: 'bursar_target_failures_total', isPrivate },
+    help: 'Messages of changes that targets did not take, since the start.',
+    collect: ofEach(({ failed }) => failed),
+  });
+  registry.gauge({
+    ...{ name: 'bursar_target_behind_records', isPrivate },
+    help: 'Records of the log that a target was not told of yet, if they concern it.',
+    collect: ofEach(({ behind }) => behind),
+  });
+  registry.gauge({
+    ...{ name: 'bursar_target_stuck', isPrivate },
+    help: '1: the target has taken nothing for ten minutes, or has 1,000 dead letters.',
+    collect: ofEach(({ isStuck }) => Number(isStuck)),
+  });
+  registry.gauge({
+    ...{ name: 'bursar_target_dead_letters', isPrivate },
+    help: 'Changes that a target refused for good.',
+    collect: async () =>
+      (await source.countDead()).map(
+        ({ tenant, name: target, count }) => [{ tenant, target }, count] as const,
+      ),
+  });
+  registry.gauge({
+    name: 'bursar_change_followers',
+    help: 'Targets, and calls, that wait for changes now.',
+    collect: source.followers,
+  });
+}

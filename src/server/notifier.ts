@@ -1,0 +1,39 @@
+// What tells targets of changes, and what it tells of itself.
+import type { ChangeLog } from '../audit/changes/change-log.ts';
+import { countAllDeadLetters } from '../audit/changes/targets.ts';
+import { onlyPrivate } from '../authz/oidc/address-policy.ts';
+import { Notifier } from '../gateway/notifications/notifier.ts';
+import { Sender } from '../gateway/notifications/sending.ts';
+import type { RequestServices } from '../gateway/services.ts';
+import { watchTargets } from '../instruments/target-metrics.ts';
+import type { Base } from './base.ts';
+import { opened } from './closers.ts';
+
+export async function startNotifier(
+  { config, folder, closers, log, metrics }: Base,
+  { services, changes }: { services: RequestServices; changes: ChangeLog },
+): Promise<Notifier> {
+  const { read, ledger, log: head } = services;
+  const policy = onlyPrivate(config.privateWebhooks ?? []);
+  const notifier = await Notifier.open({
+    ...services,
+    ...{ changes, sender: new Sender({ sealer: folder.sealer, policy }) },
+    // An older copy does not know what the newer database has told.
+    maySend: () => head.refusal === null,
+    onProblem: (text) => log.warn(text),
+    onError: (error) => log.warn('a target was not told', error),
+  });
+  ledger.feed.subscribe(notifier);
+  watchTargets(metrics.registry, {
+    list: async () => {
+      const newest = await changes.newest();
+      return [...notifier.list()].map(({ tenant, name, sent, failed, isStuck, cursor, noted }) => ({
+        ...{ tenant, target: name, sent, failed, isStuck },
+        behind: Math.max(newest - (cursor ?? noted), 0),
+      }));
+    },
+    countDead: () => countAllDeadLetters(read),
+    followers: () => changes.followers,
+  });
+  return opened(closers, notifier);
+}
