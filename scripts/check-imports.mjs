@@ -14,7 +14,7 @@ import { dirname, join, normalize } from 'node:path';
 const floors = [
   ['core'],
   ['authz', 'quota', 'catalog', 'audit', 'tiering', 'instruments'],
-  ['ledger'],
+  ['ledger', 'search'],
   ['state'],
   ['backup', 'gateway'],
   ['server'],

@@ -33,6 +33,7 @@ const overHttp: Row[] = [
   ['usage', async () => (await import('./usage-command.ts')).addUsageCommand],
   ['alarm', async () => (await import('./alarm-commands.ts')).addAlarmCommands],
   ['target', async () => (await import('./target-commands.ts')).addTargetCommands],
+  ['find', async () => (await import('./find-command.ts')).addFindCommand],
   ['changes', async () => (await import('./changes-command.ts')).addChangesCommand],
   ['records', async () => (await import('./records-command.ts')).addRecordsCommand],
   ['why', async () => (await import('./why-command.ts')).addWhyCommand],

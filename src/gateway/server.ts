@@ -9,6 +9,7 @@ import { inlineStore } from '../core/manifest.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
 import type { Logger } from '../instruments/logger.ts';
 import { takeCredentials } from './credentials.ts';
+import { findEntrance } from './find/find-entrance.ts';
 import { watchGateway } from './gateway-metrics.ts';
 import { judge } from './health.ts';
 import { AcceptedHosts, ShareHost } from './http/accepted-hosts.ts';
@@ -189,6 +190,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       ...credentials,
       health,
       onIntegrityFailure: pipeline.onIntegrityFailure,
+      serveFind: ({ raw }) => {
+        void serveRequest(
+          pipeline,
+          findEntrance(credentials.authenticator),
+          exchangeOf(raw) as Exchange,
+        );
+      },
     }),
   );
   tellAddress(app.server, host, options.onListening);

@@ -26,6 +26,7 @@ import type { PrefixAccounts } from '../quota/prefix-accounts.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { Rates } from '../quota/rates.ts';
+import type { ObjectSearch } from '../search/object-search.ts';
 import type { State } from '../state/state.ts';
 import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
@@ -66,6 +67,8 @@ export interface RequestServices
   > {
   /** Committed state, read-only. */
   read: Reader;
+  /** What finds objects by what is said of them. */
+  objects: Pick<ObjectSearch, 'find'>;
   /** Whom it does not serve. */
   sealFaults: SealFaults;
   folding: RecordFolding;

@@ -26,6 +26,7 @@ import { makeInstruments } from './instruments.ts';
 import { Addresses } from './listening.ts';
 import { beginSigning } from './log-signing.ts';
 import { startNotifier } from './notifier.ts';
+import { keepObjectIndex } from './objects.ts';
 import { openLedger, recordUnsealed } from './opened-ledger.ts';
 import { openRecords } from './records.ts';
 import { openRequestServices } from './request-services.ts';
@@ -104,6 +105,8 @@ async function start(base: Base): Promise<RunningServer> {
   const diskRoom = new DiskRoom(free, monotonicMs, shared.cameBytes);
   const rooms = { diskRoom, copyMemory: new CopyMemory() };
   const bulkTurns = new Turns();
+  // Before what asks it: who closes the index last folds its log into it, and only a writer can.
+  const objectIndex = keepObjectIndex(base, data.read);
   const opening = { ...data, ...stores, ...rooms, bulkTurns, links, witnesses, addresses };
   const { services: requestServices, memory } = openRequestServices(
     { ...base, config: shareOf(config, config.httpThreads) },
@@ -120,7 +123,9 @@ async function start(base: Base): Promise<RunningServer> {
   const changes = new ChangeLog({
     ...{ read: requestServices.read, records, search, onAltered: altered.found },
   });
-  watchServices(base, { services: requestServices, diskRoom, search, ...memory, ...counted });
+  watchServices(base, {
+    ...{ services: requestServices, diskRoom, search, objectIndex, ...memory, ...counted },
+  });
   const alarms = await data.startAlarms();
   const notifier = await startNotifier(base, { services: requestServices, changes });
   closers.push(() => endSoon(storeList));

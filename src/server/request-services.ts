@@ -19,6 +19,7 @@ import { ReadLeases } from '../tiering/read-leases.ts';
 import type { Base } from './base.ts';
 import { opened } from './closers.ts';
 import type { Addresses } from './listening.ts';
+import { openObjectSearch } from './objects.ts';
 import type { OpenLedger } from './opened-ledger.ts';
 import type { OpenStores } from './stores.ts';
 import type { ThreadLinks } from './threads/links.ts';
@@ -46,7 +47,7 @@ export type ServiceParts = Pick<
 
 export function openRequestServices(
   base: Pick<Base, 'config' | 'closers'> & {
-    folder: Pick<Base['folder'], 'keyring' | 'storeFolder'>;
+    folder: Pick<Base['folder'], 'keyring' | 'objectsFile'>;
   },
   parts: ServiceParts,
 ): { services: RequestServices; memory: Memory } {
@@ -68,6 +69,7 @@ export function openRequestServices(
   const services = {
     ...state,
     ...limits,
+    objects: openObjectSearch(base),
     ...{ read, ledger, sealFaults, tokenUse, witnesses, journals, upkeep, diskRoom, copyMemory },
     log: head,
     stores: storeList,

@@ -25,6 +25,7 @@ import { BudgetShares } from '../quota/budget-shares.ts';
 import type { DiskRoom } from '../quota/disk-room.ts';
 import { nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import type { Base } from './base.ts';
+import type { WatchedIndex } from './objects.ts';
 import type { Memory } from './request-services.ts';
 import { watchThread } from './thread-metrics.ts';
 
@@ -35,6 +36,7 @@ export interface WatchedParts extends Memory {
   search: Pick<RecordSearch, 'countBehind'>;
   /** Blocks of the search index that were not what the log says. */
   countMended: () => number;
+  objectIndex: WatchedIndex;
 }
 
 /** Backlogs are counted up to here: beyond it the numbers say only that there is more. */
@@ -55,11 +57,17 @@ export function watchServices({ folder, metrics: { registry } }: Base, parts: Wa
     catalog: sizeOf(folder.databaseFile),
     catalog_wal: sizeOf(`${folder.databaseFile}-wal`),
     search: sizeOf(join(folder.path, 'search.db')),
+    objects: sizeOf(folder.objectsFile),
   }));
   registry.counter({
     name: 'bursar_search_mended_blocks_total',
     help: 'Blocks of the search index that were not what the log says, and were made anew.',
     collect: parts.countMended,
+  });
+  registry.counter({
+    name: 'bursar_object_index_mended_total',
+    help: 'Objects that were not in the index of objects as they are stored.',
+    collect: parts.objectIndex.countMended,
   });
   watchNumbers(registry, { ...numbersOfMemory(parts), ...numbersOfRecords(parts) });
 }
@@ -81,7 +89,9 @@ function numbersOfMemory({ services, diskRoom }: WatchedParts): Gauges {
   };
 }
 
-function numbersOfRecords({ services: { read }, archiver, search }: WatchedParts): Gauges {
+function numbersOfRecords(parts: WatchedParts): Gauges {
+  const { archiver, search, objectIndex } = parts;
+  const { read } = parts.services;
   return {
     bursar_archived_records: [
       'Records that have left the database for the archive.',
@@ -94,6 +104,14 @@ function numbersOfRecords({ services: { read }, archiver, search }: WatchedParts
     bursar_search_behind_records: [
       'Records that the search index lacks: up to 4,095 always are.',
       () => search.countBehind(),
+    ],
+    bursar_object_index_behind_records: [
+      'Records that the index of objects has not followed yet.',
+      () => objectIndex.countBehind(),
+    ],
+    bursar_object_index_complete: [
+      'Whether queries use the index of objects: 0 while it is made, and where there is none.',
+      () => (objectIndex.isComplete() === true ? 1 : 0),
     ],
     bursar_held_bytes: [
       'What was overwritten or deleted, and is held by snapshots and undelete windows.',

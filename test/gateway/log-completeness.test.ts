@@ -562,7 +562,8 @@ describe('the native API', () => {
     const described = Object.values(paths).flatMap((methods) =>
       Object.values(methods).map(({ operationId }) => operationId),
     );
-    expect(described.sort()).toEqual(Object.keys(native).sort());
+    // This one is a listing, and is recorded as those are: find.test.ts.
+    expect(described.sort()).toEqual([...Object.keys(native), 'FindObjects'].sort());
   });
 
   it('leaves a record of each call, allowed or refused, that its answer names', async () => {

@@ -25,6 +25,7 @@ import { addPublicLog } from '../log/public-log.ts';
 import { countCall } from '../s3/rate-gate.ts';
 import { headersOf } from '../s3/request.ts';
 import type { Identity, NativeDeps, NativeEntry } from './deps.ts';
+import { addFind } from './find-route.ts';
 import { addHealth, addMetrics } from './metrics-routes.ts';
 import { enterStage, knowCaller, tellRecord } from './observed-call.ts';
 import { describeApi, schemaOf } from './openapi.ts';
@@ -97,6 +98,7 @@ function addOpenRoutes(native: FastifyInstance, deps: NativeDeps): void {
   native.get('/_/v1/openapi.json', hidden, async (_request, reply) =>
     reply.type('application/json').send(description()),
   );
+  addFind(native, deps);
   addHealth(native, deps);
   addMetrics(native, deps);
   addPublicLog(native, deps);

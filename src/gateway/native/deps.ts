@@ -133,6 +133,8 @@ export interface NativeDeps
   renew(request: FastifyRequest, who: Identity, atMs: number): Promise<Identity>;
   /** What `who` may do with buckets and objects, by S3's rights. */
   accessOf(request: FastifyRequest, who: Identity): Pick<Access, 'demand' | 'allows'>;
+  /** Answers a query for objects, which is a listing as S3's are. */
+  serveFind(request: FastifyRequest): void;
   /** Resolves when the rows of accounts have what was charged until now. */
   writeAccounts(): Promise<void>;
   /** The rights that calls are decided by. */

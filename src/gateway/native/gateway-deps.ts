@@ -34,7 +34,7 @@ import type { NativeDeps, NativeEntry } from './deps.ts';
 
 /** What the gateway adds to its services, for the native API. */
 export interface NativeParts
-  extends Pick<NativeDeps, 'health' | 'onIntegrityFailure' | 'tokenKeys'> {
+  extends Pick<NativeDeps, 'health' | 'onIntegrityFailure' | 'serveFind' | 'tokenKeys'> {
   authenticator: Authenticator;
 }
 

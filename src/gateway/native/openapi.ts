@@ -45,15 +45,19 @@ export async function describeApi(native: FastifyInstance): Promise<void> {
   });
 }
 
+/** What is said of a route, which may be another's than this API's own. */
+export type DescribedRoute = Omit<NativeRoute, 'action' | 'run'> &
+  Partial<Pick<NativeRoute, 'action'>>;
+
 /** A route's schema: what its requests are checked against and what the description shows. */
-export function schemaOf(route: NativeRoute): FastifySchema {
+export function schemaOf(route: DescribedRoute): FastifySchema {
   const names = [...route.url.matchAll(/:(\w+)/g)].map((match) => match[1] as string);
   const answer = route.answer ?? { type: 'null', description: 'No content.' };
   const success = route.answerType
     ? { description: 'Success.', content: { [route.answerType]: { schema: answer } } }
     : answer;
   const schema: FastifySchema = {
-    operationId: route.operation ?? route.action.replace('bursar:', ''),
+    operationId: route.operation ?? (route.action ?? '').replace('bursar:', ''),
     summary: route.summary,
     querystring: closedObject(route.query ?? {}),
     response: { [statusOf(route)]: success, default: problemContent },

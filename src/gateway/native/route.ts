@@ -108,7 +108,11 @@ export function routeTable<const R extends readonly NativeRoute[]>(
 }
 
 /** Status of success. */
-export function statusOf({ status, answer, answerType }: NativeRoute): 200 | 201 | 204 {
+export function statusOf({
+  status,
+  answer,
+  answerType,
+}: Pick<NativeRoute, 'status' | 'answer' | 'answerType'>): 200 | 201 | 204 {
   return status ?? (answer || answerType ? 200 : 204);
 }
 

@@ -15,6 +15,8 @@ import type { Config } from '../settings/config.ts';
 /** Where things are in a folder, whether it is open or not. */
 export interface DataFiles {
   databaseFile: string;
+  /** The index of objects, which is made of the database. */
+  objectsFile: string;
   /** What all keys are derived from. */
   keyFile: string;
   /** The folder of the local store. */
@@ -43,6 +45,7 @@ export type DataSettings = Pick<Config, 'data' | 'kmsKey' | 'kmsRegion' | 'kmsEn
 export function dataFiles(path: string): DataFiles {
   return {
     databaseFile: join(path, 'bursar.db'),
+    objectsFile: join(path, 'objects.db'),
     keyFile: join(path, 'keys', 'root-keys.json'),
     storeFolder: join(path, 'extents'),
     credentialsFile: join(path, 'credentials'),

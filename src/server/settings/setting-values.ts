@@ -12,6 +12,7 @@ import { timerMsMax } from '../../core/clock.ts';
 import { inlineBytesMax } from '../../core/limits.ts';
 import { type Picodollars, parseUsd } from '../../core/money.ts';
 import { type StoredPages, storedPagesChoices } from '../../gateway/http/origins.ts';
+import type { IndexedMetadata } from '../../search/postings.ts';
 import { parseDuration, parseSize } from './quantities.ts';
 
 export function parseText(value: string): string {
@@ -106,6 +107,23 @@ export function parseEncryption(value: string): 'on' | 'off' {
   if (value === 'on' || value === 'off') return value;
   throw new Error('must be on or off');
 }
+
+/** Names of user metadata are HTTP header fields' (RFC 9110), in lower case as S3 has them. */
+const metadataName = /^[a-z0-9!#$%&'*+.^_`|~-]{1,128}$/;
+const indexedNamesMax = 256;
+
+export function parseObjectIndex(value: string): ObjectIndexed {
+  if (value === 'all' || value === 'off') return value;
+  const names = [...new Set(value.split(','))].sort();
+  if (names.length <= indexedNamesMax && names.every((name) => metadataName.test(name))) {
+    return names;
+  }
+  const max = `at most ${indexedNamesMax}`;
+  throw new Error(`must be all, off or names of metadata in lower case, ${max}, with commas`);
+}
+
+/** By which metadata objects are indexed; `off`: they are not. */
+export type ObjectIndexed = IndexedMetadata | 'off';
 
 export function parseStoredPages(value: string): StoredPages {
   const found = storedPagesChoices.find((choice) => choice === value);

@@ -24,6 +24,7 @@ import {
   parseLogOrigin,
   parseMetricsToken,
   parseNetworks,
+  parseObjectIndex,
   parsePrivateHosts,
   parseProbeInterval,
   parseRegion,
@@ -349,6 +350,15 @@ export const settings = {
     description: 'keep objects up to this size in the database, at most 64KiB',
     default: String(inlineBytesMax),
     parse: parseInlineBytes,
+  }),
+  objectIndex: setting({
+    key: 'objectIndex',
+    placeholder: 'all|off|NAME,…',
+    default: 'all',
+    description:
+      'index objects by their tags and by all user metadata, or by the metadata of these names ' +
+      'alone; off: not at all',
+    parse: parseObjectIndex,
   }),
   httpThreads: setting({
     key: 'httpThreads',

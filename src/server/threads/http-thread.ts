@@ -143,7 +143,7 @@ const stores = opened(
 const prices = new StorePrices(config, Date.now());
 prices.enter(stores.gates);
 const { services, memory } = openRequestServices(
-  { config, closers, folder: { keyring, storeFolder: files.storeFolder } },
+  { config, closers, folder: { keyring, objectsFile: files.objectsFile } },
   {
     ...{ ledger, read: db.tx, state, sealFaults, head, prices },
     links: {

@@ -123,6 +123,7 @@ export async function openFixture(): Promise<Fixture> {
   let index = 0;
 
   const deps: NativeDeps = {
+    serveFind: () => {},
     writeAccounts: async () => {},
     recentRequests: new RecentEverywhere(new RecentRequests()),
     prefixes: new PrefixAccounts(),

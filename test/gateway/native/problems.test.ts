@@ -233,6 +233,7 @@ describe('the description', () => {
       '/_/v1/tenants/{t}/alarm-hook/test',
       '/_/v1/tenants/{t}/aliases',
       '/_/v1/tenants/{t}/buckets/{bucket}',
+      '/_/v1/tenants/{t}/buckets/{bucket}/objects',
       '/_/v1/tenants/{t}/buckets/{bucket}/owner',
       '/_/v1/tenants/{t}/buckets/{bucket}/purges',
       '/_/v1/tenants/{t}/buckets/{bucket}/snapshots',

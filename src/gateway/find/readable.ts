@@ -1,0 +1,29 @@
+// Which of the objects that fit a query who asks may know of. Invariant: an object is found, and
+// counted, only if who asks may read it, and its tags where the query asks for tags; else whoever
+// may list could learn by queries what objects say.
+import type { S3Action } from '../../authz/grants/actions.ts';
+import type { ListedObject } from '../../catalog/listing.ts';
+import { asksForTags } from '../../search/facts.ts';
+import type { Query } from '../../search/query.ts';
+import type { AskedRequest } from '../s3/asked.ts';
+import { aclOf, tagsOf } from '../s3/objects/object-attributes.ts';
+
+/** Whether who asks may know what this object says. */
+export type MayRead = (row: Pick<ListedObject, 'key' | 'attributes'>) => Promise<boolean>;
+
+/** Of the request's own bucket. */
+export function readableBy(asked: AskedRequest, query: Query): MayRead {
+  const { askedName, found, at } = asked;
+  const actions: S3Action[] = [at ? 's3:GetObjectVersion' : 's3:GetObject'];
+  if (asksForTags(query)) actions.push(at ? 's3:GetObjectVersionTagging' : 's3:GetObjectTagging');
+  return async (row) => {
+    const { key } = row;
+    const about = { askedName, found, key, listPrefix: null };
+    const loadTags = async () => tagsOf(row);
+    const loadAcl = async () => aclOf(row);
+    for (const action of actions) {
+      if (!(await asked.mayReach({ action, ...about, loadTags, loadAcl }))) return false;
+    }
+    return true;
+  };
+}

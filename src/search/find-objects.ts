@@ -1,0 +1,159 @@
+// Finds objects of a bucket: what may fit comes out of the index, or is all that there is, and each
+// is read from the catalog, found authentic and compared with the query. Invariants: what is given
+// fits, by what the catalog says now; and one page looks at a bounded number of objects, so that
+// its time and its price are bounded, too.
+import { type BucketName, verifyListed } from '../catalog/authentic.ts';
+import type { ListedObject } from '../catalog/listing.ts';
+import { listKeysEver, readListedAt } from '../catalog/snapshot-reads.ts';
+import { type Catalog, currentColumns } from '../catalog/versions.ts';
+import { Pace } from '../core/pace.ts';
+import { textSuccessor } from '../core/text-order.ts';
+import { factsOf, fits } from './facts.ts';
+import type { ObjectSearch } from './object-search.ts';
+import { type KeySpan, narrow, type Plan, spanOf } from './plan.ts';
+import type { Query } from './query.ts';
+
+/** Objects that one page looks at: as many as a listing shows. */
+export const lookedMax = 1000;
+
+export interface FindQuery {
+  query: Query;
+  /** Keys begin with it. */
+  prefix: string;
+  /** Keys behind this one; null: all. */
+  after: string | null;
+  /** Objects that are given at most. */
+  max: number;
+  /** As of which record; undefined: now. */
+  at?: number | undefined;
+}
+
+export interface FoundPage<E> {
+  entries: E[];
+  /** Objects that were read. */
+  looked: number;
+  /** Up to and with this key all was looked for; null: to the end. */
+  through: string | null;
+  /** How the index led to them; null: it did not, and all objects are looked at. */
+  plan: Plan | null;
+}
+
+/** What finds objects. */
+export interface FindServices extends Catalog {
+  objects: Pick<ObjectSearch, 'find'>;
+}
+
+/**
+ * What `take` makes of the objects that fit; null: it is passed over. Throws IntegrityError for one
+ * that is not authentic.
+ */
+export async function findObjects<E>(
+  services: FindServices,
+  bucket: BucketName,
+  asked: FindQuery,
+  take: (row: ListedObject) => E | null | Promise<E | null>,
+): Promise<FoundPage<E>> {
+  const { query, after, at, prefix } = asked;
+  const below = prefix === '' ? null : textSuccessor(prefix);
+  const span = narrow(spanOf(query), { from: prefix, below });
+  const start = startOf(span, after);
+  const wanted = { ...start, bucketId: bucket.id, query, max: lookedMax };
+  // The index knows nothing of what was.
+  const found = at === undefined ? await services.objects.find(wanted) : null;
+  const page: FoundPage<E> = { entries: [], looked: 0, through: null, plan: found?.plan ?? null };
+  const pace = new Pace();
+  const reader = new PageReader(services, bucket, start, at);
+  for await (const row of found ? reader.named(found.keys) : reader.all()) {
+    if (page.looked === lookedMax) return page;
+    page.looked += 1;
+    page.through = row.key;
+    const entry = isFit(services, bucket, row, query) ? await take(row) : null;
+    if (entry !== null && page.entries.push(entry) === asked.max) return page;
+    if (pace.isDue) await pace.wait();
+  }
+  page.through = found?.through ?? null;
+  return page;
+}
+
+type Row = ListedObject | { key: string; isMarker: 1 };
+
+function isFit(
+  { keyring }: Catalog,
+  bucket: BucketName,
+  row: Row,
+  query: Query,
+): row is ListedObject {
+  if (!('attributes' in row) || row.isMarker) return false;
+  verifyListed(keyring, bucket, row);
+  return fits(query, factsOf(row));
+}
+
+interface Start extends KeySpan {
+  exclusive: boolean;
+}
+
+function startOf({ from, below }: KeySpan, after: FindQuery['after']): Start {
+  if (after === null) return { from, below, exclusive: false };
+  const later = narrow({ from, below }, { from: after, below: null }).from;
+  return { from: later, below, exclusive: later === after };
+}
+
+const rowsAtOnce = 128;
+
+/** Reads the rows of one page, in the order of keys. */
+class PageReader {
+  readonly #catalog: Catalog;
+  readonly #bucketId: number;
+  readonly #start: Start;
+  readonly #at: number | undefined;
+
+  constructor(catalog: Catalog, { id }: BucketName, start: Start, at: number | undefined) {
+    this.#catalog = catalog;
+    this.#bucketId = id;
+    this.#start = start;
+    this.#at = at;
+  }
+
+  async *named(keys: readonly string[]): AsyncGenerator<Row> {
+    const sql = `SELECT ${currentColumns} FROM versions AS v WHERE bucket_id = ? AND key = ?`;
+    for (const key of keys) {
+      const row = await this.#catalog.read.get<ListedObject>(sql, this.#bucketId, key);
+      yield row ?? { key, isMarker: 1 };
+    }
+  }
+
+  async *all(): AsyncGenerator<Row> {
+    let { from, exclusive } = this.#start;
+    for (;;) {
+      const rows = await (this.#at === undefined
+        ? this.#readNow(from, exclusive)
+        : this.#readThen(from, exclusive, this.#at));
+      yield* rows;
+      const last = rows.at(-1);
+      if (!last || rows.length < rowsAtOnce) return;
+      [from, exclusive] = [last.key, true];
+    }
+  }
+
+  #readNow(from: string, exclusive: boolean): Promise<ListedObject[]> {
+    const { below } = this.#start;
+    return this.#catalog.read.all<ListedObject>(
+      `SELECT ${currentColumns} FROM versions AS v
+         WHERE bucket_id = ? AND key ${exclusive ? '>' : '>='} ?
+         ${below === null ? 'AND ? IS NULL' : 'AND key < ?'} ORDER BY key LIMIT ?`,
+      ...[this.#bucketId, from, below, rowsAtOnce],
+    );
+  }
+
+  async #readThen(from: string, exclusive: boolean, at: number): Promise<Row[]> {
+    const { read } = this.#catalog;
+    const { below } = this.#start;
+    const bucketId = this.#bucketId;
+    const wanted = { bucketId, from, exclusive, below, max: rowsAtOnce };
+    const rows: Row[] = [];
+    for (const key of await listKeysEver(read, wanted)) {
+      rows.push((await readListedAt(read, { bucketId, key, at })) ?? { key, isMarker: 1 });
+    }
+    return rows;
+  }
+}

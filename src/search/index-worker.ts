@@ -1,0 +1,303 @@
+// The thread that keeps the index of objects: reads the catalog once, and then follows the log
+// behind it, which tells whose objects changed. What an object says is always read from the
+// catalog. When there is nothing to do it compares some objects with the index, again and again,
+// since nothing protects that. It rests as long as it works while it has much to catch up with, so
+// that it never takes a core for itself.
+import { setTimeout } from 'node:timers/promises';
+import { parentPort, workerData } from 'node:worker_threads';
+import { changeOf } from '../audit/changes/object-change.ts';
+import { readLogSize } from '../audit/log/stored-tiles.ts';
+import { RecordStore } from '../audit/record-store.ts';
+import { openDatabase } from '../core/database.ts';
+import {
+  type IndexedVersion,
+  type IndexState,
+  indexedColumns,
+  isDamage,
+  ObjectIndexWriter,
+  type ObjectPlace,
+} from './object-index.ts';
+import type { IndexedMetadata } from './postings.ts';
+import { WatchedFile } from './watched-file.ts';
+
+export interface IndexWorkerOptions {
+  /** The catalog and the log. */
+  databasePath: string;
+  /** The index, made if it is not there. */
+  indexPath: string;
+  metadata: IndexedMetadata;
+  /** Pause between two looks at the log, milliseconds. */
+  intervalMs: number;
+  /** And between two times that some objects are compared. */
+  comparingMs: number;
+}
+
+export interface IndexProgress {
+  /** Records before this index are in the index. */
+  through: number;
+  /** false: the catalog is still being read, so that the index is not used. */
+  isComplete: boolean;
+}
+
+export type FromIndexWorker =
+  | { progress: IndexProgress }
+  /** So many objects were not in the index as the catalog has them. */
+  | { mended: number }
+  /** The index is made anew, and why. */
+  | { begun: string }
+  | { failed: string };
+
+export interface ToIndexWorker {
+  close: true;
+}
+
+const readerCacheKib = 16 * 1024;
+const objectsAtOnce = 256;
+const recordsAtOnce = 256;
+const comparedAtOnce = 512;
+/** After a failure it waits longer and longer, up to so long. */
+const pauseMsMax = 60_000;
+/** Beyond that the catalog is read again, which takes less than so many records. */
+const behindMax = 500_000;
+
+const port = parentPort;
+if (!port) throw new Error('the index of objects is made in a worker thread');
+const options = workerData as IndexWorkerOptions;
+const { databasePath, indexPath, metadata, intervalMs, comparingMs } = options;
+
+const stopping = new AbortController();
+/** Why the index is to be made anew; null: it is not. */
+let damaged: string | null = null;
+port.on('message', (_message: ToIndexWorker) => stopping.abort());
+
+const catalog = openDatabase(databasePath, { readonly: true, cacheKib: readerCacheKib });
+const records = new RecordStore(catalog.tx, async () => {
+  throw new ArchivedRecords('what the index has not followed is in the archive');
+});
+
+class ArchivedRecords extends Error {}
+
+/** null: it is not open. */
+let index: { writer: ObjectIndexWriter; file: WatchedFile } | null = null;
+/** What is compared next. */
+let compared: ObjectPlace = { bucketId: 0, key: '' };
+let comparedMs = performance.now();
+
+await keep();
+closeIndex();
+catalog.close();
+port.close();
+
+async function keep(): Promise<void> {
+  let failures = 0;
+  while (!stopping.signal.aborted) {
+    const begunMs = performance.now();
+    let rest = intervalMs;
+    try {
+      const { writer } = await open();
+      if (await advance(writer)) rest = Math.min(performance.now() - begunMs, intervalMs);
+      failures = 0;
+    } catch (cause) {
+      if (stopping.signal.aborted) return;
+      if (isDamage(cause)) damaged = `it is damaged: ${String(cause)}`;
+      else tell({ failed: cause instanceof Error ? (cause.stack ?? cause.message) : `${cause}` });
+      failures += 1;
+      rest = Math.min(intervalMs * 2 ** failures, pauseMsMax);
+    }
+    await setTimeout(rest, undefined, { signal: stopping.signal }).catch(() => {});
+  }
+}
+
+/** The index, opened again or made anew where its file is not the one that was opened. */
+async function open(): Promise<{ writer: ObjectIndexWriter }> {
+  const wasGone = index?.file.isOther() === true;
+  if (index && !wasGone && damaged === null) return index;
+  closeIndex();
+  const reason = damaged ?? (wasGone ? 'its file was not there any more' : null);
+  if (reason !== null) tell({ begun: reason });
+  const isOf = async (state: IndexState) => damaged === null && (await isOfLog(state));
+  const writer = await ObjectIndexWriter.open(indexPath, metadata, isOf);
+  damaged = null;
+  index = { writer, file: new WatchedFile(indexPath) };
+  await tellProgress(await writer.state());
+  return index;
+}
+
+function closeIndex(): void {
+  index?.writer.close();
+  index = null;
+}
+
+/** An index that was put back from elsewhere may be of another log, or ahead of this one. */
+async function isOfLog({ through, commitment }: IndexState): Promise<boolean> {
+  if (through === 0) return true;
+  const kept = await commitmentOf(through - 1);
+  return kept !== null && commitment !== null && kept.equals(commitment);
+}
+
+/** Of a record that is in the database; null: it is not there, or archived. */
+async function commitmentOf(at: number): Promise<Buffer | null> {
+  const sql = 'SELECT commitment FROM records WHERE idx = ?';
+  return (await catalog.tx.get<{ commitment: Buffer }>(sql, at))?.commitment ?? null;
+}
+
+/** Does what is next; gives whether there is more to do. */
+async function advance(writer: ObjectIndexWriter): Promise<boolean> {
+  const state = await writer.state();
+  if (state.scan) return readCatalog(writer, state, state.scan);
+  const size = await readLogSize(catalog.tx);
+  if (size - state.through > behindMax) {
+    damaged = `it is ${size - state.through} records behind`;
+    return true;
+  }
+  if (size > state.through) return followLog(writer, state, size);
+  return compareSome(writer);
+}
+
+/** Has the next objects of the catalog in the index. */
+async function readCatalog(
+  writer: ObjectIndexWriter,
+  state: IndexState,
+  from: ObjectPlace,
+): Promise<boolean> {
+  // What changes from now on is followed, whether it was read already or not.
+  const begin = from.bucketId === 0 ? await beginning() : state;
+  const rows = await readObjects(from, objectsAtOnce);
+  const last = rows.at(-1);
+  const scan = last ? { bucketId: last.bucketId, key: last.key } : null;
+  await writer.write(async () => {
+    for (const row of rows) await writer.put(row, row);
+    return { ...begin, scan };
+  });
+  await tellProgress({ ...begin, scan });
+  return true;
+}
+
+async function beginning(): Promise<Pick<IndexState, 'through' | 'commitment'>> {
+  const through = await readLogSize(catalog.tx);
+  return { through, commitment: through === 0 ? null : await commitmentOf(through - 1) };
+}
+
+function readObjects({ bucketId, key }: ObjectPlace, max: number): Promise<IndexedVersion[]> {
+  return catalog.tx.all<IndexedVersion>(
+    `SELECT ${indexedColumns} FROM versions WHERE (bucket_id, key) > (?, ?)
+       ORDER BY bucket_id, key LIMIT ?`,
+    ...[bucketId, key, max],
+  );
+}
+
+/** Has in the index what the next records say was changed, as it is now. */
+async function followLog(
+  writer: ObjectIndexWriter,
+  state: IndexState,
+  size: number,
+): Promise<boolean> {
+  const count = Math.min(recordsAtOnce, size - state.through);
+  const texts = await records.readTexts(state.through, count).catch((cause: unknown) => {
+    if (!(cause instanceof ArchivedRecords)) throw cause;
+    damaged = cause.message;
+    return null;
+  });
+  if (!texts) return true;
+  const places = new Map<string, ObjectPlace>();
+  const buckets = new Map<string, number | null>();
+  let { through } = state;
+  for (const { index: at, opened } of texts) {
+    if (at !== through) break;
+    through += 1;
+    const change = opened && changeOf(opened.record);
+    if (!change) continue;
+    const { tenant, bucket, key } = change;
+    const bucketId = await numberOf(buckets, tenant, bucket);
+    if (bucketId !== null) places.set(`${bucketId} ${key}`, { bucketId, key });
+  }
+  // What lies between was archived in this moment.
+  if (through === state.through) return true;
+  const commitment = await commitmentOf(through - 1);
+  await writer.write(async () => {
+    for (const place of places.values()) await writer.put(place, await readObject(place));
+    return { through, commitment, scan: null };
+  });
+  await tellProgress({ through, commitment, scan: null });
+  return through < size;
+}
+
+async function numberOf(
+  known: Map<string, number | null>,
+  tenant: string,
+  name: string,
+): Promise<number | null> {
+  const id = known.get(`${tenant}/${name}`);
+  if (id !== undefined) return id;
+  const sql = 'SELECT id FROM buckets WHERE tenant = ? AND name = ?';
+  const found = (await catalog.tx.get<{ id: number }>(sql, tenant, name))?.id ?? null;
+  known.set(`${tenant}/${name}`, found);
+  return found;
+}
+
+function readObject({ bucketId, key }: ObjectPlace): Promise<IndexedVersion | undefined> {
+  const sql = `SELECT ${indexedColumns} FROM versions WHERE bucket_id = ? AND key = ?`;
+  return catalog.tx.get<IndexedVersion>(sql, bucketId, key);
+}
+
+/** Compares some objects with the index, when it is time, and forgets buckets that are gone. */
+async function compareSome(writer: ObjectIndexWriter): Promise<boolean> {
+  if (performance.now() < comparedMs + comparingMs) return false;
+  comparedMs = performance.now();
+  if (await forgetSome(writer)) return true;
+  const rows = await readObjects(compared, comparedAtOnce);
+  const wrong: ObjectPlace[] = [];
+  for (const row of rows) if (!(await writer.leadsTo(row))) wrong.push(row);
+  wrong.push(...(await findExtra(writer, rows)));
+  const last = rows.length < comparedAtOnce ? undefined : rows.at(-1);
+  compared = last ? { bucketId: last.bucketId, key: last.key } : { bucketId: 0, key: '' };
+  if (wrong.length === 0) return false;
+  const state = await writer.state();
+  // What was changed meanwhile is not followed yet, and is no fault.
+  if ((await readLogSize(catalog.tx)) > state.through) return true;
+  await writer.write(async () => {
+    for (const place of wrong) await writer.mend(place, await readObject(place));
+    return state;
+  });
+  tell({ mended: wrong.length });
+  return true;
+}
+
+/** What the index has among these objects that the catalog does not. */
+async function findExtra(
+  writer: ObjectIndexWriter,
+  rows: readonly IndexedVersion[],
+): Promise<ObjectPlace[]> {
+  const [first] = rows;
+  if (!first) return [];
+  const { bucketId } = first;
+  const known = new Set(rows.filter((row) => row.bucketId === bucketId).map(({ key }) => key));
+  const keys = await writer.keysFrom(first, known.size);
+  return keys.filter((key) => !known.has(key)).map((key) => ({ bucketId, key }));
+}
+
+/** Objects of buckets that are gone: no record tells of each where a bucket ended with them. */
+async function forgetSome(writer: ObjectIndexWriter): Promise<boolean> {
+  const isThere = async (id: number) =>
+    (await catalog.tx.get('SELECT 1 FROM buckets WHERE id = ?', id)) !== undefined;
+  const bucketId = await writer.findGone(isThere);
+  if (bucketId === undefined) return false;
+  const keys = await writer.keysFrom({ bucketId, key: '' }, objectsAtOnce);
+  const state = await writer.state();
+  await writer.write(async () => {
+    for (const key of keys) await writer.put({ bucketId, key }, undefined);
+    if (keys.length < objectsAtOnce) await writer.forgetBucket(bucketId);
+    return state;
+  });
+  // The next are not waited for.
+  comparedMs -= comparingMs;
+  return true;
+}
+
+async function tellProgress({ through, scan }: IndexState): Promise<void> {
+  tell({ progress: { through, isComplete: scan === null } });
+}
+
+function tell(message: FromIndexWorker): void {
+  port?.postMessage(message);
+}

@@ -1,0 +1,316 @@
+// Queries for objects, as those who ask them see it: what fits, by what is stored now, and of that
+// only what they may list and read; whatever becomes of the index.
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { openDatabase } from '#bursar/core/database.js';
+import {
+  as,
+  callNative,
+  findRecords,
+  newPrincipal,
+  send,
+  type Target,
+} from '../protocol/target.ts';
+import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+const soon = { timeout: 30_000, interval: 50 };
+
+interface Page {
+  objects: { key: string; size: number; metadata: object; tags?: object; index: number }[];
+  count: number;
+  bytes: number;
+  looked: number;
+  next: string | null;
+  plan?: { any: object[] | null };
+}
+
+const dataDir = mkdtempSync(join(tmpdir(), 'bursar-find-'));
+let gateway: ServedGateway;
+let operator: Target;
+let admin: Target;
+/** May do everything in `data` below `in/`. */
+let alice: Target;
+/** May list all of `data`, and read what is below `in/`, but no tags. */
+let bob: Target;
+/** Of another tenant, with a mount of `data`, of which they may list and read `in/`. */
+let stranger: Target;
+
+async function put(key: string, run: number, detector: string, size = 10): Promise<void> {
+  const headers = { 'x-amz-meta-run': String(run), 'x-amz-tagging': `detector=${detector}` };
+  const answer = await send(admin, { method: 'PUT', path: key, headers, body: 'x'.repeat(size) });
+  expect(answer.status, answer.text).toBe(200);
+}
+
+function ask(who: Target, where: string, more: Record<string, string> = {}, at = 'cms/data') {
+  const [tenant, bucket] = at.split('/');
+  const path = `/_/v1/tenants/${tenant}/buckets/${bucket}/objects`;
+  return send(who, { method: 'GET', path, query: Object.entries({ where, ...more }) });
+}
+
+async function page(...asked: Parameters<typeof ask>): Promise<Page> {
+  const answer = await ask(...asked);
+  expect(answer.status, answer.text).toBe(200);
+  return JSON.parse(answer.text);
+}
+
+/** All keys, page by page. */
+async function keysOf(...[who, where, more = {}, at]: Parameters<typeof ask>): Promise<string[]> {
+  const keys: string[] = [];
+  for (let after: string | undefined; ; ) {
+    const { objects, next } = await page(who, where, after ? { ...more, after } : more, at);
+    keys.push(...objects.map(({ key }) => key));
+    if (next === null) return keys;
+    after = next;
+  }
+}
+
+async function metric(name: string): Promise<number> {
+  const { text } = await send(operator, { method: 'GET', path: '/_/v1/metrics' });
+  return Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(text)?.[1]);
+}
+
+/** Every record is followed. The question is one, too. */
+async function caughtUp(): Promise<void> {
+  await vi.waitFor(async () => {
+    expect(await metric('bursar_object_index_complete')).toBe(1);
+    expect(await metric('bursar_object_index_behind_records')).toBe(0);
+  }, soon);
+}
+
+async function grant(name: string, fields: object): Promise<void> {
+  const document = { effect: 'allow', bucket: 'data', ...fields };
+  await callNative(operator, 'PUT', `/_/v1/tenants/cms/grants/${name}`, document);
+}
+
+/** Serves the folder, and has all ask there. */
+async function serve(): Promise<void> {
+  gateway = await startServedGateway({ dataDir });
+  const { endpoint, accessKeyId, secretAccessKey, stop } = gateway;
+  operator = { endpoint, keys: { accessKeyId, secretAccessKey }, strayNames: () => [], stop };
+  if (admin) admin = as(operator, admin.keys);
+}
+
+beforeAll(async () => {
+  await serve();
+  for (const name of ['cms', 'atlas'])
+    await callNative(operator, 'POST', '/_/v1/tenants', { name });
+  admin = as(operator, await newPrincipal(operator, { tenant: 'cms', name: 'ada', role: 'admin' }));
+  alice = as(operator, await newPrincipal(operator, { tenant: 'cms', name: 'alice' }));
+  bob = as(operator, await newPrincipal(operator, { tenant: 'cms', name: 'bob' }));
+  stranger = as(operator, await newPrincipal(operator, { tenant: 'atlas', name: 'eve' }));
+  await send(admin, { method: 'PUT', path: '/data' });
+  for (let run = 0; run < 12; run++) {
+    await put(`/data/in/${run}`, run, run % 2 ? 'CMS' : 'ATLAS');
+    await put(`/data/out/${run}`, run, 'CMS', 100);
+  }
+  await grant('alice', {
+    ...{ actions: ['s3:GetObject', 's3:GetObjectTagging', 's3:ListBucket'] },
+    ...{ subjects: ['principal:cms/alice'], prefix: 'in/' },
+  });
+  await grant('bob-lists', { actions: ['s3:ListBucket'], subjects: ['principal:cms/bob'] });
+  await grant('bob-reads', {
+    ...{ actions: ['s3:GetObject'], subjects: ['principal:cms/bob'], prefix: 'in/' },
+  });
+  await grant('eve', {
+    ...{ actions: ['s3:GetObject', 's3:ListBucket'], prefix: 'in/' },
+    subjects: ['principal:atlas/eve'],
+  });
+  const mount = { bucketTenant: 'cms', bucket: 'data' };
+  await callNative(operator, 'PUT', '/_/v1/tenants/atlas/mounts/theirs', mount);
+  await caughtUp();
+});
+afterAll(async () => {
+  await gateway.stop();
+  rmSync(dataDir, { recursive: true });
+});
+
+describe('what is found', () => {
+  it('is what fits, with what it says', async () => {
+    const where = 'meta.run >= 10 and tag.detector = "CMS" and modified < 1d';
+    const found = await page(admin, where, { explain: 'true' });
+    expect(found.objects.map(({ key }) => key)).toEqual(['in/11', 'out/10', 'out/11']);
+    expect(found).toMatchObject({ count: 3, bytes: 210, next: null });
+    expect(found.objects[0]).toMatchObject({
+      ...{ size: 10, metadata: { run: '11' }, tags: { detector: 'CMS' }, class: 'STANDARD' },
+    });
+    expect(found.plan?.any).toHaveLength(1);
+    expect(found.looked).toBeLessThan(24);
+    const receipt = `/_/v1/receipts/${found.objects[0]?.index}`;
+    expect((await send(admin, { method: 'GET', path: receipt })).status).toBe(200);
+  });
+
+  it('comes in pages, in the order of keys, and is counted', async () => {
+    const all = await keysOf(admin, 'meta.run < 100');
+    expect(all).toHaveLength(24);
+    expect(await keysOf(admin, 'meta.run < 100', { limit: '5' })).toEqual(all);
+    expect(await keysOf(admin, 'not size < 100', { limit: '5' })).toHaveLength(12);
+    const totals = await page(admin, 'key like "out/*"', { form: 'totals' });
+    expect(totals).toMatchObject({ count: 12, bytes: 1200, looked: 12, next: null });
+    expect(totals.objects).toBeUndefined();
+  });
+
+  it('is what is stored now', async () => {
+    await put('/data/in/new', 77, 'CMS');
+    await vi.waitFor(
+      async () => expect(await keysOf(admin, 'meta.run = 77')).toHaveLength(1),
+      soon,
+    );
+    await put('/data/in/new', 78, 'CMS');
+    // Before the index knows it, what it leads to is read and does not fit.
+    expect(await keysOf(admin, 'meta.run = 77')).toEqual([]);
+    const tagging = '<Tagging><TagSet><Tag><Key>t</Key><Value>9</Value></Tag></TagSet></Tagging>';
+    const query = [['tagging', '']] as const;
+    await send(admin, { method: 'PUT', path: '/data/in/new', query, body: tagging });
+    await vi.waitFor(async () => expect(await keysOf(admin, 'tag.t = 9')).toHaveLength(1), soon);
+    await send(admin, { method: 'DELETE', path: '/data/in/new' });
+    expect(await keysOf(admin, 'tag.t = 9')).toEqual([]);
+    await caughtUp();
+  });
+
+  it('is recorded, and costs what a listing does', async () => {
+    const from = new Date().toISOString();
+    const answer = await ask(alice, 'meta.run = 1', { prefix: 'in/' });
+    expect(answer.status).toBe(200);
+    await vi.waitFor(async () => {
+      const [record] = await findRecords(admin, [
+        ['principal', 'alice'],
+        ['from', from],
+      ]);
+      expect(record).toMatchObject({ action: 's3:ListBucket', bucket: 'data', status: 200 });
+      expect(record.cost.amount ?? record.cost).toBeTruthy();
+    }, soon);
+  });
+});
+
+describe('rights', () => {
+  it('bound what is found and counted, by key', async () => {
+    const whole = await ask(alice, 'meta.run exists');
+    expect([whole.status, JSON.parse(whole.text).code]).toEqual([403, 'AccessDenied']);
+    const inside = await page(alice, 'meta.run exists', { prefix: 'in/', form: 'totals' });
+    expect(inside).toMatchObject({ count: 12, bytes: 120 });
+    // Who lists more than they read is not told what that says, nor how much of it there is.
+    expect(await keysOf(bob, 'meta.run = 1')).toEqual(['in/1']);
+    expect(await page(bob, 'size > 0', { form: 'totals' })).toMatchObject({
+      count: 12,
+      bytes: 120,
+    });
+    expect(await keysOf(bob, 'tag.detector = "CMS"')).toEqual([]);
+    expect(await keysOf(bob, 'meta.run = 1 or tag.no exists')).toEqual([]);
+  });
+
+  it('hold for others by their mounts, and hide what is not there', async () => {
+    const inside = { prefix: 'in/' };
+    expect(await keysOf(stranger, 'meta.run < 3', inside, 'atlas/theirs')).toHaveLength(3);
+    expect(await keysOf(stranger, 'meta.run < 3', inside, 'cms/data')).toHaveLength(3);
+    for (const at of ['atlas/theirs', 'cms/data', 'cms/nothing', 'nobody/data']) {
+      expect((await ask(stranger, 'meta.run < 3', {}, at)).status, at).toBe(403);
+    }
+    expect((await ask(admin, 'meta.run < 3', {}, 'cms/nothing')).status).toBe(404);
+  });
+
+  it('are no more than the token has', async () => {
+    const find = async (scope: string) => {
+      const { token } = await callNative(alice, 'POST', '/_/v1/tokens', { scope, expiresIn: 3600 });
+      const url = `${operator.endpoint}/_/v1/tenants/cms/buckets/data/objects`;
+      const query = new URLSearchParams({ where: 'meta.run exists', prefix: 'in/1' });
+      const answer = await fetch(`${url}?${query}`, {
+        headers: { authorization: `Bearer ${token}` },
+      });
+      return answer.status === 200 ? ((await answer.json()) as Page).count : answer.status;
+    };
+    expect(await find('storage.read:/data/in')).toBe(3);
+    expect(await find('storage.read:/data/in/2')).toBe(403);
+    expect(await find('storage.create:/data/in')).toBe(403);
+  });
+
+  it('are asked before anything is read of the query', async () => {
+    const { endpoint } = operator;
+    const url = `${endpoint}/_/v1/tenants/cms/buckets/data/objects?where=%22`;
+    const answer = await fetch(url);
+    expect(answer.status).toBe(403);
+    expect(((await answer.json()) as { code: string }).code).toBe('AccessDenied');
+    expect((await ask(stranger, '"')).status).toBe(403);
+  });
+});
+
+it.each([
+  [{ where: 'size >' }, 'where'],
+  [{ where: 'size > 1', limit: '0' }, 'query.limit'],
+  [{ where: 'size > 1', limit: '1001' }, 'query.limit'],
+  [{ where: 'size > 1', after: '!' }, 'query.after'],
+  [{ where: 'size > 1', order: 'size' }, 'query.order'],
+])('refuses %j', async (query, field) => {
+  const answer = await ask(admin, query.where, query);
+  expect([answer.status, JSON.parse(answer.text).field]).toEqual([400, field]);
+});
+
+describe('the index', () => {
+  const file = () => join(gateway.dataDir, 'objects.db');
+  const planned = async () => {
+    const { plan, count } = await page(admin, 'meta.run = 3', { explain: 'true' });
+    return { count, isPlanned: plan?.any !== null };
+  };
+
+  it('is made again when its file was deleted, and queries go on', async () => {
+    expect(await planned()).toEqual({ count: 2, isPlanned: true });
+    for (const name of readdirSync(gateway.dataDir)) {
+      if (name.startsWith('objects.db')) rmSync(join(gateway.dataDir, name));
+    }
+    expect((await planned()).count).toBe(2);
+    await vi.waitFor(async () => {
+      expect(existsSync(file())).toBe(true);
+      expect(await planned()).toEqual({ count: 2, isPlanned: true });
+    }, soon);
+  });
+
+  it('is made again when it is damaged, while it serves and before', async () => {
+    await gateway.stop();
+    await serve();
+    await caughtUp();
+    // Nothing was read of it yet: what is in memory is as good as before.
+    damage();
+    await vi.waitFor(async () => {
+      expect((await planned()).count).toBe(2);
+      expect(await planned()).toEqual({ count: 2, isPlanned: true });
+      expect(gateway.output().includes('the index of objects is made anew')).toBe(true);
+    }, soon);
+    await gateway.stop();
+    damage();
+    await serve();
+    await vi.waitFor(async () => {
+      expect(await planned()).toEqual({ count: 2, isPlanned: true });
+    }, soon);
+  });
+
+  it('is compared with what is stored, and mended', async () => {
+    await caughtUp();
+    {
+      using db = openDatabase(file(), { readonly: false, cacheKib: 1024, isDerived: true });
+      const { changes } = await db.tx.run('DELETE FROM postings WHERE value = ?', 3);
+      expect(changes).toBeGreaterThan(0);
+    }
+    await vi.waitFor(async () => {
+      expect(await metric('bursar_object_index_mended_total')).toBeGreaterThan(0);
+    }, soon);
+    expect(await planned()).toEqual({ count: 2, isPlanned: true });
+  });
+
+  /** All but the page that says what the file is. */
+  function damage(): void {
+    const descriptor = openSync(file(), 'r+');
+    writeSync(descriptor, Buffer.alloc(statSync(file()).size - 4096, 0xa5), 0, undefined, 4096);
+    closeSync(descriptor);
+  }
+});
