@@ -100,8 +100,8 @@ export interface RecordSeal {
   configured?: { bucketId: number; settings: string } | undefined;
   /** The charge in picodollars. Null means that nobody was charged. */
   cost: bigint | null;
-  /** The accounts of prefixes that were charged, or have more or less stored than before. */
-  prefixes?: readonly PrefixEntry[] | undefined;
+  /** Prefixes and writers with limits that were charged, or have more or less stored. */
+  limited?: readonly LimitedEntry[] | undefined;
   /** What its bucket, the owner and the owner's tenant were charged besides, picodollars. */
   storageCost?: bigint | undefined;
   /**
@@ -113,7 +113,7 @@ export interface RecordSeal {
   backend?: readonly BackendEntry[] | null | undefined;
 }
 
-export interface PrefixEntry {
+export interface LimitedEntry {
   account: string;
   /** It was charged the request, and what that moved. */
   isCharged: boolean;
@@ -168,12 +168,12 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     key: draft.key ?? undefined,
     keyThumbprint: draft.keyThumbprint ?? undefined,
     lastRead: draft.folded?.lastRead,
+    limited: seal.limited?.map(renderLimited),
     limits: draft.limits ?? undefined,
     marker: seal.named?.isMarker || undefined,
     otherReads: draft.folded?.otherReads,
     payer: draft.payer ?? undefined,
     period: draft.period ?? undefined,
-    prefixes: seal.prefixes?.map(renderPrefix),
     price: seal.priced?.price,
     priceBook: seal.priced?.book,
     principal: draft.principal,
@@ -198,7 +198,7 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
   };
 }
 
-function renderPrefix({ account, isCharged, storedBytes, storedObjects }: PrefixEntry): object {
+function renderLimited({ account, isCharged, storedBytes, storedObjects }: LimitedEntry): object {
   return { account, charged: isCharged, storedBytes, storedObjects };
 }
 

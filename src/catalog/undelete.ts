@@ -115,6 +115,7 @@ export function isSameObject(before: ListedAt | undefined, then: ListedAt | unde
 }
 
 function contentOf({ attributes }: ListedAt): string {
-  const { retention: _, legalHold: _2, copied: _3, ...kept } = JSON.parse(attributes) as Attributes;
+  const all = JSON.parse(attributes) as Attributes;
+  const { retention: _, legalHold: _2, copied: _3, writer: _4, ...kept } = all;
   return canonicalize(kept);
 }

@@ -6,6 +6,7 @@ import type { Acl } from '../core/acl.ts';
 import type { Reader } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { objectBytesMax } from '../core/limits.ts';
+import { principalId } from '../core/principal.ts';
 import { type BucketName, verifyListed, verifyVersion } from './authentic.ts';
 import { manifestOf } from './long-manifests.ts';
 import type { Retention } from './object-lock.ts';
@@ -34,6 +35,8 @@ export interface Attributes {
   encryption?: KmsEncryption;
   /** When it came to its key by a rename; absent: when it was made. */
   renamedMs?: number;
+  /** Who wrote it (`tenant/name`); absent: whoever owned the bucket then, its `owner`. */
+  writer?: string;
   /** For a copy, who made it (`tenant/name`), and of what. */
   copied?: { by: string; tenant: string; bucket: string; bucketId: number; key: string };
 }
@@ -76,6 +79,14 @@ export interface Version {
   rowMac: Uint8Array;
   /** 1 when the catalog knows that it ended, or that its place is another. */
   isStale: number;
+}
+
+/** Who wrote a version of a tenant's bucket, `tenant/name`. */
+export function writerOf(
+  tenant: string,
+  { owner, attributes }: { owner: string; attributes: string },
+): string {
+  return (JSON.parse(attributes) as Attributes).writer ?? principalId(tenant, owner);
 }
 
 export type VersionWithBody = Version & { inlineBody: Uint8Array | null };

@@ -227,15 +227,18 @@ function filtersOf({ account: name, bucket, from, to }: CostFlags) {
   const account = parseAccount(name);
   if (!account) {
     const forms =
-      'tenant:cms, principal:cms/alice, bucket:cms/raw, prefix:cms/raw/run1/ or token:ID';
+      'tenant:cms, principal:cms/alice, bucket:cms/raw, prefix:cms/raw/run1/, ' +
+      'writer:cms/alice or token:ID';
     throw new CommandFailure('usage', `${name} must be such as ${forms}`);
   }
-  if (account.kind === 'token') return { bucket, from, to };
+  // What somebody wrote may be removed by others.
+  const isAnybodys = account.kind === 'writer' && account.bucket === null;
+  if (account.kind === 'token' || isAnybodys) return { bucket, from, to };
   const { tenant } = account;
   if (account.kind === 'tenant' || account.kind === 'principal') {
     return { tenant, bucket, from, to };
   }
-  const own = account.kind === 'bucket' ? account.name : account.bucket;
+  const own = (account.kind === 'bucket' ? account.name : account.bucket) ?? bucket;
   if (bucket !== undefined && bucket !== own) {
     throw new CommandFailure('usage', `--bucket ${bucket} is another than that of ${name}`);
   }

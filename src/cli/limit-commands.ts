@@ -17,8 +17,10 @@ interface Rated {
 
 type Limited = Answers['GetLimit'];
 
-const settableHelp = 'tenant:cms, principal:cms/alice, bucket:cms/raw or prefix:cms/raw/run1/';
-const accountHelp = `${settableHelp.replace(' or', ',')} or token:JTI`;
+const settableHelp =
+  'tenant:cms, principal:cms/alice, bucket:cms/raw, prefix:cms/raw/run1/, writer:cms/alice or, ' +
+  'in the bucket cms/raw, writer:cms/raw/cms/alice';
+const accountHelp = `${settableHelp}; token:JTI`;
 
 export function addLimitCommands(program: Command): void {
   const limit = program.command('limit').description('limits: how much an account may use');
@@ -75,6 +77,8 @@ What is stored has no window. \`none\` takes a limit away.
   bursar limit set principal:cms/alice --spend month=20 --egress day=50GiB,month=500GiB
   bursar limit set bucket:cms/raw --stored-bytes 1TiB --stored-objects 1000000
   bursar limit set prefix:cms/raw/run1/ --stored-bytes 100GiB --spend month=5
+  bursar limit set writer:cms/alice --stored-bytes 500GiB
+  bursar limit set writer:cms/raw/cms/alice --stored-objects 10000
   bursar limit set tenant:cms --requests hour=100000 --rate requests=50,bytes=10MiB
   bursar limit set principal:cms/alice --egress month=none`;
 

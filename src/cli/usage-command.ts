@@ -39,12 +39,13 @@ export function addUsageCommand(program: Command): void {
     .command('usage [account]')
     .description(
       'what accounts used, and when their limits will be reached: of one (tenant:cms, ' +
-        'principal:cms/alice, bucket:cms/raw, prefix:cms/raw/run1/, token:ID) or all',
+        'principal:cms/alice, bucket:cms/raw, prefix:cms/raw/run1/, writer:cms/alice, token:ID) ' +
+        'or all',
     )
     .option(
       '--by <part>',
-      'of one account by day, month, action or class; of a tenant by principal, bucket, prefix ' +
-        'or token, of a bucket by prefix, of a principal by token',
+      'of one account by day, month, action or class; of a tenant by principal, bucket, prefix, ' +
+        'writer or token, of a bucket by prefix or writer, of a principal by token',
       choice(parts),
     )
     .option(
@@ -65,7 +66,17 @@ export function addUsageCommand(program: Command): void {
     });
 }
 
-const parts = ['day', 'month', 'action', 'class', 'principal', 'bucket', 'prefix', 'token'];
+const parts = [
+  'day',
+  'month',
+  'action',
+  'class',
+  'principal',
+  'bucket',
+  'prefix',
+  'writer',
+  'token',
+];
 
 const examples = `
 Examples:
@@ -74,6 +85,7 @@ Examples:
   bursar usage bucket:cms/raw --by day --from 2026-11-01 --csv
   bursar usage tenant:cms --by principal --from 2026-11
   bursar usage bucket:cms/raw --by prefix
+  bursar usage bucket:cms/raw --by writer
   bursar usage principal:cms/alice --by token
 
 At the present rate: by the use in the limit's window so far, or in the present hour or day; of

@@ -5,11 +5,11 @@ import { parseAccount } from '../quota/accounts.ts';
 
 /**
  * By the buckets that are the account's now; of tokens, which store nothing of their own, 0. null:
- * of a prefix, nobody knows.
+ * of a prefix or a writer, nobody knows.
  */
 export function heldBytesOf(shares: readonly HeldShare[], name: string): number | null {
   const account = parseAccount(name);
-  if (account?.kind === 'prefix') return null;
+  if (account?.kind === 'prefix' || account?.kind === 'writer') return null;
   if (!account || account.kind === 'token') return 0;
   return shares.reduce((sum, { tenant, bucket, owner, bytes }) => {
     if (tenant !== account.tenant) return sum;

@@ -22,7 +22,7 @@ import type { LogKeyFile } from '../ledger/log-key-file.ts';
 import type { CopyMemories } from '../quota/copy-memory.ts';
 import type { BodyRooms } from '../quota/disk-room.ts';
 import type { LeaseHolder } from '../quota/leases/lease-holder.ts';
-import type { PrefixAccounts } from '../quota/prefix-accounts.ts';
+import type { LimitedAccounts } from '../quota/limited-accounts.ts';
 import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { Rates } from '../quota/rates.ts';
@@ -97,8 +97,8 @@ export interface RequestServices
   /** Memory of bodies that are collected before they are used. */
   smallBodies: FairShare;
   leaseHolder: LeaseHolder;
-  /** The prefixes of keys that have limits. */
-  prefixes: PrefixAccounts;
+  /** Prefixes of keys, and writers, that have limits. */
+  limitedAccounts: LimitedAccounts;
   /** How fast accounts may go. */
   rates: Rates;
   /** The prices in force of a store, by its number. */

@@ -62,6 +62,12 @@ async function holderOf(
       const bucket = await findBucket(read, parsed.tenant, name);
       return { tenant: parsed.tenant, principal: bucket?.owner ?? '' };
     }
+    case 'writer': {
+      const { tenant, writer } = parsed;
+      if (writer.tenant === tenant) return { tenant, principal: writer.name };
+      const bucket = await findBucket(read, tenant, parsed.bucket ?? '');
+      return { tenant, principal: bucket?.owner ?? '' };
+    }
     default:
       throw new Error(`nobody has the account ${account}`);
   }

@@ -6,7 +6,7 @@ import { archiveTile } from '../audit/archive/archived-tiles.ts';
 import { noteProgress } from '../audit/changes/targets.ts';
 import { keepEvidence } from '../audit/evidence.ts';
 import { noteCosigned } from '../audit/log/cosignatures.ts';
-import type { PrefixEntry, RecordDraft, RecordSeal } from '../audit/record.ts';
+import type { LimitedEntry, RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { noteTokenUse, purgeTokens } from '../authz/issued-tokens.ts';
 import { countDownload } from '../authz/shares.ts';
@@ -32,7 +32,7 @@ import { type ErrorCode, statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Unsealed } from '../core/seals/row-seal.ts';
 import type { Billing } from '../quota/billing.ts';
-import { chargeStored, type PrefixLevels } from '../quota/charge.ts';
+import { chargeStored, type LimitedLevels } from '../quota/charge.ts';
 import { forgetAlarms } from '../quota/limits/alarms.ts';
 import { partsOf } from '../quota/roll-up/charged-record.ts';
 import type { RecentUse } from '../quota/roll-up/recent-use.ts';
@@ -62,7 +62,7 @@ export interface CommitContext {
   /** Its size is the index of the record that is appended next. */
   log: RecordLog;
   signing: LogSigning;
-  /** What is stored under prefixes with limits. */
+  /** What is stored under prefixes and by writers that have limits. */
   levels: StoredLevels;
 }
 
@@ -154,7 +154,7 @@ function sealOf(
   {
     index,
     timeMs,
-    charged: { cost, storageCost, priced, prefixes },
+    charged: { cost, storageCost, priced, limited },
     backend,
   }: Pick<RecordSeal, 'index' | 'timeMs' | 'backend'> & { charged: Charged },
 ): RecordSeal {
@@ -174,7 +174,7 @@ function sealOf(
     cost,
     storageCost,
     priced,
-    prefixes,
+    limited,
     backend,
   };
 }
@@ -216,19 +216,19 @@ function changesNothing({ kind }: Change, outcome: Outcome<null>): boolean {
   return kind === 'deleteObject' && !makesVersion && supersededSeq === undefined;
 }
 
-type Charged = Pick<RecordSeal, 'cost' | 'storageCost' | 'priced' | 'prefixes'>;
+type Charged = Pick<RecordSeal, 'cost' | 'storageCost' | 'priced' | 'limited'>;
 
 /** Who was refused for want of budget, or since what is stored is damaged, is charged nothing. */
 async function chargeCommit(
   { change, charge }: Commit,
   outcome: Outcome<null>,
   { timeMs, billing }: CommitContext,
-  levels: PrefixLevels | null,
+  levels: LimitedLevels | null,
 ): Promise<Charged> {
-  const prefixes = entriesOf(charge?.who.prefixes, levels);
+  const limited = entriesOf(charge?.who.limited, levels);
   if (!charge) {
     if (levels) await billing.countLevels(levels, timeMs);
-    return { cost: null, prefixes };
+    return { cost: null, limited };
   }
   if (!outcome.ok && freeRefusals.has(outcome.code)) {
     await billing.refuse(charge, timeMs);
@@ -239,7 +239,7 @@ async function chargeCommit(
   const cost = await billing.charge(charge, stored, timeMs);
   const priced = charge.transfer.requests > 0 ? charge.pricing : null;
   if (storage.billed.length === 0 && change.kind !== 'deleteBucket') {
-    return { cost, priced, prefixes };
+    return { cost, priced, limited };
   }
   let storageCost = await billing.storage.change(charge, storage, timeMs);
   if (outcome.ok && change.kind === 'deleteBucket') {
@@ -247,14 +247,14 @@ async function chargeCommit(
   }
   // Storage has a price also where nobody asked for anything.
   const byBook = storageCost > 0n ? { book: charge.pricing.book } : null;
-  return { cost, storageCost, priced: priced ?? byBook, prefixes };
+  return { cost, storageCost, priced: priced ?? byBook, limited };
 }
 
-/** What the record says of accounts of prefixes; undefined: none was concerned. */
+/** What the record says of prefixes and writers with limits; undefined: none was concerned. */
 function entriesOf(
   charged: readonly string[] | undefined,
-  levels: PrefixLevels | null,
-): PrefixEntry[] | undefined {
+  levels: LimitedLevels | null,
+): LimitedEntry[] | undefined {
   if (!charged && !levels) return undefined;
   const accounts = new Set([...(charged ?? []), ...(levels?.keys() ?? [])]);
   return [...accounts].map((account) => ({

@@ -29,7 +29,7 @@ const minuteMs = 60_000;
 const sourcesMax = 16;
 
 /** What the ledger found out about a request: what it cost. */
-export type ChargedRequest = Pick<RecordSeal, 'cost' | 'priced' | 'prefixes' | 'backend'>;
+export type ChargedRequest = Pick<RecordSeal, 'cost' | 'priced' | 'limited' | 'backend'>;
 
 interface Fold {
   reads: number;
@@ -50,7 +50,7 @@ type Same = Omit<RecordDraft, 'bytesIn' | 'bytesOut' | 'requestId' | 'source' | 
   status?: number;
   priced: RecordSeal['priced'];
   /** Of what is read, nothing is stored. */
-  prefixes?: RecordSeal['prefixes'];
+  limited?: RecordSeal['limited'];
 };
 
 /** Adds a request, which was charged in this transaction, to its fold. */
@@ -61,8 +61,8 @@ export async function foldRequest(
   timeMs: number,
 ): Promise<void> {
   const { bytesIn, bytesOut, source } = draft;
-  const { priced = null, prefixes } = charged;
-  const text = JSON.stringify({ ...sameOf(draft, charged), priced, prefixes });
+  const { priced = null, limited } = charged;
+  const text = JSON.stringify({ ...sameOf(draft, charged), priced, limited });
   const minute = timeMs - (timeMs % minuteMs);
   const sql = 'SELECT fold FROM read_folds WHERE minute_ms = ? AND same = ?';
   const row = await tx.get<{ fold: string }>(sql, minute, text);
@@ -83,7 +83,7 @@ export async function foldRequest(
  * nothing that a client could choose freely, which would make each a kind of its own: who asked for
  * what, and how that ended; and for what was charged, to which accounts.
  */
-function sameOf(draft: RecordDraft, { cost }: ChargedRequest): Omit<Same, 'priced' | 'prefixes'> {
+function sameOf(draft: RecordDraft, { cost }: ChargedRequest): Omit<Same, 'priced' | 'limited'> {
   const { bytesIn: _, bytesOut: _2, requestId: _3, source: _4, range: _5, ...rest } = draft;
   if (!draft.error && draft.action === 's3:GetObject') {
     const { status: _6, ...same } = rest;
@@ -153,12 +153,12 @@ export function textOfFold(same: string, fold: string, timeMs: number): string {
   return renderRecord(draft, seal);
 }
 
-function recordOf({ priced, prefixes, status = 200, ...draft }: Same, fold: Fold) {
+function recordOf({ priced, limited, status = 200, ...draft }: Same, fold: Fold) {
   const { reads, bytesIn, bytesOut, firstMs, lastMs, sources, otherReads, cost, backend } = fold;
   const charged: ChargedRequest = {
     cost: cost === null ? null : BigInt(cost),
     priced,
-    prefixes,
+    limited,
     backend: backend.length > 0 ? backend.map((one) => ({ ...one, cost: BigInt(one.cost) })) : null,
   };
   const [source = ''] = sources;

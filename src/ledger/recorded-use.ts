@@ -7,7 +7,7 @@ import { dayOf } from '../quota/roll-up/usage-days.ts';
 /** null: nothing was counted. Tokens, of which nothing is added up, are left out. */
 export function useOf(draft: RecordDraft, seal: RecordSeal): Use | null {
   const { cost, priced, timeMs, storedBytes, storedObjects, storageCost = 0n } = seal;
-  if (cost === null && !seal.prefixes) return null;
+  if (cost === null && !seal.limited) return null;
   const { tenant, principal, bucket, bucketTenant, bucketOwner, folded } = draft;
   return {
     ...(cost === null && { isUncharged: true }),
@@ -27,6 +27,6 @@ export function useOf(draft: RecordDraft, seal: RecordSeal): Use | null {
     storedObjects,
     spend: cost ?? 0n,
     storageCost,
-    prefixes: seal.prefixes?.map(({ isCharged, ...stored }) => ({ charged: isCharged, ...stored })),
+    limited: seal.limited?.map(({ isCharged, ...stored }) => ({ charged: isCharged, ...stored })),
   };
 }

@@ -1,22 +1,28 @@
-// What is stored under prefixes that have limits, as the ledger's transactions change it. Triggers
-// of the connection that writes see each row of a version, held or not, and of a part come and go,
-// so that no change can forget to count. They are made when the first such limit is set: until then
-// nothing is counted, and nothing costs. Invariants: the sum of what `take` gives of an account,
-// since it has limits, is what is stored under its prefix; a row counts for its prefixes as it does
-// for its bucket (catalog/version-rows.ts, held-release.ts).
+// What is stored under prefixes, and by writers, that have limits, as the ledger's transactions
+// change it. Triggers of the connection that writes see each row of a version, held or not, and of
+// a part come and go, so that no change can forget to count. Those of a kind are made when its
+// first limit is set: until then nothing is counted, and nothing costs. Invariants: the sum of what
+// `take` gives of an account, since it has limits, is what is stored under its prefix, or by its
+// writer; a row counts for them as for its bucket (catalog/version-rows.ts, held-release.ts); and
+// who wrote what is as `writerOf` says (catalog/versions.ts), of parts their upload's initiator.
 import { countedBytes } from '../catalog/versions.ts';
 import type { OpenDatabase, Reader } from '../core/database.ts';
 import type { Limits } from '../core/quota-terms.ts';
 import { textSuccessor } from '../core/text-order.ts';
-import type { PrefixLevels, Stored } from '../quota/charge.ts';
+import type { LimitedLevels, Stored } from '../quota/charge.ts';
 import { readLimited } from '../quota/leases/account-tables.ts';
-import { PrefixAccounts, prefixOf } from '../quota/prefix-accounts.ts';
+import {
+  type AccountList,
+  type LimitedAccount,
+  LimitedAccounts,
+  limitedAccountOf,
+} from '../quota/limited-accounts.ts';
 
 export class StoredLevels {
   readonly #db: OpenDatabase;
-  #accounts = new PrefixAccounts();
+  #accounts = new LimitedAccounts();
   #levels = new Map<string, Stored>();
-  /** The transaction changed which prefixes have limits. */
+  /** The transaction changed which accounts have limits. */
   #isChanged = false;
 
   private constructor(db: OpenDatabase) {
@@ -26,7 +32,13 @@ export class StoredLevels {
   static async open(db: OpenDatabase): Promise<StoredLevels> {
     const levels = new StoredLevels(db);
     db.define('bursar_stored', (tenant, bucket, key, bytes, objects) => {
-      levels.#count([String(tenant), String(bucket), String(key)], Number(bytes), Number(objects));
+      const under = levels.#accounts.under(String(tenant), String(bucket), String(key));
+      levels.#count(under, Number(bytes), Number(objects));
+      return null;
+    });
+    db.define('bursar_written', (tenant, bucket, writer, bytes, objects) => {
+      const by = levels.#accounts.by(String(tenant), String(bucket), String(writer));
+      levels.#count(by, Number(bytes), Number(objects));
       return null;
     });
     await levels.#load();
@@ -38,18 +50,18 @@ export class StoredLevels {
    * that grows with the number of keys. `used`: what it was said to have.
    */
   async setLimits(account: string, limits: Limits | null, used: Stored): Promise<void> {
-    const prefix = prefixOf(account);
-    if (!prefix || this.#accounts.has(account) === (limits !== null)) return;
+    const limited = limitedAccountOf(account);
+    if (!limited || this.#accounts.has(account) === (limits !== null)) return;
     this.#isChanged = true;
-    const stored = limits ? await countStored(this.#db.tx, prefix) : noneStored;
+    const stored = limits ? await countStored(this.#db.tx, limited) : noneStored;
     this.#accounts.setLimits(account, limits);
-    if (limits) this.#db.exec(triggers);
+    this.#watch();
     this.#add(account, stored.storedBytes, stored.storedObjects);
     this.#add(account, 0 - used.storedBytes, 0 - used.storedObjects);
   }
 
   /** What the transaction changed since this was last called; null: nothing. */
-  take(): PrefixLevels | null {
+  take(): LimitedLevels | null {
     if (this.#levels.size === 0) return null;
     const levels = this.#levels;
     this.#levels = new Map();
@@ -72,15 +84,19 @@ export class StoredLevels {
 
   async #load(): Promise<void> {
     this.#isChanged = false;
-    this.#accounts = new PrefixAccounts();
+    this.#accounts = new LimitedAccounts();
     for (const { account, limits } of await readLimited(this.#db.tx)) {
       this.#accounts.setLimits(account, limits);
     }
-    if (!this.#accounts.isEmpty) this.#db.exec(triggers);
+    this.#watch();
   }
 
-  #count([tenant, bucket, key]: [string, string, string], bytes: number, objects: number): void {
-    const accounts = this.#accounts.of(tenant, bucket, key);
+  #watch(): void {
+    if (this.#accounts.hasPrefixes) this.#db.exec(prefixTriggers);
+    if (this.#accounts.hasWriters) this.#db.exec(writerTriggers);
+  }
+
+  #count(accounts: AccountList | undefined, bytes: number, objects: number): void {
     if (!accounts) return;
     const counted = bytes < 0 ? -countedBytes(-bytes) : countedBytes(bytes);
     for (const account of accounts) this.#add(account, counted, objects);
@@ -105,25 +121,49 @@ const counted = {
   },
 };
 
-const triggers = [
-  ...Object.entries(counted).flatMap(([table, { when, objects }]) => {
-    const select = (row: string, sign: string) =>
-      `SELECT bursar_stored(tenant, name, ${row}.key, ${sign}${row}.size, ${sign}${objects})
-         FROM main.buckets WHERE id = ${row}.bucket_id`;
-    return bothWays(table, { when, select });
-  }),
-  ...bothWays('parts', {
-    when: 'TRUE',
-    select: (row, sign) =>
-      `SELECT bursar_stored(b.tenant, b.name, u.key, ${sign}${row}.size, 0)
-         FROM main.uploads AS u JOIN main.buckets AS b ON b.id = u.bucket_id
-         WHERE u.id = ${row}.upload_id`,
-  }),
-].join('\n');
+/** What a row of a version says that is not the bucket's owner wrote it; null: nobody. */
+const namedWriter = (row: string) => `CASE WHEN instr(${row}.attributes, '"writer":"') > 0
+  AND json_valid(${row}.attributes) THEN json_extract(${row}.attributes, '$.writer') END`;
+
+const prefixTriggers = triggersOf('stored', {
+  ofVersion: (row, sign, objects) =>
+    `SELECT bursar_stored(tenant, name, ${row}.key, ${sign}${row}.size, ${sign}${objects})
+       FROM main.buckets WHERE id = ${row}.bucket_id`,
+  ofPart: (row, sign) =>
+    `SELECT bursar_stored(b.tenant, b.name, u.key, ${sign}${row}.size, 0)
+       FROM main.uploads AS u JOIN main.buckets AS b ON b.id = u.bucket_id
+       WHERE u.id = ${row}.upload_id`,
+});
+
+const writerTriggers = triggersOf('written', {
+  ofVersion: (row, sign, objects) =>
+    `SELECT bursar_written(tenant, name,
+         ifnull(${namedWriter(row)}, tenant || '/' || ${row}.owner),
+         ${sign}${row}.size, ${sign}${objects})
+       FROM main.buckets WHERE id = ${row}.bucket_id`,
+  ofPart: (row, sign) =>
+    `SELECT bursar_written(b.tenant, b.name, u.initiator, ${sign}${row}.size, 0)
+       FROM main.uploads AS u JOIN main.buckets AS b ON b.id = u.bucket_id
+       WHERE u.id = ${row}.upload_id`,
+});
+
+interface Counting {
+  ofVersion(row: string, sign: string, objects: number): string;
+  ofPart(row: string, sign: string): string;
+}
+
+function triggersOf(name: string, { ofVersion, ofPart }: Counting): string {
+  const versions = Object.entries(counted).flatMap(([table, { when, objects }]) =>
+    bothWays(name, table, when, (row, sign) => ofVersion(row, sign, objects)),
+  );
+  return [...versions, ...bothWays(name, 'parts', 'TRUE', ofPart)].join('\n');
+}
 
 function bothWays(
+  name: string,
   table: string,
-  { when, select }: { when: string; select: (row: string, sign: string) => string },
+  when: string,
+  select: (row: string, sign: string) => string,
 ): string[] {
   return (
     [
@@ -132,39 +172,73 @@ function bothWays(
     ] as const
   ).map(
     ([event, row, sign]) =>
-      `CREATE TEMP TRIGGER IF NOT EXISTS stored_${table}_${row} AFTER ${event} ON main.${table}
+      `CREATE TEMP TRIGGER IF NOT EXISTS ${name}_${table}_${row} AFTER ${event} ON main.${table}
          WHEN ${when.replaceAll('$', row)} BEGIN ${select(row, sign)}; END;`,
   );
 }
 
 const sumOf = (objects: number) =>
   `ifnull(sum(size), 0) AS bytes, ${objects} * count(*) AS objects`;
-const isUnder = `bucket_id = (SELECT id FROM place)
-  AND key >= (SELECT first FROM place) AND key < (SELECT behind FROM place)`;
-const sums = `WITH place (id, first, behind) AS (SELECT ?, ?, ?) ${[
-  ...Object.entries(counted).map(
-    ([table, { when, objects }]) => `SELECT ${sumOf(objects)} FROM ${table} AS v
-      WHERE ${isUnder} AND ${when.replaceAll('$', 'v')}`,
-  ),
-  `SELECT ${sumOf(0)} FROM uploads AS u JOIN parts AS p ON p.upload_id = u.id
-     WHERE ${isUnder}`,
-].join('\nUNION ALL ')}`;
 
-/** What a bucket keeps under a prefix; nothing where there is no bucket. */
-async function countStored(
-  read: Reader,
-  { tenant, bucket, prefix }: { tenant: string; bucket: string; prefix: string },
-): Promise<Stored> {
-  const sql = 'SELECT id FROM buckets WHERE tenant = ? AND name = ?';
-  const found = await read.get<{ id: number }>(sql, tenant, bucket);
-  if (!found) return noneStored;
-  const counts = await read.all<{ bytes: number; objects: number }>(
-    sums,
-    // A blob comes after all texts.
-    ...[found.id, prefix, textSuccessor(prefix) ?? Buffer.alloc(0)],
+/** Sums over rows `v` of versions and over parts `p` of uploads `u`. */
+function sumsOf(given: string, ofVersion: (row: string) => string, ofUpload: string): string {
+  const versions = Object.entries(counted).map(
+    ([table, { when, objects }]) => `SELECT ${sumOf(objects)} FROM given, ${table} AS v
+      WHERE ${ofVersion('v')} AND ${when.replaceAll('$', 'v')}`,
   );
-  return {
-    storedBytes: counts.reduce((sum, { bytes }) => sum + bytes, 0),
-    storedObjects: counts.reduce((sum, { objects }) => sum + objects, 0),
-  };
+  const parts = `SELECT ${sumOf(0)} FROM given, uploads AS u JOIN parts AS p ON p.upload_id = u.id
+     WHERE ${ofUpload}`;
+  return `WITH ${given} ${[...versions, parts].join('\nUNION ALL ')}`;
+}
+
+const isUnder = (row: string) => `${row}.bucket_id = place AND ${row}.key >= first
+  AND ${row}.key < behind`;
+const sumsUnder = sumsOf('given (place, first, behind) AS (SELECT ?, ?, ?)', isUnder, isUnder('u'));
+
+const sumsBy = sumsOf(
+  'given (place, tenant, writer) AS (SELECT ?, ?, ?)',
+  (row) => `${row}.bucket_id = place AND CASE
+    WHEN instr(${row}.attributes, '"writer":"') > 0 AND ${namedWriter(row)} IS NOT NULL
+    THEN ${namedWriter(row)} = writer
+    ELSE tenant || '/' || ${row}.owner = writer END`,
+  'u.bucket_id = place AND u.initiator = writer',
+);
+
+/** What is stored under a prefix, or by a writer; nothing where there is no such bucket. */
+export async function countStored(read: Reader, limited: LimitedAccount): Promise<Stored> {
+  const { tenant, bucket } = limited;
+  const places =
+    bucket === null
+      ? await read.all<Place>('SELECT id, tenant FROM buckets')
+      : await read.all<Place>(
+          `SELECT id, tenant FROM buckets
+          WHERE tenant = ? AND name = ?`,
+          tenant,
+          bucket,
+        );
+  let sum = noneStored;
+  for (const place of places) {
+    for (const { bytes, objects } of await countIn(read, place, limited)) {
+      const { storedBytes, storedObjects } = sum;
+      sum = { storedBytes: storedBytes + bytes, storedObjects: storedObjects + objects };
+    }
+  }
+  return sum;
+}
+
+interface Place {
+  id: number;
+  tenant: string;
+}
+
+type Count = { bytes: number; objects: number };
+
+function countIn(read: Reader, { id, tenant }: Place, limited: LimitedAccount) {
+  if (limited.kind === 'prefix') {
+    const { prefix } = limited;
+    // A blob comes after all texts.
+    return read.all<Count>(sumsUnder, id, prefix, textSuccessor(prefix) ?? Buffer.alloc(0));
+  }
+  const writer = `${limited.writer.tenant}/${limited.writer.name}`;
+  return read.all<Count>(sumsBy, id, tenant, writer);
 }

@@ -5,7 +5,7 @@ import type { Reader } from '../core/database.ts';
 
 /**
  * Which accounts are listed: those of a tenant, or of one of its principals and that principal's
- * buckets, with their prefixes. Without either, all accounts.
+ * buckets, with their prefixes and writers, and what it writes. Without either, all accounts.
  */
 export interface AccountFilter {
   tenant?: string;
@@ -16,19 +16,21 @@ export interface AccountFilter {
 export type NameRange = readonly [string, string];
 
 /**
- * The names that the accounts of a tenant have, its principals', its buckets' and their prefixes';
- * undefined: of all tenants. `;` is what comes after `:`, `0` after `/`, and `!` before all that
- * names have.
+ * The names that the accounts of a tenant have, its principals', its buckets', and their prefixes'
+ * and writers'; undefined: of all tenants. `;` is what comes after `:`, `0` after `/`, and `!`
+ * before all that names have.
  */
 export function namesOf(tenant: string | undefined): readonly NameRange[] {
   if (tenant === undefined) {
-    return ['bucket', 'prefix', 'principal', 'tenant'].map((kind) => [`${kind}:`, `${kind};`]);
+    const kinds = ['bucket', 'prefix', 'principal', 'tenant', 'writer'];
+    return kinds.map((kind) => [`${kind}:`, `${kind};`]);
   }
   return [
     [`bucket:${tenant}/`, `bucket:${tenant}0`],
     [`prefix:${tenant}/`, `prefix:${tenant}0`],
     [`principal:${tenant}/`, `principal:${tenant}0`],
     [`tenant:${tenant}`, `tenant:${tenant}!`],
+    [`writer:${tenant}/`, `writer:${tenant}0`],
   ];
 }
 
@@ -58,7 +60,14 @@ const ofPrincipal = `SELECT account FROM quota_accounts WHERE account > ? AND (a
   OR account IN (SELECT a.account FROM buckets AS b JOIN quota_accounts AS a
       ON a.account > 'prefix:' || b.tenant || '/' || b.name || '/'
         AND a.account < 'prefix:' || b.tenant || '/' || b.name || '0'
-    WHERE b.tenant = ? AND b.owner = ?))`;
+    WHERE b.tenant = ? AND b.owner = ?)
+  OR account IN (SELECT a.account FROM buckets AS b JOIN quota_accounts AS a
+      ON a.account > 'writer:' || b.tenant || '/' || b.name || '/'
+        AND a.account < 'writer:' || b.tenant || '/' || b.name || '0'
+    WHERE b.tenant = ? AND b.owner = ?)
+  OR account IN (SELECT account FROM quota_accounts
+    WHERE account > 'writer:' AND account < 'writer;'
+      AND (account = 'writer' || ? OR substr(account, 0 - length(?)) = ?)))`;
 const byName = 'ORDER BY account LIMIT ?';
 
 /** At most `limit` names that come after `after`; `isLimited`: only of accounts with limits. */
@@ -77,6 +86,9 @@ export async function listAccounts(
     }
     const sql = `${ofPrincipal} ${isLimited ? isLimitedToo : ''} ${byName}`;
     const owner = [tenant, principal];
-    return read.all(sql, after, `principal:${tenant}/${principal}`, ...owner, ...owner, limit);
+    const id = `${tenant}/${principal}`;
+    const owners = [...owner, ...owner, ...owner];
+    const writer = [`:${id}`, `/${id}`, `/${id}`];
+    return read.all(sql, after, `principal:${id}`, ...owners, ...writer, limit);
   }
 }

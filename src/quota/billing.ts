@@ -10,7 +10,7 @@ import {
   priceUse,
   transferOf,
 } from './backend-cost.ts';
-import { type Charge, drawsOf, drawsOfLevels, type PrefixLevels, type Stored } from './charge.ts';
+import { type Charge, drawsOf, drawsOfLevels, type LimitedLevels, type Stored } from './charge.ts';
 import { AccountBook } from './leases/account-book.ts';
 import type { AccountMacs } from './leases/account-macs.ts';
 import { AccountTables } from './leases/account-tables.ts';
@@ -50,7 +50,7 @@ export class Billing {
    */
   charge(
     charge: Charge,
-    stored: Stored & { levels?: PrefixLevels | null },
+    stored: Stored & { levels?: LimitedLevels | null },
     timeMs: number,
   ): Picodollars | Promise<Picodollars> {
     const before = this.#addTransfer(charge, timeMs);
@@ -60,7 +60,7 @@ export class Billing {
   }
 
   /** Counts what is stored under prefixes, where nobody is charged for anything. */
-  async countLevels(levels: PrefixLevels, timeMs: number): Promise<void> {
+  async countLevels(levels: LimitedLevels, timeMs: number): Promise<void> {
     await this.accounts.post(noSettlement, drawsOfLevels(levels), timeMs);
   }
 
@@ -116,7 +116,7 @@ export class Billing {
   #chargeAfter(
     before: MonthTransfers | null,
     { who, transfer, pricing, settlement }: Charge,
-    stored: Stored & { levels?: PrefixLevels | null },
+    stored: Stored & { levels?: LimitedLevels | null },
     timeMs: number,
   ): Picodollars | Promise<Picodollars> {
     const { requests, ingressBytes, egressBytes } = transfer;

@@ -2,12 +2,14 @@
 // before it and charged after it, because one function names them. Plain data: it crosses threads.
 // Charged are the requester, the requester's tenant, every token of the chain, the bucket, its
 // owner and the owner's tenant; each once, and any of them can refuse (docs/admin/limits.md). A
-// bucket whose reads its tenant pays for spares its owner them.
+// bucket whose reads its tenant pays for spares its owner them. Prefixes and writers with limits
+// are charged besides.
 // Stored bytes are the owner's: a requester who is not the owner is not charged for them.
 import type { Picodollars } from '../core/money.ts';
 import { bucketAccount, principalAccount, tenantAccount } from './account-names.ts';
 import type { Draw, MeterAmounts } from './amounts.ts';
 import type { Settlement } from './leases/requests.ts';
+import type { AccountList } from './limited-accounts.ts';
 
 export interface Charged {
   tenant: string;
@@ -16,8 +18,11 @@ export interface Charged {
   tokens: readonly { name: string; expiresAtMs: number }[];
   /** The bucket, of the requester's tenant or another's. Null means that no bucket is concerned. */
   bucket: ChargedBucket | null;
-  /** The accounts of the prefixes with limits that the key begins with; absent: none. */
-  prefixes?: readonly string[] | undefined;
+  /**
+   * The accounts with limits of the prefixes that the key begins with, and of who writes; absent:
+   * none.
+   */
+  limited?: AccountList | undefined;
 }
 
 export interface ChargedBucket {
@@ -28,8 +33,8 @@ export interface ChargedBucket {
   payer?: 'tenant';
 }
 
-/** What each account of a prefix has more, or less, of what is stored. */
-export type PrefixLevels = ReadonlyMap<string, Stored>;
+/** What each account of a prefix or a writer has more, or less, of what is stored. */
+export type LimitedLevels = ReadonlyMap<string, Stored>;
 
 /** What an operation added to or, less than 0, removed from what is stored. */
 export interface Stored {
@@ -77,14 +82,15 @@ export const noTransfer: Readonly<Transfer> = {
 
 /**
  * What each account is charged. `moved`: requests, bytes and money; `stored`: what is added to or,
- * less than 0, removed from what is stored. `levels`: the same of prefixes, once it is known; they
- * may be others than those of the key, where the operation is about two.
+ * less than 0, removed from what is stored. `levels`: the same of prefixes and writers, once it is
+ * known; they may be others than those of the request, where it is about two keys, or about what
+ * somebody else wrote.
  */
 export function drawsOf(
-  { tenant, principal, tokens, bucket, prefixes }: Charged,
+  { tenant, principal, tokens, bucket, limited }: Charged,
   moved: MeterAmounts,
   stored: Stored | null,
-  levels?: PrefixLevels | null,
+  levels?: LimitedLevels | null,
 ): Draw[] {
   const isStored = stored !== null && (stored.storedBytes !== 0 || stored.storedObjects !== 0);
   const both = isStored ? withStored(moved, stored) : moved;
@@ -92,6 +98,10 @@ export function drawsOf(
   const requester = principalAccount(tenant, principal);
   const owner = bucket && principalAccount(bucket.tenant, bucket.owner);
   if (bucket && owner) {
+    // Those that draw alike stand together: they are settled as one.
+    if (limited && levels === undefined) {
+      for (const account of limited) draws.push({ account, amounts: both });
+    }
     draws.push({ account: bucketAccount(bucket.tenant, bucket.name), amounts: both });
     if (!bucket.payer) draws.push({ account: owner, amounts: both });
     draws.push({ account: tenantAccount(bucket.tenant), amounts: both });
@@ -106,25 +116,18 @@ export function drawsOf(
       draws.push({ account: name, amounts, token: { tenant, principal, expiresAtMs } });
     }
   }
-  if (prefixes) addPrefixes(draws, prefixes, { moved, both, levels });
-  if (levels) draws.push(...drawsOfLevels(levels, prefixes));
+  if (limited && levels !== undefined) {
+    for (const account of limited) {
+      const level = levels?.get(account);
+      draws.push({ account, amounts: level ? withStored(moved, level) : moved });
+    }
+  }
+  if (levels) draws.push(...drawsOfLevels(levels, limited));
   return draws;
 }
 
-function addPrefixes(
-  draws: Draw[],
-  prefixes: readonly string[],
-  of: { moved: MeterAmounts; both: MeterAmounts; levels: PrefixLevels | null | undefined },
-): void {
-  for (const account of prefixes) {
-    const level = of.levels?.get(account);
-    const known = level ? withStored(of.moved, level) : of.moved;
-    draws.push({ account, amounts: of.levels === undefined ? of.both : known });
-  }
-}
-
-/** What of prefixes is stored, but for those of the key, which are charged with the rest. */
-export function drawsOfLevels(levels: PrefixLevels, besides: readonly string[] = []): Draw[] {
+/** What of prefixes and writers is stored, but for those that are charged with the rest. */
+export function drawsOfLevels(levels: LimitedLevels, besides: AccountList = []): Draw[] {
   const draws: Draw[] = [];
   for (const [account, { storedBytes, storedObjects }] of levels) {
     if (!besides.includes(account)) {

@@ -8,7 +8,7 @@ import type { RequestServices } from '../gateway/services.ts';
 import type { StoreList } from '../gateway/store-list.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { LeaseHolder, type LeaseSource } from '../quota/leases/lease-holder.ts';
-import { PrefixAccounts } from '../quota/prefix-accounts.ts';
+import { LimitedAccounts } from '../quota/limited-accounts.ts';
 import { RateTable } from '../quota/rate-table.ts';
 import { Rates } from '../quota/rates.ts';
 import { BufferPool } from '../tiering/buffer-pool.ts';
@@ -100,7 +100,7 @@ const keepEveryMs = 1000;
 function openLimits(
   { closers }: Pick<Base, 'closers'>,
   { ledger, state, links }: Pick<ServiceParts, 'ledger' | 'state' | 'links'>,
-): Pick<RequestServices, 'leaseHolder' | 'prefixes' | 'rates'> {
+): Pick<RequestServices, 'leaseHolder' | 'limitedAccounts' | 'rates'> {
   const source: LeaseSource = {
     draw: (request) => ledger.draw(request),
     giveBack: (request) => ledger.giveBack(request),
@@ -108,8 +108,8 @@ function openLimits(
   };
   const leaseHolder = new LeaseHolder(source, monotonicMs, links.thread);
   const rates = new Rates(new RateTable(links.shared.rates));
-  const prefixes = new PrefixAccounts();
-  state.limits.begin(leaseHolder, prefixes, rates);
+  const limitedAccounts = new LimitedAccounts();
+  state.limits.begin(leaseHolder, limitedAccounts, rates);
   const timer = setInterval(() => {
     rates.keep();
     void leaseHolder.keep();
@@ -119,5 +119,5 @@ function openLimits(
     clearInterval(timer);
     return leaseHolder.close();
   });
-  return { leaseHolder, prefixes, rates };
+  return { leaseHolder, limitedAccounts, rates };
 }

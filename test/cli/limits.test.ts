@@ -178,7 +178,7 @@ describe('a limit', () => {
       0,
       'bursar: cms/bob owns no bucket, so the limit on storedBytes binds nothing: what is ' +
         'written into the buckets of others counts for their owners. ' +
-        'Limit those buckets or owners.\n',
+        'Limit those buckets or owners, or writer:cms/bob.\n',
     ]);
     expect(JSON.parse((await fail(`${set} --json`)).stdout).warnings).toHaveLength(1);
     // Alice owns one, and other limits bind wherever she writes.

@@ -340,3 +340,38 @@ describe('of who there is, what they may and how much', () => {
     expect(said.stdout).not.toMatch(/grant cms\/kept|group cms\/staff/);
   });
 });
+
+describe('of what prefixes and writers with limits store', () => {
+  const limited = ['prefix:default/data/o', 'writer:default/admin', 'writer:default/data/cms/x'];
+  let folder: string;
+  beforeAll(async () => {
+    takeCopy();
+    folder = join(place.folder, 'limited');
+    cpSync(copy, folder, { recursive: true });
+    await serving(folder, async (client) => {
+      for (const account of limited) {
+        await call(client, 'PUT', `limits/${account}`, { storedBytes: { total: 1000 } });
+      }
+      await send(client, 'PUT', '/data/other', { body: 'of root' });
+    });
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('nothing is told where all of it is there', async () => {
+    const said = await verify(folder);
+    expect([said.code, said.stderr]).toEqual([0, '']);
+  });
+
+  it('what is not there any more is told by account', async () => {
+    const catalog = new CatalogEditor(folder);
+    await catalog.run("DELETE FROM versions WHERE key = 'other'");
+    catalog.close();
+    const said = await verify(folder);
+    const told = (account: string) =>
+      expect(said.stdout).toMatch(
+        new RegExp(`what is there of ${account}: its storedObjects is 1, and the records say 2`),
+      );
+    for (const account of limited.slice(0, 2)) told(account);
+    expect(said.stdout).not.toContain(limited[2]);
+  });
+});

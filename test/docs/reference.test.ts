@@ -105,7 +105,7 @@ describe('the page of records', () => {
       cost: 1n,
       storageCost: 1n,
       priced,
-      prefixes: [],
+      limited: [],
       backend: [],
     };
     const rows = rowsOf(sectionOf(readPage('docs/audit/records.md').text, 'What a record holds'));

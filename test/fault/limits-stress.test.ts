@@ -56,14 +56,14 @@ function keepLimits(
   });
   afterAll(() => served.stop());
 
-  it.each(scenarios)('holds $title', async ({ accounts, limited, turns, tokens }) => {
-    // What is under a prefix is counted when it gets limits.
-    const uncounted = accounts.filter((account) => account.startsWith('prefix:'));
+  it.each(scenarios)('holds $title', async ({ accounts, limited, turns, tokens, parts }) => {
+    // What is under a prefix, or a writer's, is counted when it gets limits.
+    const uncounted = accounts.filter((account) => /^(?:prefix|writer):/.test(account));
     await lab.limit(Object.fromEntries(uncounted.map((account) => [account, wide])));
     const before = await lab.rows();
     await lab.limit(
       Object.fromEntries(
-        accounts.map((account) => [account, limitsOf(before.get(account), limited)]),
+        accounts.map((account) => [account, limitsOf(before.get(account), limited, parts)]),
       ),
     );
     const clients = lab.clients();
@@ -109,6 +109,8 @@ interface Scenario {
   turns: number;
   /** As many clients more bear tokens, each with a small part of the limits. */
   tokens: number;
+  /** Each account has this part of the limits; absent: all. */
+  parts?: bigint;
 }
 
 /** What is used, and the headroom or a part of it. */
@@ -125,7 +127,11 @@ function limitsOf(row: AccountRow | undefined, limited: readonly Meter[], parts 
 const tenantOnly = [`tenant:${tenant}`];
 const bothSides = [`principal:${tenant}/robot0`, `bucket:${tenant}/raw`, `bucket:${tenant}/done`];
 const prefixes = [`prefix:${tenant}/raw/load`, `prefix:${tenant}/done/load`];
-const all = [...tenantOnly, ...bothSides, ...prefixes, `principal:${tenant}/robot7`];
+const writers = [0, 1, 2, 3, 4, 5, 6, 7].flatMap((i) => {
+  return [`writer:${tenant}/robot${i}`, `writer:${tenant}/raw/${tenant}/robot${i}`];
+});
+const robot = `principal:${tenant}/robot7`;
+const all = [...tenantOnly, ...bothSides, ...prefixes, ...writers.slice(0, 4), robot];
 
 const inTurn: Scenario[] = meters.map((meter, i) => ({
   title: `a limit on ${meter}`,
@@ -150,6 +156,15 @@ const prefixesOnly: Scenario = {
   tokens: 0,
 };
 
+const writersOnly: Scenario = {
+  title: 'limits on everything, of writers',
+  accounts: writers,
+  limited: meters,
+  turns: 2000,
+  tokens: 0,
+  parts: 60n,
+};
+
 const tokensOnly: Scenario = {
   title: 'limits on everything, of tokens',
   accounts: [],
@@ -159,7 +174,10 @@ const tokensOnly: Scenario = {
 };
 
 describe('a tenant near its limits, on the local disk', () => {
-  keepLimits(() => startLocalGateway(), [...inTurn, prefixesOnly, tokensOnly, atOnceAll]);
+  keepLimits(
+    () => startLocalGateway(),
+    [...inTurn, prefixesOnly, writersOnly, tokensOnly, atOnceAll],
+  );
 });
 describeWithTool(versitygw, 'a tenant near its limits, in S3', (path) => {
   keepLimits(

@@ -138,7 +138,14 @@ function bodyOf(random: Random): Body {
 function attributesOf(random: Random, seq: number): string {
   const common = { headers: {}, metadata: {} };
   const isHeld = randomBelow(random, 12) === 0;
-  return JSON.stringify(isHeld ? { ...common, retention: retentionOf(random, seq) } : common);
+  const writer = writerOf(random);
+  const written = { ...common, ...(writer !== undefined && { writer }) };
+  return JSON.stringify(isHeld ? { ...written, retention: retentionOf(random, seq) } : written);
+}
+
+/** undefined: the bucket's owner. */
+function writerOf(random: Random): string | undefined {
+  return randomOf(random, [undefined, 'one/bob', 'two/bob']);
 }
 
 /** Soon over: the clock of these changes is their number. */
@@ -268,7 +275,7 @@ function createUpload(random: Random, model: LedgerModel): RandomChange {
     id: randomBytesOf(random, 16).toString('base64url'),
     bucketId,
     key: keyOf(random, model, bucketId),
-    initiator: 'one/alice',
+    initiator: writerOf(random) ?? 'one/alice',
     class: 'STANDARD',
     attributes: '{}',
     epoch: 1,
@@ -279,7 +286,8 @@ function createUpload(random: Random, model: LedgerModel): RandomChange {
 /** Mostly one that is unfinished; seldom one that is finished, or none. */
 function uploadOf(random: Random, model: LedgerModel): ModelUpload {
   const at = { id: 'none', bucketId: 1, key: 'k', begunOn: null, isDisturbed: false };
-  const none = { ...at, completed: false, parts: new Map() };
+  const initiator = 'one/alice';
+  const none = { ...at, initiator, completed: false, parts: new Map() };
   if (model.uploads.size === 0 || randomBelow(random, 20) === 0) return none;
   const all = [...model.uploads.values()];
   const open = all.filter((upload) => !upload.completed);

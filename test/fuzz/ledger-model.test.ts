@@ -37,6 +37,7 @@ import { parseAccount } from '#bursar/quota/accounts.js';
 import { Billing } from '#bursar/quota/billing.js';
 import type { Charge, Pricing } from '#bursar/quota/charge.js';
 import { readLimited } from '#bursar/quota/leases/account-tables.js';
+import { type LimitedAccount, limitedAccountOf } from '#bursar/quota/limited-accounts.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { RecentUse } from '#bursar/quota/roll-up/recent-use.js';
 import { listUsage } from '../quota/listed-usage.ts';
@@ -122,12 +123,17 @@ class Trial {
     this.levels.settle();
   }
 
-  /** Gives a prefix limits, or takes them away. */
-  async limitPrefix(): Promise<void> {
+  /** Gives a prefix or a writer limits, or takes them away. */
+  async limitSomething(): Promise<void> {
     const { random, model, billing, levels, seq } = this;
     if (model.buckets.length === 0) return;
     const { tenant, name } = randomOf(random, model.buckets);
-    const account = `prefix:${tenant}/${name}/${randomText(random, 2)}`;
+    const writer = randomOf(random, ['one/alice', 'one/bob', 'two/bob', 'two/alice']);
+    const account = randomOf(random, [
+      `prefix:${tenant}/${name}/${randomText(random, 2)}`,
+      `writer:${writer}`,
+      `writer:${tenant}/${name}/${writer}`,
+    ]);
     if (!parseAccount(account)) return;
     const limits = randomBelow(random, 3) > 0 ? { storedObjects: { total: 1e9 } } : null;
     const { used } = await billing.accounts.read(account, seq);
@@ -147,7 +153,7 @@ class Trial {
       await this.maintain();
       return;
     }
-    if (randomBelow(random, 8) === 0) await this.limitPrefix();
+    if (randomBelow(random, 8) === 0) await this.limitSomething();
     const { change, declare } = randomChange(random, model, this.seq);
     if (declare.length > 0) {
       const process = randomBelow(random, 5) === 0 ? 'another process' : thisProcess;
@@ -343,8 +349,8 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
     }
   }
   for (const { account } of await readLimited(db.tx)) {
-    const prefix = parseAccount(account);
-    if (prefix?.kind === 'prefix') stored.set(account, storedUnder(model, prefix));
+    const limited = limitedAccountOf(account);
+    if (limited) stored.set(account, storedOf(model, limited));
   }
   for (const [account, row] of usage) {
     const { storedBytes, storedObjects } = row;
@@ -401,15 +407,26 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
 }
 
 /** By all of its versions and parts of uploads. */
-function storedUnder(
+function storedOf(
   { buckets, versions, uploads }: LedgerModel,
-  { tenant, bucket, prefix }: { tenant: string; bucket: string; prefix: string },
+  limited: LimitedAccount,
 ): { storedBytes: number; storedObjects: number } {
-  const id = buckets.find((one) => one.tenant === tenant && one.name === bucket)?.id;
-  const isUnder = (one: { bucketId: number; key: string }) =>
-    one.bucketId === id && one.key.startsWith(prefix);
-  const there = versions.filter((one) => isUnder(one) && !one.hasEnded && !one.isMarker);
-  const parts = [...uploads.values()].filter(isUnder).flatMap((one) => [...one.parts.values()]);
+  const isMeant = (bucketId: number, key: string, writer: string | undefined) => {
+    const bucket = buckets.find(({ id }) => id === bucketId);
+    if (!bucket) return false;
+    const isIn = bucket.tenant === limited.tenant && bucket.name === limited.bucket;
+    if (limited.kind === 'prefix') return isIn && key.startsWith(limited.prefix);
+    const by = `${limited.writer.tenant}/${limited.writer.name}`;
+    // All were written while alice owned the buckets.
+    const isBy = (writer ?? `${bucket.tenant}/alice`) === by;
+    return isBy && (limited.bucket === null || isIn);
+  };
+  const there = versions.filter((one) => {
+    return isMeant(one.bucketId, one.key, one.writer) && !one.hasEnded && !one.isMarker;
+  });
+  const parts = [...uploads.values()]
+    .filter((one) => isMeant(one.bucketId, one.key, one.initiator))
+    .flatMap((one) => [...one.parts.values()]);
   const sizes = [...there, ...parts].map(({ sizeBytes }) => sizeBytes);
   return {
     storedBytes: sizes.reduce((sum, sizeBytes) => sum + sizeBytes, 0),

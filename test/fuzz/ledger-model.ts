@@ -49,6 +49,8 @@ export interface ModelVersion {
   tags: readonly (readonly [string, string])[] | undefined;
   retention: { mode: 'GOVERNANCE' | 'COMPLIANCE'; untilMs: number } | undefined;
   legalHold: boolean;
+  /** undefined: the bucket's owner. */
+  writer: string | undefined;
 }
 
 export interface ModelPart {
@@ -60,6 +62,7 @@ export interface ModelUpload {
   id: string;
   bucketId: number;
   key: string;
+  initiator: string;
   completed: boolean;
   /** `seq` of what was current then; null: nothing. */
   begunOn: number | null;
@@ -269,9 +272,9 @@ export class LedgerModel {
     if (version?.seq !== source.seq || version.isMarker) return refused('SlowDown');
     if (isHeld(version, seq, false)) return refused('AccessDenied');
     const isMoved = this.#replacedBy(left) === version;
-    const { sizeBytes, etag, manifest, tags } = version;
+    const { sizeBytes, etag, manifest, tags, writer } = version;
     if (!isMoved) this.#share(manifest);
-    const object = { sizeBytes, etag, manifest, attributes: JSON.stringify({ tags }) };
+    const object = { sizeBytes, etag, manifest, attributes: JSON.stringify({ tags, writer }) };
     const there = this.#replace({ bucketId, key, object }, seq, newId);
     if (!there.ok) return there;
     if (isMoved) {
@@ -335,13 +338,14 @@ export class LedgerModel {
     return bucket.versioning === 'Unversioned' ? nothing : { ...nothing, named };
   }
 
-  #createUpload({ id, bucketId, key }: Change<'createUpload'>): ModelOutcome {
+  #createUpload({ id, bucketId, key, initiator }: Change<'createUpload'>): ModelOutcome {
     if (!this.#has(bucketId)) return refused('NoSuchBucket');
     const begunOn = this.kept(bucketId, key)[0]?.seq ?? null;
     this.uploads.set(id, {
       id,
       bucketId,
       key,
+      initiator,
       completed: false,
       parts: new Map(),
       begunOn,
@@ -471,13 +475,13 @@ export class LedgerModel {
   ): ModelOutcome {
     const { bucketId, key, object, isMarker = false } = change;
     const { sizeBytes, etag, manifest } = object;
-    const { tags, retention, legalHold = false } = JSON.parse(object.attributes);
+    const { tags, retention, legalHold = false, writer } = JSON.parse(object.attributes);
     const { versioning } = this.#bucket(bucketId) as ModelBucket;
     const replaced = this.#replacedBy(change);
     const freed = replaced ? this.#end(replaced) : nothing;
     const versionId = versioning === 'Enabled' ? newId : null;
     const locks = { tags, retention, legalHold };
-    const what = { isMarker, hasEnded: false, sizeBytes, etag, manifest, ...locks };
+    const what = { isMarker, hasEnded: false, sizeBytes, etag, manifest, ...locks, writer };
     this.versions.push({ bucketId, key, seq, versionId, ...what });
     const { storedBytes, storedObjects } = freed;
     return {

@@ -208,7 +208,7 @@ describe('what is stored under a prefix', () => {
     await put('told/a', 4);
     const query = [['bucket', Bucket] as const];
     const records = await findRecords(target, query);
-    const prefixes = records.flatMap(({ prefixes: told = [] }) => told);
+    const prefixes = records.flatMap(({ limited: told = [] }) => told);
     const sum = prefixes.reduce((bytes, one) => bytes + one.storedBytes, 0);
     expect(prefixes.map(({ account }) => account)).toContain(accountOf('told/'));
     expect(sum).toBe(4);

@@ -11,7 +11,7 @@ const tenants = ['cm', 'cms', 'cms-2', 'cms.x', 'cmsa'];
 const namesIn = (tenant: string) => [
   ...[`bucket:${tenant}/a`, `bucket:${tenant}/b`, `prefix:${tenant}/a/x/`],
   `principal:${tenant}/alice`,
-  ...[`principal:${tenant}/bob`, `tenant:${tenant}`],
+  ...[`principal:${tenant}/bob`, `tenant:${tenant}`, `writer:${tenant}/alice`],
 ];
 
 let db: OpenDatabase;
@@ -70,7 +70,7 @@ describe('a list of accounts', () => {
       await listAccounts(read, { tenant: 'cms' }, { after: 'bucket:b', limit: 2, isLimited });
     }
     const range = 'SEARCH quota_accounts USING PRIMARY KEY (account>? AND account<?)';
-    expect(plans).toEqual(Array(8).fill(range));
+    expect(plans).toEqual(Array(10).fill(range));
   });
 });
 

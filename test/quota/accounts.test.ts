@@ -4,6 +4,7 @@ import { accountName, maySeeAccount, parseAccount } from '#bursar/quota/accounts
 
 const names = [
   ...['tenant:cms', 'principal:cms/alice', 'bucket:cms/raw.2026', 'token:Ab_-.x.y'],
+  ...['writer:cms/alice', 'writer:atlas/raw/cms/alice'],
   ...['prefix:cms/raw/run1/', 'prefix:cms/raw/r', 'prefix:cms/raw//', 'prefix:cms/raw/Zürich 1/😀'],
   `prefix:cms/raw/${'a'.repeat(1024)}`,
 ];
@@ -25,6 +26,11 @@ describe('a name of an account', () => {
     ],
     ...['principal:cms/.a', `principal:cms/${'a'.repeat(64)}`, 'group:cms/a', 'store:local'],
     ...[
+      'writer:cms',
+      'writer:cms/raw/cms',
+      'writer:cms/Alice',
+      'writer:a/b/c/d/e',
+      'writer:a/b/',
       'prefix:cms',
       'prefix:cms/raw',
       'prefix:cms/raw/',

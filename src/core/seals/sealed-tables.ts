@@ -42,9 +42,11 @@ const ofBucket = (tenant: string, row: string): SealScope => ({
 });
 
 function ofAccount(tenant: string, account: string): SealScope {
-  const [, kind, name] = /^(principal|bucket|prefix):[^/]*\/([^/]*)/.exec(account) ?? [];
-  if (kind === undefined) return { tenant };
-  return { tenant, [kind === 'prefix' ? 'bucket' : kind]: name };
+  const [, kind, name, rest] = /^([a-z]+):[^/]*\/([^/]*)(\/.*)?/.exec(account) ?? [];
+  const isBuckets = kind === 'bucket' || kind === 'prefix' || (kind === 'writer' && rest);
+  if (isBuckets) return { tenant, bucket: name as string };
+  if (kind === 'principal' || kind === 'writer') return { tenant, principal: name as string };
+  return { tenant };
 }
 
 /** Whom an account concerns; null: nobody, or that cannot be told from its name. */
@@ -55,7 +57,7 @@ export function accountScope(account: string): SealScope | null {
 
 /** undefined: it is no tenant's, or that cannot be told from its name. */
 export function tenantOfAccount(account: string): string | undefined {
-  return /^(?:tenant|principal|bucket|prefix|backend):([^/]*)/.exec(account)?.[1];
+  return /^(?:tenant|principal|bucket|prefix|writer|backend):([^/]*)/.exec(account)?.[1];
 }
 
 const made = ['created_ms', 'number'] as const;

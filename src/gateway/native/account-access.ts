@@ -8,6 +8,7 @@ import { Refusal } from '../../core/errors.ts';
 import type { AccountFilter } from '../../quota/account-list.ts';
 import {
   type Account,
+  accountName,
   guessAccounts,
   type Holder,
   maySeeAccount,
@@ -32,8 +33,8 @@ const notThere = 'There is no such account that you may see.';
 function formWords(name: string): string {
   const guesses = guessAccounts(name);
   const forms =
-    'tenant:TENANT, principal:TENANT/NAME, bucket:TENANT/NAME, prefix:TENANT/BUCKET/PREFIX or ' +
-    'token:ID';
+    'tenant:TENANT, principal:TENANT/NAME, bucket:TENANT/NAME, prefix:TENANT/BUCKET/PREFIX, ' +
+    'writer:TENANT/NAME, writer:TENANT/BUCKET/TENANT/NAME or token:ID';
   if (!guesses) return `That is no account. Accounts are written ${forms}.`;
   return `${name} is no account. Was ${guesses.join(' or ')} meant?`;
 }
@@ -54,6 +55,13 @@ export async function findLimitable(call: Call, name: string): Promise<Account> 
     case 'principal':
       await protectOthers(who, deps.directory, { tenant: account.tenant, principal: account.name });
       break;
+    case 'writer':
+      if (account.bucket !== null) break;
+      await protectOthers(who, deps.directory, {
+        tenant: account.tenant,
+        principal: account.writer.name,
+      });
+      break;
     case 'bucket':
     case 'prefix':
       break;
@@ -68,22 +76,20 @@ export function visibleTo({ who, reach }: Call): AccountFilter {
 }
 
 async function holderOf({ read }: NativeDeps, account: Account): Promise<Holder | null> {
-  if (account.kind === 'bucket' || account.kind === 'prefix') {
-    const sql = 'SELECT tenant, owner AS name FROM buckets WHERE tenant = ? AND name = ?';
-    const name = account.kind === 'bucket' ? account.name : account.bucket;
-    return (await read.get<Holder>(sql, account.tenant, name)) ?? null;
+  if (account.kind === 'token') {
+    const owner = await findTokenOwner(read, account.id);
+    return owner ? { tenant: owner.tenant, name: owner.principal } : null;
   }
-  if (account.kind !== 'token') return null;
-  const owner = await findTokenOwner(read, account.id);
-  return owner ? { tenant: owner.tenant, name: owner.principal } : null;
+  if (account.kind === 'tenant' || account.kind === 'principal') return null;
+  const name = account.kind === 'bucket' ? account.name : account.bucket;
+  if (name === null) return null;
+  const sql = 'SELECT tenant, owner AS name FROM buckets WHERE tenant = ? AND name = ?';
+  return (await read.get<Holder>(sql, account.tenant, name)) ?? null;
 }
 
 /** Whether the account exists, or once existed: what it used stays counted. */
-async function isThere(
-  { directory, read }: NativeDeps,
-  account: Account,
-  name: string,
-): Promise<boolean> {
+async function isThere(deps: NativeDeps, account: Account, name: string): Promise<boolean> {
+  const { directory, read } = deps;
   if (await read.get('SELECT 1 FROM quota_accounts WHERE account = ?', name)) return true;
   switch (account.kind) {
     case 'tenant':
@@ -97,9 +103,28 @@ async function isThere(
       const bucket = account.kind === 'bucket' ? account.name : account.bucket;
       return !!(await read.get(sql, account.tenant, bucket));
     }
+    case 'writer':
+      return isWriterThere(deps, account);
     case 'token':
       return !!(await read.get('SELECT 1 FROM tokens WHERE id = ?', account.id));
   }
+}
+
+/** Whether somebody of another tenant is there, its admins alone may know. */
+async function isWriterThere(
+  deps: NativeDeps,
+  { tenant, bucket, writer }: Extract<Account, { kind: 'writer' }>,
+): Promise<boolean> {
+  if (bucket !== null) {
+    const place: Account = { kind: 'bucket', tenant, name: bucket };
+    if (!(await isThere(deps, place, accountName(place)))) return false;
+    if (writer.tenant !== tenant) return true;
+  }
+  return isThere(
+    deps,
+    { kind: 'principal', ...writer },
+    `principal:${writer.tenant}/${writer.name}`,
+  );
 }
 
 function denied(message: string): Refusal {

@@ -102,7 +102,7 @@ export interface NativeDeps
     | 'mounts'
     | 'notifier'
     | 'outside'
-    | 'prefixes'
+    | 'limitedAccounts'
     | 'priceBooks'
     | 'publicUrl'
     | 'rates'

@@ -20,9 +20,9 @@ import type { Bucket } from '../../catalog/buckets.ts';
 import { findNamedEvenly } from '../../catalog/versions.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
-import { defaultTenant } from '../../core/principal.ts';
+import { defaultTenant, principalId } from '../../core/principal.ts';
 import { drawsOf } from '../../quota/charge.ts';
-import type { PrefixAccounts } from '../../quota/prefix-accounts.ts';
+import type { LimitedAccounts } from '../../quota/limited-accounts.ts';
 import { isListed, policyOf } from '../s3/access.ts';
 import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { isShutOut } from '../s3/buckets/public-access.ts';
@@ -187,8 +187,9 @@ async function explain(
       : ((await explainLists(call, found, request)) ??
         (request.isShutOut && isOpen() ? shutOut : explanationOf(decision)));
   const verdict = explainPayer(whole, request, bucket);
-  const { prefixes } = call.deps;
-  return { ...verdict, considered, chargedTo: chargedTo(actor, request, bucket, prefixes) };
+  const { limitedAccounts } = call.deps;
+  const payers = chargedTo(actor, request, bucket, limitedAccounts);
+  return { ...verdict, considered, chargedTo: payers };
 }
 
 type Verdict = Omit<Explanation, 'considered' | 'chargedTo'>;
@@ -198,7 +199,7 @@ function chargedTo(
   { principal, isAnonymous }: Asker,
   asked: AccessRequest,
   bucket: Bucket,
-  prefixes: PrefixAccounts,
+  limitedAccounts: LimitedAccounts,
 ) {
   const { tenant: home, name, owner } = bucket;
   const tenant = isAnonymous ? home : principal.tenant;
@@ -208,8 +209,11 @@ function chargedTo(
   const spared = isTenants && ({ payer: 'tenant' } as const);
   const about = isAlone ? null : { tenant: home, name, owner, ...spared };
   const isUnder = about !== null && asked.key !== null;
-  const under = isUnder ? prefixes.of(home, name, asked.key) : undefined;
-  const who = { tenant, principal: principal.name, tokens: [], bucket: about, prefixes: under };
+  const writer = asked.action === 's3:PutObject' ? principalId(tenant, principal.name) : null;
+  const limited = isUnder
+    ? limitedAccounts.of({ tenant: home, bucket: name, key: asked.key, writer })
+    : undefined;
+  const who = { tenant, principal: principal.name, tokens: [], bucket: about, limited };
   return drawsOf(who, {}, null).map(({ account }) => account);
 }
 

@@ -7,7 +7,8 @@ import { listOwned, listPolicies } from '../../catalog/buckets.ts';
 import { listInitiated } from '../../catalog/uploads.ts';
 import { Pace } from '../../core/pace.ts';
 import { principalId } from '../../core/principal.ts';
-import { readAccountState } from '../../quota/leases/account-tables.ts';
+import { listAccounts } from '../../quota/account-list.ts';
+import { parseAccount } from '../../quota/accounts.ts';
 import { type Call, checkPlace, pageOf, param, routeTable } from './route.ts';
 import { answerObject, answerPage, boolean, pageQuery, text, textOrNull } from './schemas.ts';
 import { stateOf } from './share-routes.ts';
@@ -128,13 +129,26 @@ const list: Readonly<Record<Kind, List>> = {
       return { kind: 'group', name, bucket: null, key: null, blocks: false };
     });
   },
-  limit: async (call, after) => {
-    const name = `principal:${principalId(param(call, 't'), param(call, 'p'))}`;
-    const state = after === '' ? await readAccountState(call.deps.read, name) : undefined;
-    if (!state?.limits) return [];
-    return [{ kind: 'limit', name, bucket: null, key: null, blocks: false }];
+  limit: async (call, after, max) => {
+    const tenant = param(call, 't');
+    const of = { tenant, principal: param(call, 'p') };
+    return filled(after, max, {
+      read: (name) =>
+        listAccounts(call.deps.read, of, { after: name, limit: readAtOnce, isLimited: true }),
+      nameOf: (name) => name,
+      isMeant: (name) => namesIt(name, principalId(tenant, of.principal)),
+      show: (name) => ({ kind: 'limit', name, bucket: null, key: null, blocks: false }),
+    });
   },
 };
+
+/** The account of a principal, or of it as a writer. Those in other tenants are theirs. */
+function namesIt(account: string, id: string): boolean {
+  const parsed = parseAccount(account);
+  if (parsed?.kind === 'principal') return principalId(parsed.tenant, parsed.name) === id;
+  if (parsed?.kind !== 'writer' || parsed.tenant !== parsed.writer.tenant) return false;
+  return principalId(parsed.writer.tenant, parsed.writer.name) === id;
+}
 
 const readAtOnce = 1000;
 

@@ -4,21 +4,20 @@
 // else meanwhile are not merged with.
 import { readToken } from '../../authz/issued-tokens.ts';
 import type { Page } from '../../authz/paced-page.ts';
-import { listOwned } from '../../catalog/buckets.ts';
 import { nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
 import { type Limits, readLimits } from '../../core/quota-terms.ts';
 import { listAccounts } from '../../quota/account-list.ts';
-import { type Account, accountName, accountNameMax, parseAccount } from '../../quota/accounts.ts';
+import { accountName, accountNameMax } from '../../quota/accounts.ts';
 import { reportCaps } from '../../quota/cap-report.ts';
 import { newAccountState } from '../../quota/leases/account-state.ts';
 import { readAccountState } from '../../quota/leases/account-tables.ts';
 import { type LimitSet, limitSetOf } from '../../quota/limits/limit-set.ts';
-import type { PrefixAccounts } from '../../quota/prefix-accounts.ts';
 import { findAccount, findLimitable, visibleTo } from './account-access.ts';
 import type { NativeDeps } from './deps.ts';
 import { caps, limits, limitsPatch } from './limit-schemas.ts';
+import { warnOf } from './limit-warnings.ts';
 import { type Call, listPage, param, refuseDelegated, routeTable } from './route.ts';
 import { answerObject, answerPage, pageQuery } from './schemas.ts';
 
@@ -146,64 +145,12 @@ function merge(before: Limits | null, patch: LimitsPatch): Limits | null {
   throw new Refusal('InvalidInput', { message: 'body: these are no limits' });
 }
 
-async function showLimit({ read, prefixes }: NativeDeps, account: string): Promise<object> {
+async function showLimit({ read, limitedAccounts }: NativeDeps, account: string): Promise<object> {
   const state = (await readAccountState(read, account)) ?? newAccountState();
   state.limits ??= await readLinkLimits(read, account);
   const limits = state.limits?.limits ?? null;
-  const warnings = state.limits ? await warnOf(read, account, state.limits, prefixes) : [];
+  const warnings = state.limits ? await warnOf(read, account, state.limits, limitedAccounts) : [];
   return { account, limits, caps: reportCaps(state, nowMs()), warnings };
-}
-
-/** Why limits bind nothing, whoever asks for what. */
-async function warnOf(
-  read: Reader,
-  name: string,
-  { limits, caps: own }: LimitSet,
-  prefixes: PrefixAccounts,
-): Promise<string[]> {
-  const account = parseAccount(name);
-  return account?.kind === 'prefix'
-    ? warnOfWhole(read, account, own, prefixes)
-    : warnOfNothingOwned(read, account, limits);
-}
-
-/** All that counts for a prefix counts for its bucket, and for the prefixes that it begins with. */
-async function warnOfWhole(
-  read: Reader,
-  { tenant, bucket, prefix }: Extract<Account, { kind: 'prefix' }>,
-  own: LimitSet['caps'],
-  prefixes: PrefixAccounts,
-): Promise<string[]> {
-  const name = accountName({ kind: 'prefix', tenant, bucket, prefix });
-  const outer = prefixes.of(tenant, bucket, prefix)?.filter((one) => one !== name) ?? [];
-  const warnings: string[] = [];
-  for (const whole of [`bucket:${tenant}/${bucket}`, ...outer]) {
-    const state = await readAccountState(read, whole);
-    for (const { meter, window, amount } of own) {
-      const first = state?.limits?.caps.find((cap) => cap.meter === meter && cap.window === window);
-      if (!first || first.amount > amount) continue;
-      const what = `the limit of ${name} on ${meter} per ${window} binds nothing`;
-      warnings.push(`${what}: that of ${whole} is not above it, and counts all of it.`);
-    }
-  }
-  return warnings;
-}
-
-/** What is stored counts for the owner of its bucket, whoever wrote it. */
-async function warnOfNothingOwned(
-  read: Reader,
-  account: Account | undefined,
-  limits: Limits,
-): Promise<string[]> {
-  const stored = [limits.storedBytes && 'storedBytes', limits.storedObjects && 'storedObjects'];
-  const meters = stored.filter((meter) => meter !== undefined).join(' and ');
-  if (account?.kind !== 'principal' || meters === '') return [];
-  const { tenant, name: owner } = account;
-  if ((await listOwned(read, { tenant, owner, after: '', max: 1 })).length > 0) return [];
-  return [
-    `${tenant}/${owner} owns no bucket, so the limit on ${meters} binds nothing: what is written ` +
-      'into the buckets of others counts for their owners. Limit those buckets or owners.',
-  ];
 }
 
 /** Of a token that was never used, its account does not have them yet. */

@@ -63,7 +63,7 @@ const usage = answerObject({
   storedBytes: integer('Bytes stored now.'),
   heldBytes: integerOrNull(
     'Of these, what was overwritten or deleted, and is held by snapshots and undelete windows. ' +
-      'null: it is not counted of prefixes.',
+      'null: it is not counted of prefixes and writers.',
   ),
   storedObjects: integer('Objects stored now.'),
   readsPaidBy: {
@@ -84,7 +84,8 @@ const oneUsage = answerObject({
   ...usage.properties,
   accrued: {
     ...money,
-    description: 'For what is stored now and was not charged yet; 0.00 of a token or a prefix.',
+    description:
+      'For what is stored now and was not charged yet; 0.00 of a token, a prefix or a writer.',
   },
 });
 
@@ -150,9 +151,9 @@ export const usageRoutes = routeTable([
     operation: 'BreakDownUsage',
     summary:
       'What an account used by `day`, `month`, `action` or `class`, or what each `principal` or ' +
-      '`bucket` of a tenant, or each `prefix` with limits of a tenant or a bucket was charged, ' +
-      'added up from the records; or each `token` of a tenant or a principal that was used and ' +
-      'has not ended long ago, since ever.',
+      '`bucket` of a tenant, or each `prefix` and `writer` with limits of a tenant or a bucket ' +
+      'was charged, added up from the records; or each `token` of a tenant or a principal that ' +
+      'was used and has not ended long ago, since ever.',
     query: { ...pageQuery, from: day, to: day },
     answer: answerObject({
       by: { type: 'string', enum: [...breakdowns] },
@@ -161,7 +162,7 @@ export const usageRoutes = routeTable([
         items: answerObject({
           name: text(
             'The day, month, action or class (`-`: none), the name of the principal or bucket, ' +
-              'the prefix, of a tenant with its bucket, or the id of the token.',
+              'the prefix or writer, of a tenant with its bucket, or the id of the token.',
           ),
           ...flows,
           storedBytes: integer('Bytes added, less those removed.'),
@@ -240,8 +241,10 @@ async function showAccount(
 
 /** What an account's buckets cost since they were last charged, in picodollars. */
 async function sumAccrued({ read, priceBooks }: NativeDeps, account: Account): Promise<bigint> {
-  if (account.kind === 'token' || account.kind === 'prefix') return 0n;
-  const { tenant, kind } = account;
+  // Prefixes and writers are not charged for what is stored.
+  const { kind } = account;
+  if (kind === 'token' || kind === 'prefix' || kind === 'writer') return 0n;
+  const { tenant } = account;
   const name = kind === 'tenant' ? undefined : account.name;
   const of = { tenant, ...(kind === 'principal' ? { owner: name } : { bucket: name }) };
   const all = await readAccrued(read, priceBooks, of, nowMs());

@@ -19,6 +19,7 @@ import {
 import type { LeaseHolder } from '../../quota/leases/lease-holder.ts';
 import type { Shortage } from '../../quota/leases/requests.ts';
 import type { Hold, Reservation } from '../../quota/leases/reservation.ts';
+import type { AccountList } from '../../quota/limited-accounts.ts';
 import {
   billableBytes,
   chargeEarlyDeletion,
@@ -143,15 +144,13 @@ export class Budget {
     if (shortage) throw this.refusalOf(shortage);
   }
 
-  /**
-   * Before an object comes to the request's key from another one of its bucket, which has no more
-   * then: what of the key's prefixes are not prefixes of that one, too, is to hold one more.
-   */
-  reserveArrival(sizeBytes: number, from: readonly string[] = []): Promise<void> | null {
-    const prefixes = this.#who.prefixes?.filter((account) => !from.includes(account)) ?? [];
-    if (prefixes.length === 0) return null;
-    const amounts = { storedBytes: sizeBytes, storedObjects: 1 };
-    return this.#setAside(prefixes.map((account) => ({ account, amounts })));
+  /** Before some accounts, which the request may not be charged to, are to store more. */
+  reserveStored(
+    accounts: AccountList,
+    amounts: { storedBytes: number; storedObjects: number },
+  ): Promise<void> | null {
+    if (accounts.length === 0) return null;
+    return this.#setAside(accounts.map((account) => ({ account, amounts })));
   }
 
   /**
@@ -294,44 +293,61 @@ function tooDear(): Refusal {
  * Who pays in each bucket, by who asks. Most requests are some principal's in some bucket, so one
  * object says it for all of them: it crosses threads once for those that cross together.
  */
-const payers = new WeakMap<Bucket, Map<string, Charged>>();
+const payers = new WeakMap<Bucket, Payers>();
+
+/** The same where prefixes or writers are charged, too. */
+const limitedPayers = new WeakMap<AccountList, WeakMap<Bucket, Payers>>();
+
+type Payers = Map<string, Charged>;
 
 /** Of one bucket; beyond it all are made anew. */
 const payersMax = 1000;
 
 /**
- * Who pays for a request. `tenant`: of who asks; without credentials the bucket's. `prefixes`: the
- * accounts of those that its key begins with.
+ * Who pays for a request. `tenant`: of who asks; without credentials the bucket's. `limited`: the
+ * accounts of prefixes and writers.
  */
 export function payersOf(
   who: Identity,
   tenant: string,
   bucket: Bucket | null,
-  prefixes?: readonly string[],
+  limited?: AccountList,
 ): Charged {
-  const principal = who.principal.name;
-  if (!bucket || who.delegation || prefixes) {
-    const charged = chargedFor(who, tenant, bucket);
-    return prefixes ? { ...charged, prefixes } : charged;
-  }
-  const known = payers.get(bucket) ?? new Map<string, Charged>();
+  if (!bucket || who.delegation) return chargedFor(who, tenant, bucket, limited);
+  const known = knownPayers(bucket, limited);
   // Neither may contain a slash.
-  const name = `${tenant}/${principal}`;
+  const name = `${tenant}/${who.principal.name}`;
   let charged = known.get(name);
   if (!charged) {
-    charged = chargedFor(who, tenant, bucket);
+    charged = chargedFor(who, tenant, bucket, limited);
     if (known.size >= payersMax) known.clear();
-    payers.set(bucket, known.set(name, charged));
+    known.set(name, charged);
   }
   return charged;
+}
+
+function knownPayers(bucket: Bucket, limited: AccountList | undefined): Payers {
+  let byBucket = payers;
+  if (limited) {
+    byBucket = limitedPayers.get(limited) ?? new WeakMap();
+    limitedPayers.set(limited, byBucket);
+  }
+  let known = byBucket.get(bucket);
+  if (!known) {
+    known = new Map();
+    byBucket.set(bucket, known);
+  }
+  return known;
 }
 
 function chargedFor(
   { principal, delegation }: Identity,
   tenant: string,
   about: Bucket | null,
+  limited: AccountList | undefined,
 ): Charged {
   // A bucket may have a long policy, which nobody needs to know to charge.
   const bucket = about && { tenant: about.tenant, name: about.name, owner: about.owner };
-  return { tenant, principal: principal.name, tokens: delegation?.accounts ?? [], bucket };
+  const tokens = delegation?.accounts ?? [];
+  return { tenant, principal: principal.name, tokens, bucket, ...(limited && { limited }) };
 }

@@ -8,6 +8,7 @@ import { IntegrityError, isOutOfDescriptors, isUnwritable, Refusal } from '../..
 import { localStore } from '../../core/manifest.ts';
 import type { Metrics } from '../../instruments/metrics.ts';
 import type { Charged } from '../../quota/charge.ts';
+import type { AccountList } from '../../quota/limited-accounts.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type DescribeRefusal, type Reply, sendRefusal, sendReply } from '../http/reply.ts';
 import type { RequestServices } from '../services.ts';
@@ -254,10 +255,7 @@ async function enter(
     const { tenant, name: principalName } = principal;
     services.leaseHolder.introduce(name, { tenant, principal: principalName, expiresAtMs, limits });
   }
-  const { prefixes } = services;
-  const under =
-    bucket && asked.key !== null ? prefixes.of(bucket.tenant, bucket.name, asked.key) : undefined;
-  const charged = payersOf(who, asked.tenant, bucket, under);
+  const charged = payersOf(who, asked.tenant, bucket, limitedOf(asked, bucket, price));
   const audience = () => new LimitAudience(who, bucket, asked.askedName);
   const terms = { who, waits: price === 'free', audience, exchange };
   const entered = services.rates.isEmpty ? null : await enterAtRate(services.rates, charged, terms);
@@ -265,6 +263,17 @@ async function enter(
   const payers = isRead(asked.request) ? readersOf(asked, bucket, charged) : charged;
   const budget = new Budget(services.leaseHolder, { who: payers, price, book, audience });
   return new ReservedRequest(asked, budget, entered);
+}
+
+/** The prefixes with limits that its key begins with, and who asks, if that is to write. */
+function limitedOf(
+  { services: { limitedAccounts }, key, requester }: AskedRequest,
+  bucket: Bucket | null,
+  price: AnyOperation['price'],
+): AccountList | undefined {
+  if (limitedAccounts.isEmpty || !bucket || key === null) return undefined;
+  const writer = price === 'put' ? requester : null;
+  return limitedAccounts.of({ tenant: bucket.tenant, bucket: bucket.name, key, writer });
 }
 
 /** Who pays for a read. */

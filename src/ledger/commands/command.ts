@@ -15,7 +15,7 @@ import type { StoredLevels } from '../stored-levels.ts';
 export interface Work extends Moment {
   accounts: Billing['accounts'];
   signing: LogSigning;
-  /** What is stored under prefixes with limits. */
+  /** What is stored under prefixes and by writers that have limits. */
   levels: StoredLevels;
 }
 

@@ -10,6 +10,8 @@ import type { Reader } from '../../core/database.ts';
 import { parseUsd, picodollarsPerUsd } from '../../core/money.ts';
 import { isLevel, type Meter, meters } from '../../core/quota-terms.ts';
 import { type MarkedWindow, markedWindows } from '../../quota/leases/account-state.ts';
+import { readLimited } from '../../quota/leases/account-tables.ts';
+import { limitedAccountOf } from '../../quota/limited-accounts.ts';
 import { windowBeginMs } from '../../quota/limits/windows.ts';
 import {
   type ChargedRecord,
@@ -19,6 +21,7 @@ import {
 } from '../../quota/roll-up/charged-record.ts';
 import { textOfFold } from '../record-folds.ts';
 import { readCharged } from '../seal-roots.ts';
+import { countStored } from '../stored-levels.ts';
 import { type Comparison, walkTable } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
 
@@ -86,6 +89,9 @@ export class DeepUsage {
   /** `size`: records that there are. */
   async finish(read: Reader, comparison: Comparison, size: number): Promise<void> {
     const { tell } = comparison;
+    await guarded(tell, 'what prefixes and writers store', () => {
+      return this.#compareStored(read, comparison);
+    });
     await guarded(tell, 'requests without a record', () => this.#addFolds(read));
     await guarded(tell, 'records that accounts are to be charged by', async () => {
       await this.#takeUncharged(await readCharged(read, size), size);
@@ -146,6 +152,26 @@ export class DeepUsage {
         const sums = await this.#sums.get(part.account);
         if (!sums) continue;
         await this.#sums.set(part.account, { ...sums, used: add(sums.used, part, -1n) });
+      }
+    }
+  }
+
+  /** What is stored of prefixes and writers with limits, by the rows that are there. */
+  async #compareStored(read: Reader, comparison: Comparison): Promise<void> {
+    for (const { account } of await readLimited(read)) {
+      const limited = limitedAccountOf(account);
+      if (!limited) continue;
+      const counted = await countStored(read, limited);
+      const said = (await this.#sums.get(account))?.used ?? zeros;
+      for (const meter of ['storedBytes', 'storedObjects'] as const) {
+        const sum = said[meters.indexOf(meter)];
+        if (String(counted[meter]) === sum) continue;
+        if (await this.#isSilent(account)) comparison.onUnknown();
+        else {
+          const where = `what is there of ${account}`;
+          const what = `its ${meter} is ${counted[meter]}, and the records say ${sum}`;
+          comparison.tell({ where, what });
+        }
       }
     }
   }
@@ -278,6 +304,7 @@ export class DeepUsage {
   async #isSilent(account: string): Promise<boolean> {
     if (await this.#silent.get(everybody)) return true;
     const [kind = '', name = ''] = account.split(/:(.*)/s);
+    // What writers stored may have been removed by others, of any tenant.
     const ofTenant = ['tenant', 'principal', 'bucket', 'prefix', 'backend'].includes(kind);
     if (ofTenant) return (await this.#silent.get(name.split('/')[0] ?? '')) === true;
     for await (const _ of this.#silent.entries()) return true;

@@ -14,12 +14,12 @@ export interface Parties {
   readonly bucketTenant?: string;
   readonly bucketOwner?: string;
   readonly payer?: string;
-  /** The accounts of prefixes with limits. */
-  readonly prefixes?: readonly PrefixUse[] | undefined;
+  /** The accounts of prefixes and writers with limits. */
+  readonly limited?: readonly LimitedUse[] | undefined;
 }
 
-/** What a record says of one account of a prefix. */
-export interface PrefixUse {
+/** What a record says of one account of a prefix or a writer. */
+export interface LimitedUse {
   readonly account: string;
   /** It was charged the request, and what that moved. */
   readonly charged: boolean;
@@ -76,7 +76,7 @@ export interface Part extends Kind, Tally {
 
 /** What one record charged, or several of the same parties and kind together. */
 export interface Use extends Parties, Kind, Tally {
-  /** Nobody was charged: it says only what prefixes have more or less. */
+  /** Nobody was charged: it says only what prefixes and writers have more or less. */
   isUncharged?: boolean;
   /** Picodollars that the bucket, its owner and the owner's tenant were charged besides. */
   storageCost: bigint;
@@ -94,7 +94,7 @@ export function partsOfRecord(record: ChargedRecord): Part[] {
   const { cost } = record;
   const day = (record.lastRead ?? record.time).slice(0, 10);
   const kind = { day, action: record.action, class: record.class ?? noClass };
-  if (cost === undefined) return partsOfLevels(kind, record.prefixes);
+  if (cost === undefined) return partsOfLevels(kind, record.limited);
   return partsOfUse({
     ...record,
     ...kind,
@@ -108,15 +108,15 @@ export function partsOfRecord(record: ChargedRecord): Part[] {
 
 /** What each account was charged, tokens where they are named. */
 export function partsOfUse(use: Use): Part[] {
-  if (use.isUncharged) return partsOfLevels(use, use.prefixes);
+  if (use.isUncharged) return partsOfLevels(use, use.limited);
   const { day, action, spend, storageCost } = use;
   const who = chargedOf(use);
   const owners = storageCost > 0n && who.bucket ? drawsOfOwner(who.bucket, storageCost) : [];
   const isOwners = (account: string) => owners.some((draw) => draw.account === account);
-  const levels = use.prefixes ? levelsOf(use.prefixes) : null;
+  const levels = use.limited ? levelsOf(use.limited) : null;
   const charged = drawsOf(who, movedBy(use), use, levels);
-  // The last ones are of prefixes that were charged nothing.
-  const payers = charged.length - (levels ? drawsOfLevels(levels, who.prefixes).length : 0);
+  // The last ones are of prefixes and writers that were charged nothing.
+  const payers = charged.length - (levels ? drawsOfLevels(levels, who.limited).length : 0);
   return charged.map(({ account, amounts }, i) => ({
     account,
     day,
@@ -131,17 +131,17 @@ export function partsOfUse(use: Use): Part[] {
   }));
 }
 
-/** What prefixes have more or less where nobody was charged. */
-function partsOfLevels(kind: Kind, prefixes: readonly PrefixUse[] = []): Part[] {
+/** What prefixes and writers have more or less where nobody was charged. */
+function partsOfLevels(kind: Kind, limited: readonly LimitedUse[] = []): Part[] {
   const { day, action, class: of } = kind;
-  return prefixes.map(({ account, storedBytes, storedObjects }) => ({
+  return limited.map(({ account, storedBytes, storedObjects }) => ({
     ...{ account, day, action, class: of, requests: 0, ingressBytes: 0, egressBytes: 0 },
     ...{ storedBytes, storedObjects, spend: 0n },
   }));
 }
 
-function levelsOf(prefixes: readonly PrefixUse[]): Map<string, Stored> {
-  return new Map(prefixes.map((one) => [one.account, one]));
+function levelsOf(limited: readonly LimitedUse[]): Map<string, Stored> {
+  return new Map(limited.map((one) => [one.account, one]));
 }
 
 function movedBy({ requests, ingressBytes, egressBytes }: Tally): MeterAmounts {
@@ -157,7 +157,7 @@ export function isToken(account: string): boolean {
 export function chargedOf(record: Parties): Charged {
   const { tenant, principal, bucket, bucketOwner, bucketTenant = tenant, tokens = [] } = record;
   const isAboutBucket = bucket !== undefined && bucketOwner !== undefined;
-  const prefixes = record.prefixes?.filter(({ charged }) => charged);
+  const limited = record.limited?.filter(({ charged }) => charged);
   return {
     tenant,
     principal,
@@ -168,7 +168,7 @@ export function chargedOf(record: Parties): Charged {
           ...(record.payer === 'tenant' && { payer: 'tenant' }),
         }
       : null,
-    prefixes: prefixes?.map(({ account }) => account),
+    limited: limited?.map(({ account }) => account),
   };
 }
 

@@ -23,7 +23,7 @@ class Run {
 
   add(use: Use): void {
     // Most runs have a few; to make a name of so many parts costs more than to compare them.
-    for (const sum of use.prefixes ? [] : this.#uses) {
+    for (const sum of use.limited ? [] : this.#uses) {
       if (!isAlike(sum, use)) continue;
       sum.requests += use.requests;
       sum.ingressBytes += use.ingressBytes;
@@ -45,7 +45,7 @@ class Run {
 /** Returns whether two have the same parties, and are of the same kind. */
 function isAlike(one: Use, other: Use): boolean {
   return (
-    one.prefixes === undefined &&
+    one.limited === undefined &&
     one.principal === other.principal &&
     one.bucket === other.bucket &&
     one.action === other.action &&

@@ -91,6 +91,7 @@ const partsOf = {
   principal: ['tenant'],
   bucket: ['tenant'],
   prefix: ['tenant', 'bucket'],
+  writer: ['tenant', 'bucket'],
   token: ['tenant', 'principal'],
 } as const;
 
@@ -158,6 +159,7 @@ const selects: Record<Breakdown, string> = {
   principal: selectAccounts,
   bucket: selectAccounts,
   prefix: selectAccounts,
+  writer: selectAccounts,
   token: selectTokens,
 };
 

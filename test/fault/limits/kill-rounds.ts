@@ -103,7 +103,9 @@ export class KillRounds {
   async #raise(): Promise<void> {
     const rows = await this.#lab.rows();
     const prefixes = ['round', 'round1'].map((prefix) => `prefix:${tenant}/raw/${prefix}`);
-    const names = [account, `principal:${tenant}/robot1`, `bucket:${tenant}/raw`, ...prefixes];
+    const writers = [`writer:${tenant}/robot1`, `writer:${tenant}/raw/${tenant}/robot1`];
+    const others = [`principal:${tenant}/robot1`, `bucket:${tenant}/raw`];
+    const names = [account, ...others, ...prefixes, ...writers];
     const limits = names.map((name): [string, Limits] => [name, limitsOf(rows.get(name))]);
     await this.#lab.limit(Object.fromEntries(limits));
   }

@@ -26,11 +26,11 @@ interface LogRecord {
   bytesOut: number;
   storedBytes: number;
   storedObjects: number;
-  /** Of prefixes with limits. */
-  prefixes?: PrefixUse[];
+  /** Of prefixes and writers with limits. */
+  limited?: LimitedUse[];
 }
 
-interface PrefixUse {
+interface LimitedUse {
   account: string;
   charged: boolean;
   storedBytes: number;
@@ -76,14 +76,14 @@ export class RecordSums {
   }
 
   #add(record: LogRecord): void {
-    const { index, cost, error, backend = [], prefixes = [] } = record;
+    const { index, cost, error, backend = [], limited = [] } = record;
     if (index !== this.lastIndex + 1) this.faults.push(`${index} follows ${this.lastIndex}`);
     this.lastIndex = index;
     const isChanging = record.storedBytes !== 0 || record.storedObjects !== 0;
     if (error !== undefined && isChanging) this.faults.push(`${index} failed and stored`);
     if (error === 'QuotaExceeded') this.refused++;
     for (const use of backend) this.#bill(record, use);
-    for (const { account, ...stored } of prefixes) {
+    for (const { account, ...stored } of limited) {
       const storedBytes = BigInt(stored.storedBytes);
       this.#count(account, {
         ...none(),
@@ -130,7 +130,7 @@ export class RecordSums {
       };
       charged.set(`token:${token}`, { ...moved, ...added });
     }
-    for (const { account, charged: isCharged } of record.prefixes ?? []) {
+    for (const { account, charged: isCharged } of record.limited ?? []) {
       if (isCharged) charged.set(account, moved);
     }
     for (const [account, amounts] of charged) this.#count(account, amounts);

@@ -38,8 +38,8 @@ import { LogKeyFile } from '#bursar/ledger/log-key-file.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { AccountTables } from '#bursar/quota/leases/account-tables.js';
+import { LimitedAccounts } from '#bursar/quota/limited-accounts.js';
 import { setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
-import { PrefixAccounts } from '#bursar/quota/prefix-accounts.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { Rates } from '#bursar/quota/rates.js';
 import type { Directory } from '#bursar/state/directory.js';
@@ -126,7 +126,7 @@ export async function openFixture(): Promise<Fixture> {
     serveFind: () => {},
     writeAccounts: async () => {},
     recentRequests: new RecentEverywhere(new RecentRequests()),
-    prefixes: new PrefixAccounts(),
+    limitedAccounts: new LimitedAccounts(),
     // No test here begins one: test/cli/verify-deep-use.test.ts does, of a gateway that serves.
     deepRuns: {
       begin: () => {

@@ -2,6 +2,7 @@
 // tags, in a header or in a document. Kept as it came and given back as it was. Specification:
 // "Working with object metadata" and "Categorizing your storage using tags" of the Amazon S3 user
 // guide, `x-amz-tagging` and PutObjectTagging of the S3 API reference.
+import type { Bucket } from '../../../catalog/buckets.ts';
 import type { Attributes, Tags, Version } from '../../../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
 import {
@@ -10,6 +11,7 @@ import {
   tagsMax,
   tagValueLengthMax,
 } from '../../../core/limits.ts';
+import { principalId } from '../../../core/principal.ts';
 import { childOf, parseXml, textOf, type XmlNode } from '../../http/xml.ts';
 import type { S3Request } from '../request.ts';
 import { checksumHeader } from './checksum-headers.ts';
@@ -115,6 +117,15 @@ export function readClass(request: S3Request): string {
 }
 
 /** The response headers that give an object's attributes back. */
+/**
+ * Attributes as the row of a version has them, which says who wrote it where that is not the
+ * bucket's owner (`tenant/name`, also of an upload its initiator).
+ */
+export function withWriter(attributes: Attributes, writer: string, bucket: Bucket): string {
+  const isOwners = writer === principalId(bucket.tenant, bucket.owner);
+  return JSON.stringify(isOwners ? attributes : { ...attributes, writer });
+}
+
 export function attributeHeaders(attributes: Attributes): Record<string, string> {
   const headers: Record<string, string> = { ...attributes.headers };
   for (const name in attributes.metadata) {

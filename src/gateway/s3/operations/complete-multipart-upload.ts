@@ -32,6 +32,7 @@ import {
 } from '../objects/checksum-headers.ts';
 import { encryptionHeaders } from '../objects/encryption.ts';
 import { writtenExpiration } from '../objects/lifecycle-headers.ts';
+import { withWriter } from '../objects/object-attributes.ts';
 import { joinPartChecksums, joinPartSizes } from '../objects/object-parts.ts';
 import {
   checkRunCount,
@@ -40,6 +41,7 @@ import {
   readChecksumType,
   type UploadAttributes,
 } from '../objects/upload-attributes.ts';
+import { reserveForWriter } from '../objects/writer-budget.ts';
 import type { Operation } from '../operation.ts';
 import type { S3Request } from '../request.ts';
 import type { Reserved } from '../stages.ts';
@@ -113,6 +115,7 @@ async function commit(
   context.asked.checkWritten({ storageClass: upload.class, sizeBytes });
   // Again for each try: what the one before it held is free.
   await context.budget.reserve({ storedObjects: 1 });
+  await reserveForWriter(context, upload.initiator, { storedBytes: 0, storedObjects: 1 });
   await context.budget.reserveStorage(upload.class, sizeBytes);
   const result = await context.tryCommit(
     {
@@ -133,7 +136,7 @@ async function commit(
         sha256: null,
         class: upload.class,
         owner: bucket.owner,
-        attributes: JSON.stringify(attributes),
+        attributes: withWriter(attributes, upload.initiator, bucket),
         manifest,
       }),
     },

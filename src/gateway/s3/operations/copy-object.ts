@@ -41,6 +41,7 @@ import {
   readRedirect,
   readTags,
   replacesTags,
+  withWriter,
 } from '../objects/object-attributes.ts';
 import { readLock } from '../objects/object-lock.ts';
 import type { Operation } from '../operation.ts';
@@ -162,7 +163,7 @@ async function share(
         sha256,
         class: storageClass,
         owner: bucket.owner,
-        attributes: JSON.stringify(attributes),
+        attributes: withWriter(attributes, context.requester, bucket),
         manifest: version.manifest,
       }),
     },
@@ -247,6 +248,7 @@ function readWanted(
     encryption: _6,
     copied: _3,
     renamedMs: _4,
+    writer: _7,
     ...kept
   } = JSON.parse(version.attributes) as Attributes;
   const asked = request.headers['x-amz-checksum-algorithm'] ?? kept.checksum?.algorithm;

@@ -21,6 +21,7 @@ import {
   readAttributes,
   readClass,
   readTags,
+  withWriter,
 } from '../objects/object-attributes.ts';
 import { readLockOfBody } from '../objects/object-lock.ts';
 import { storedIds } from '../objects/object-upload.ts';
@@ -110,7 +111,7 @@ export async function checkEarly(
 
 /** What bytes that have come make an object of, when their MD5 is its ETag. */
 export function describeObject(
-  { bucket }: Reserved<'object'>,
+  { bucket, requester }: Reserved<'object'>,
   { md5 }: Digests,
   given: { storageClass: string; attributes: Attributes; conditions: WriteConditions },
 ): ObjectDescription {
@@ -121,7 +122,7 @@ export function describeObject(
     etag: md5.toString('hex'),
     class: storageClass,
     owner: bucket.owner,
-    attributes: JSON.stringify(attributes),
+    attributes: withWriter(attributes, requester, bucket),
     ...(needsJournal ? { needsJournal: true } : {}),
   };
 }

@@ -10,6 +10,7 @@ import {
   findHead,
   findNamedEvenly,
   type VersionHead,
+  writerOf,
 } from '../../../catalog/versions.ts';
 import { monotonicMs } from '../../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
@@ -23,6 +24,7 @@ import {
   noConditions,
 } from '../conditional.ts';
 import { tagsOf } from '../objects/object-attributes.ts';
+import { reserveForWriter } from '../objects/writer-budget.ts';
 import type { Operation } from '../operation.ts';
 import { checkKeyLength, decode, type S3Request } from '../request.ts';
 import type { Asked, Reserved } from '../stages.ts';
@@ -116,12 +118,13 @@ async function rename(
         const storedBytes = sizeBytes - Math.max(reservedBytes, 0);
         reservedBytes = sizeBytes;
         await context.budget.reserve({ storedBytes, storedObjects });
+        const writer = writerOf(bucket.tenant, version);
+        await reserveForWriter(context, writer, { storedBytes, storedObjects });
         await context.budget.reserveStorage(storageClass, sizeBytes);
       }
       if (bucket.versioning !== 'Enabled' && sizeBytes > reservedBytes) {
         reservedBytes = sizeBytes;
-        const left = services.prefixes.of(bucket.tenant, bucket.name, source);
-        await context.budget.reserveArrival(sizeBytes, left);
+        await reserveArrival(context, source, sizeBytes);
       }
       const headers = await commit(context, source, version, token);
       if (headers) return emptyReply(200, headers);
@@ -132,6 +135,22 @@ async function rename(
     await setTimeout(waitMs);
     loaded = await decide(asked, source);
   }
+}
+
+/**
+ * The bucket has no more then: only what of the new key's prefixes are not prefixes of the old one
+ * is to hold one more.
+ */
+async function reserveArrival(
+  { services, bucket, key, budget }: Reserved<'object'>,
+  source: string,
+  sizeBytes: number,
+): Promise<void> {
+  const [left = [], entered = []] = [source, key].map((one) =>
+    services.limitedAccounts.under(bucket.tenant, bucket.name, one),
+  );
+  const others = entered.filter((account) => !left.includes(account));
+  await budget.reserveStored(others, { storedBytes: sizeBytes, storedObjects: 1 });
 }
 
 /** null: something else has happened meanwhile, so that it is to be decided again. */

@@ -36,6 +36,7 @@ import {
   partNumberOf,
   type UploadAttributes,
 } from '../objects/upload-attributes.ts';
+import { reserveForWriter } from '../objects/writer-budget.ts';
 import type { Operation } from '../operation.ts';
 import { parseCopyRange } from '../range.ts';
 import type { Reserved } from '../stages.ts';
@@ -57,6 +58,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   checkAlgorithm(context, attributes);
   const sizeBytes = context.bodyBytes;
   await checkPart(context, upload, { number, sizeBytes });
+  await reserveForWriter(context, upload.initiator, { storedBytes: sizeBytes, storedObjects: 0 });
   const algorithm = partAlgorithm(attributes);
   const received = await receiveObject(
     context,
@@ -189,6 +191,7 @@ async function copy(
   checkCopyBytes(sizeBytes);
   await checkPart(context, upload, { number, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 0 });
+  await reserveForWriter(context, upload.initiator, { storedBytes: sizeBytes, storedObjects: 0 });
   const runs = joinRuns(readManifest(version.manifest, range.start, range.end).runs);
   const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };
   const manifest = encodeManifest(runs);
