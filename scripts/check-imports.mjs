@@ -27,12 +27,14 @@ const entrances = {
   server: ['main.ts', 'settings/', 'folder/', 'processes/'],
 };
 
-/** Packages that one place alone imports: a folder or a file. */
+/** Packages that few places alone import: folders or files. */
 const places = {
-  '@aws-sdk/client-s3': 'tiering/stores/',
-  'better-sqlite3': 'core/database.ts',
-  fastify: 'gateway/',
-  jose: 'authz/oidc/',
+  '@aws-sdk/client-s3': ['tiering/stores/', 'gateway/inventory/'],
+  '@aws-sdk/client-sqs': ['gateway/notifications/'],
+  'better-sqlite3': ['core/database.ts'],
+  fastify: ['gateway/'],
+  'hyparquet-writer': ['gateway/inventory/'],
+  jose: ['authz/oidc/'],
 };
 
 /** Of `import … from`, `export … from`, `import`, `import()`, `require()`, and workers' files. */
@@ -47,8 +49,8 @@ const roomOf = (path) => path.split('/', 1)[0];
 function faultOf(path, specifier) {
   if (!specifier.startsWith('.')) {
     const [name] = Object.keys(places).filter((one) => `${specifier}/`.startsWith(`${one}/`));
-    if (name === undefined || path.startsWith(places[name])) return undefined;
-    return `only ${places[name]} imports ${name}`;
+    if (name === undefined || places[name].some((one) => path.startsWith(one))) return undefined;
+    return `only ${places[name].join(' and ')} imports ${name}`;
   }
   const target = normalize(join(dirname(path), specifier));
   const room = roomOf(path);

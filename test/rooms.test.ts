@@ -72,6 +72,7 @@ describe('the rooms', () => {
     ['src/catalog/planted.ts', 'better-sqlite3'],
     ['src/core/planted.ts', 'better-sqlite3'],
     ['src/gateway/planted.ts', '@aws-sdk/client-s3'],
+    ['src/gateway/planted.ts', '@aws-sdk/client-sqs'],
     ['src/authz/tokens/planted.ts', 'jose'],
     ['src/gateway/planted.ts', 'jose'],
     ['src/authz/oidc/planted.ts', '../../catalog/buckets.ts'],

@@ -3,7 +3,7 @@
 // version; each change is told to the journal in its own transaction, and its record fixes what it
 // came to.
 import type { Tx } from '../core/database.ts';
-import { bucketsPerTenantMax } from '../core/limits.ts';
+import { bucketsPerTenantMax, inventoriesMax } from '../core/limits.ts';
 import type { ReadPayer } from '../core/read-payer.ts';
 import type { RecordReads } from '../core/record-reads.ts';
 import {
@@ -19,6 +19,7 @@ import {
 } from './buckets.ts';
 import { dropSnapshots } from './held-release.ts';
 import { readHeldBy } from './held-totals.ts';
+import { type AskedInventory, mergeInventory } from './inventory.ts';
 import { stampNotifications } from './notifications.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
@@ -206,6 +207,11 @@ export async function putBucketSetting(
     await tx.run('UPDATE buckets SET public_access = ? WHERE id = ?', exposure, bucketId);
   } else if (isColumn(name)) {
     await tx.run(`UPDATE buckets SET ${columns[name]} = ? WHERE id = ?`, document, bucketId);
+  } else if (name === 'inventory') {
+    const before = await readSetting(tx, bucketId, name);
+    const merged = mergeInventory(document ?? '', before, inventoriesMax);
+    if (merged === undefined) return refused(mergeRefusal(document ?? ''));
+    await storeSetting(tx, bucketId, name, merged);
   } else if (name === 'notification') {
     const before = await readSetting(tx, bucketId, name);
     await storeSetting(tx, bucketId, name, stampNotifications(document, before, moment.seq));
@@ -213,6 +219,12 @@ export async function putBucketSetting(
     await storeSetting(tx, bucketId, name, document);
   }
   return noteBucket(tx, bucket, moment);
+}
+
+/** Why there is nothing to store: what is to be removed is not there, or there are too many. */
+function mergeRefusal(document: string): 'NoSuchConfiguration' | 'TooManyConfigurations' {
+  const isRemoval = (JSON.parse(document) as AskedInventory).config === null;
+  return isRemoval ? 'NoSuchConfiguration' : 'TooManyConfigurations';
 }
 
 /** The document of the setting `readPayer`. */

@@ -127,6 +127,7 @@ const table = {
     404,
     'The public access block configuration was not found',
   ],
+  TooManyConfigurations: [400, 'You have reached the maximum configuration limit.'],
   NoSuchConfiguration: [404, 'The specified configuration does not exist.'],
   NoSuchLifecycleConfiguration: [404, 'The lifecycle configuration does not exist'],
   NoSuchTagSet: [404, 'The TagSet does not exist'],

@@ -61,6 +61,8 @@ export const smallBodiesBytesMax = 64 * MiB;
 export const formBytesMax = 20 * KiB;
 export const corsBodyBytesMax = 64 * KiB;
 export const corsRulesMax = 100;
+/** Of a bucket. AWS has 1,000; each of these is written in turn. */
+export const inventoriesMax = 100;
 /** AWS's own: rules of notifications of a bucket. */
 export const notificationRulesMax = 100;
 // Rules of the longest names, prefixes and suffixes, escaped.

@@ -35,6 +35,7 @@ import type { AlarmNotifier } from './alarms/alarm-notifier.ts';
 import type { AlteredRecords } from './altered-records.ts';
 import type { HealthFacts } from './health.ts';
 import type { StoredPages } from './http/origins.ts';
+import type { Inventories } from './inventory/inventories.ts';
 import type { LogHead } from './log/log-head.ts';
 import type { Witnesses } from './log/witnesses.ts';
 import type { DeepRuns } from './native/verify-routes.ts';
@@ -132,6 +133,7 @@ export interface Services extends RequestServices {
   changes: ChangeLog;
   alarms: Pick<AlarmNotifier, 'stateOf' | 'test'>;
   /** Tells targets of changes. */
+  inventories: Pick<Inventories, 'stateOf' | 'begin'>;
   notifier: Pick<Notifier, 'stateOf' | 'test' | 'renew'>;
   metrics: Metrics;
   instruments: Instruments;

@@ -23,6 +23,7 @@ import type { DataFolder } from './folder/data-folder.ts';
 import { migrateFolder } from './folder/migrated-folder.ts';
 import { HealthWatch } from './health-watch.ts';
 import { makeInstruments } from './instruments.ts';
+import { openInventories } from './inventories.ts';
 import { Addresses } from './listening.ts';
 import { beginSigning } from './log-signing.ts';
 import { startNotifier } from './notifier.ts';
@@ -136,9 +137,21 @@ async function start(base: Base): Promise<RunningServer> {
     ...{ services: requestServices, diskRoom, folder, local, backups, sealWatch },
     freeBytesMin: config.freeBytesMin,
   });
+  const inventories = openInventories(base, requestServices, addresses);
   const services: Services = {
     ...requestServices,
-    ...{ logKeys, records, altered, search, changes, alarms, notifier, metrics, journals },
+    ...{
+      logKeys,
+      records,
+      altered,
+      search,
+      changes,
+      alarms,
+      notifier,
+      inventories,
+      metrics,
+      journals,
+    },
     usageRollUp: { catchUp: () => catchUpUsage(requestServices.ledger) },
     sealer: folder.sealer,
     rootKeys: folder.rootKeys,
@@ -155,6 +168,7 @@ async function start(base: Base): Promise<RunningServer> {
   });
   const { publicUrl: endpoint, adminUrl } = addresses;
   await announceEndpoint(rootKey, { endpoint, adminUrl });
+  inventories.start();
   startProbe(base, requestServices, addresses.listenedUrl);
   startBackups(backups);
 

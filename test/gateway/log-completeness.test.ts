@@ -133,6 +133,21 @@ const s3: Record<string, (bucket: string) => Message> = {
   deleteBucketEncryption: (bucket) => on(bucket, 'encryption', 'DELETE'),
   getBucketLogging: (bucket) => on(bucket, 'logging'),
   getBucketNotificationConfiguration: (bucket) => on(bucket, 'notification'),
+  putBucketInventoryConfiguration: (bucket) => ({
+    ...oneOf(bucket, 'inventory'),
+    method: 'PUT',
+    body: documentOf(
+      'InventoryConfiguration',
+      '<Id>a</Id><IsEnabled>false</IsEnabled><Destination><S3BucketDestination>' +
+        '<Bucket>arn:aws:s3:::lists</Bucket><Format>CSV</Format></S3BucketDestination>' +
+        '</Destination><IncludedObjectVersions>Current</IncludedObjectVersions>' +
+        '<Schedule><Frequency>Daily</Frequency></Schedule>',
+    ),
+  }),
+  deleteBucketInventoryConfiguration: (bucket) => ({
+    ...oneOf(bucket, 'inventory'),
+    method: 'DELETE',
+  }),
   putBucketNotificationConfiguration: (bucket) => ({
     ...on(bucket, 'notification', 'PUT'),
     body: documentOf('NotificationConfiguration', ''),
@@ -465,6 +480,8 @@ const native: Record<string, () => NativeCall> = {
   PutUndelete: () => put(`${cms}/buckets/raw/undelete`, { seconds: 3600 }),
   Undelete: () => ({ ...get(`${cms}/buckets/raw/undelete`), mayFail: true }),
   PurgeHeld: () => post(`${cms}/buckets/raw/purges`, { key: 'gone', reason: 'by law' }),
+  ListInventories: () => get(`${cms}/buckets/raw/inventories`),
+  RunInventory: () => ({ ...post(`${cms}/buckets/raw/inventories/a/run`), mayFail: true }),
   DeleteUndelete: () => remove(`${cms}/buckets/raw/undelete`),
   DeletePrincipal: () => remove(carol),
   DeleteGroup: () => remove(`${cms}/groups/muons`),

@@ -177,6 +177,8 @@ const tenantActions = [
   'bursar:DeleteUndelete',
   'bursar:Undelete',
   'bursar:PurgeHeld',
+  'bursar:ListInventories',
+  'bursar:RunInventory',
   'bursar:Explain',
   'bursar:WhoAmI',
   'bursar:CreateShare',

@@ -95,6 +95,7 @@ export interface NativeDeps
     | 'deepRuns'
     | 'directory'
     | 'grants'
+    | 'inventories'
     | 'keyring'
     | 'log'
     | 'logKeys'

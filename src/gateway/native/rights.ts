@@ -92,6 +92,8 @@ const table = {
   'bursar:DeleteUndelete': /*   */ ['all', 'tenant', 'none', 'none'],
   'bursar:Undelete': /*         */ ['all', 'tenant', 'none', 'none'],
   'bursar:PurgeHeld': /*        */ ['all', 'tenant', 'none', 'none'],
+  'bursar:ListInventories': /*  */ ['all', 'tenant', 'tenant', 'none'],
+  'bursar:RunInventory': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
   'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
   'bursar:ReadChanges': /*      */ ['all', 'self', 'self', 'self'],
@@ -151,6 +153,8 @@ const ofBucketOwners: ReadonlySet<BursarAction> = new Set<BursarAction>([
   'bursar:PutUndelete',
   'bursar:DeleteUndelete',
   'bursar:Undelete',
+  'bursar:ListInventories',
+  'bursar:RunInventory',
 ]);
 
 /** Whether it matters to a decision about the action whose the bucket is. */

@@ -7,6 +7,7 @@ import { changeRoutes } from './change-routes.ts';
 import { explainRoutes, whoAmIRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
 import { holdingRoutes } from './holding-routes.ts';
+import { inventoryRoutes } from './inventory-routes.ts';
 import { issuerRoutes } from './issuer-routes.ts';
 import { accessKeyRoutes, publicKeyRoutes } from './key-routes.ts';
 import { limitRoutes } from './limit-routes.ts';
@@ -44,6 +45,7 @@ const tables = [
   bucketRoutes,
   snapshotRoutes,
   undeleteRoutes,
+  inventoryRoutes,
   explainRoutes,
   changeRoutes,
   recordRoutes,

@@ -4,6 +4,7 @@ import { Refusal } from '../../core/errors.ts';
 import { refuseStrayEncryption } from './objects/encryption.ts';
 import type { AnyOperation } from './operation.ts';
 import { getBucketAcl, getObjectAcl, putBucketAcl, putObjectAcl } from './operations/acl.ts';
+import { bucketInventory } from './operations/bucket-inventory.ts';
 import { bucketPolicy, getBucketPolicyStatus } from './operations/bucket-policy.ts';
 import {
   bucketCors,
@@ -38,7 +39,6 @@ import {
   bucketAccelerate,
   bucketAnalytics,
   bucketIntelligentTiering,
-  bucketInventory,
   bucketLogging,
   bucketMetrics,
   bucketReplication,
@@ -100,8 +100,8 @@ const rows: readonly Row[] = [
     GET: bucketIntelligentTiering.one,
   },
   { resource: 'bucket', query: ['intelligent-tiering'], GET: bucketIntelligentTiering.list },
-  { resource: 'bucket', query: ['inventory', 'id=*'], GET: bucketInventory.one },
-  { resource: 'bucket', query: ['inventory'], GET: bucketInventory.list },
+  { resource: 'bucket', query: ['inventory', 'id=*'], ...bucketInventory.one },
+  { resource: 'bucket', query: ['inventory'], ...bucketInventory.list },
   { resource: 'bucket', query: ['logging'], GET: bucketLogging },
   { resource: 'bucket', query: ['metrics', 'id=*'], GET: bucketMetrics.one },
   { resource: 'bucket', query: ['metrics'], GET: bucketMetrics.list },

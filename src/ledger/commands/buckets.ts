@@ -63,7 +63,8 @@ export const putBucketSetting: Command<rows.PutBucketSetting> = {
       case 'lifecycle':
       case 'notification':
         return [{ kind: 'setting', bucketId, name }];
-      // It is read where it is asked for.
+      // They are read where they are asked for.
+      case 'inventory':
       case 'tagging':
         return [];
     }

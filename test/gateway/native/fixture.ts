@@ -161,6 +161,12 @@ export async function openFixture(): Promise<Fixture> {
     records: new ShownRecords(records, () => {}),
     search,
     changes: new ChangeLog({ read: db.tx, records, search, onAltered: () => {} }),
+    inventories: {
+      begin: () => {},
+      stateOf: () => {
+        throw new Error('there are none here');
+      },
+    },
     sealFaults: { isEmpty: true, checkBucket: () => {} },
     notifier: { stateOf: () => undefined, test: async () => null, renew: () => {} },
     bucketBeginnings: { find: async () => -1 },

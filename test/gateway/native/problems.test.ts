@@ -233,6 +233,8 @@ describe('the description', () => {
       '/_/v1/tenants/{t}/alarm-hook/test',
       '/_/v1/tenants/{t}/aliases',
       '/_/v1/tenants/{t}/buckets/{bucket}',
+      '/_/v1/tenants/{t}/buckets/{bucket}/inventories',
+      '/_/v1/tenants/{t}/buckets/{bucket}/inventories/{id}/run',
       '/_/v1/tenants/{t}/buckets/{bucket}/objects',
       '/_/v1/tenants/{t}/buckets/{bucket}/owner',
       '/_/v1/tenants/{t}/buckets/{bucket}/purges',

@@ -67,12 +67,6 @@ export const bucketAnalytics = emptyList(
   'ListBucketAnalyticsConfigurationResult',
 );
 
-export const bucketInventory = emptyList(
-  'Inventory',
-  's3:GetInventoryConfiguration',
-  'ListInventoryConfigurationsResult',
-);
-
 export const bucketMetrics = emptyList(
   'Metrics',
   's3:GetMetricsConfiguration',

@@ -1,0 +1,69 @@
+// Which lists of its objects a bucket has written, as its setting `inventory` stores it, and when
+// each is due. Pure. Specification: "Amazon S3 Inventory" of the user guide.
+
+export const inventoryFields = [
+  ...(['Size', 'LastModifiedDate', 'ETag', 'StorageClass', 'IsMultipartUploaded'] as const),
+  ...(['ReplicationStatus', 'IntelligentTieringAccessTier', 'ChecksumAlgorithm'] as const),
+  'ObjectOwner',
+] as const;
+export type InventoryField = (typeof inventoryFields)[number];
+
+export const inventoryFormats = ['CSV', 'Parquet'] as const;
+export const inventoryFrequencies = ['Daily', 'Weekly'] as const;
+
+export interface InventoryConfig {
+  id: string;
+  /** Who put it, in whose name it lists and writes. `cms/alice` */
+  by: string;
+  isEnabled: boolean;
+  /** Name of a bucket, as its owner's S3 clients would name it. */
+  destination: string;
+  /** As it was named. */
+  arn: string;
+  /** In the destination; '' for none. */
+  prefix: string;
+  format: (typeof inventoryFormats)[number];
+  /** All of them, or those that are current alone. */
+  versions: 'All' | 'Current';
+  frequency: (typeof inventoryFrequencies)[number];
+  fields: readonly InventoryField[];
+  /** Keys that begin so; '' for all. */
+  filter: string;
+}
+
+/** What is asked for: a configuration, or that there is none of its id. */
+export interface AskedInventory {
+  id: string;
+  config: InventoryConfig | null;
+}
+
+export function parseInventories(document: string): InventoryConfig[] {
+  return JSON.parse(document) as InventoryConfig[];
+}
+
+/** What is stored where `before` was; undefined: there are too many, or there is none to remove. */
+export function mergeInventory(
+  document: string,
+  before: string | null,
+  max: number,
+): string | null | undefined {
+  const { id, config } = JSON.parse(document) as AskedInventory;
+  const known = before === null ? [] : parseInventories(before);
+  const others = known.filter((one) => one.id !== id);
+  if (config === null && others.length === known.length) return undefined;
+  const all = config === null ? others : [...others, config];
+  if (all.length > max) return undefined;
+  const sorted = all.sort((one, other) => (one.id < other.id ? -1 : 1));
+  return sorted.length === 0 ? null : JSON.stringify(sorted);
+}
+
+const dayMs = 24 * 3_600_000;
+/** 1970 began on a Thursday. */
+const daysToSunday = 3;
+
+/** The latest moment at which one of this frequency was due: midnight UTC, or that of a Sunday. */
+export function lastDue(frequency: InventoryConfig['frequency'], nowMs: number): number {
+  const day = Math.floor(nowMs / dayMs);
+  if (frequency === 'Daily') return day * dayMs;
+  return (day - ((day - daysToSunday) % 7)) * dayMs;
+}

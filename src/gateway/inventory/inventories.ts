@@ -1,0 +1,190 @@
+// Writes the inventories of buckets when they are due, or somebody asks for one. Each is written by
+// a thread of its own that is a client of this gateway, with a temporary key of who configured it.
+// Invariants: one is written at a time; and what is there already, by its checksum, is not written
+// again, so that nothing is kept here of what was done, and a crash costs a repetition.
+import { Worker } from 'node:worker_threads';
+import { ChainConditions } from '../../authz/tokens/conditions.ts';
+import { type InventoryConfig, lastDue, parseInventories } from '../../catalog/inventory.ts';
+import { isoTime, nowMs } from '../../core/clock.ts';
+import { newRequestId } from '../../core/ids.ts';
+import { Repeated } from '../../core/repeated.ts';
+import type { RequestServices } from '../services.ts';
+import type { InventoryAnswer, InventoryThreadOptions } from './inventory-thread.ts';
+
+export interface InventoriesOptions
+  extends Pick<RequestServices, 'read' | 'directory' | 'sessions' | 'region'> {
+  /** Where this gateway listens. */
+  endpoint(): string;
+  /** Does it write anything now? */
+  mayWrite(): boolean;
+  /** For the operator. */
+  onProblem(text: string): void;
+  onError(error: unknown): void;
+}
+
+interface Place {
+  tenant: string;
+  bucket: string;
+}
+
+export interface InventoryState {
+  /** Since the start of the gateway. */
+  state: 'none yet' | 'writing' | 'written' | 'failed';
+  endedAt: string | null;
+  manifest: string | null;
+  objects: number | null;
+  problem: string | null;
+}
+
+const lookMs = 60_000;
+/** What has failed is tried again after this. */
+const retryMs = 3_600_000;
+const keyMs = 12 * 3_600_000;
+const heapMiB = 256;
+
+const untold: InventoryState = {
+  ...{ state: 'none yet', endedAt: null, manifest: null, objects: null, problem: null },
+};
+
+interface Known {
+  shown: InventoryState;
+  /** The time up to which it is written. */
+  doneMs: number;
+  retryAtMs: number;
+}
+
+export class Inventories {
+  readonly #options: InventoriesOptions;
+  readonly #known = new Map<string, Known>();
+  readonly #repeated: Repeated;
+  #worker: Worker | null = null;
+  #writing: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(options: InventoriesOptions) {
+    this.#options = options;
+    this.#repeated = new Repeated({
+      work: (stopping) => this.#look(stopping),
+      pauseMs: () => lookMs,
+      onError: options.onError,
+    });
+  }
+
+  start(): void {
+    this.#repeated.start();
+  }
+
+  stateOf(place: Place, id: string): InventoryState {
+    return this.#known.get(keyOf(place, id))?.shown ?? untold;
+  }
+
+  /** Has it written now, or after what is being written. */
+  begin(place: Place, config: InventoryConfig): void {
+    const dueMs = Math.floor(nowMs() / 60_000) * 60_000;
+    void this.#write(place, config, { dueMs, isWanted: true });
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#worker?.terminate();
+    await this.#repeated.stop();
+    await this.#writing;
+  }
+
+  async #look(stopping: AbortSignal): Promise<void> {
+    if (!this.#options.mayWrite()) return;
+    const rows = await this.#options.read.all<Place & { document: string }>(
+      `SELECT b.tenant, b.name AS bucket, s.document FROM bucket_settings s
+         JOIN buckets b ON b.id = s.bucket_id WHERE s.name = 'inventory'`,
+    );
+    for (const { tenant, bucket, document } of rows) {
+      for (const config of parseInventories(document)) {
+        if (stopping.aborted) return;
+        const place = { tenant, bucket };
+        const known = this.#known.get(keyOf(place, config.id));
+        const dueMs = lastDue(config.frequency, nowMs());
+        const isDue = config.isEnabled && (known?.doneMs ?? 0) < dueMs;
+        if (isDue && (known?.retryAtMs ?? 0) <= nowMs()) {
+          await this.#write(place, config, { dueMs, isWanted: false });
+        }
+      }
+    }
+  }
+
+  #write(
+    place: Place,
+    config: InventoryConfig,
+    when: { dueMs: number; isWanted: boolean },
+  ): Promise<void> {
+    const key = keyOf(place, config.id);
+    const known = this.#known.get(key) ?? { shown: untold, doneMs: 0, retryAtMs: 0 };
+    this.#known.set(key, known);
+    if (when.isWanted) known.shown = { ...untold, state: 'writing' };
+    this.#writing = this.#writing.then(async () => {
+      if (this.#isClosed) return;
+      known.shown = { ...untold, state: 'writing' };
+      const answer = await this.#run(place, config, when).catch((error: unknown) => {
+        return { failed: error instanceof Error ? error.message : String(error) };
+      });
+      if (this.#isClosed) return;
+      const endedAt = isoTime(nowMs());
+      if ('failed' in answer) {
+        const { failed: problem } = answer;
+        known.retryAtMs = nowMs() + retryMs;
+        known.shown = { ...untold, state: 'failed', endedAt, problem };
+        const name = `the inventory ${config.id} of ${place.tenant}/${place.bucket}`;
+        this.#options.onProblem(`${name} was not written: ${problem}`);
+        return;
+      }
+      const { manifest, objects, wasThere } = answer;
+      known.doneMs = Math.max(known.doneMs, when.dueMs);
+      const count = wasThere ? null : objects;
+      known.shown = { ...untold, state: 'written', endedAt, manifest, objects: count };
+    });
+    return this.#writing;
+  }
+
+  async #run(
+    { tenant, bucket: name }: Place,
+    config: InventoryConfig,
+    when: { dueMs: number; isWanted: boolean },
+  ): Promise<InventoryAnswer> {
+    const { directory, sessions, region, endpoint } = this.#options;
+    const actor = await directory.findActor(config.by);
+    if (!actor) return { failed: `${config.by}, who configured it, is not there or not active` };
+    const bucket = actor.principal.tenant === tenant ? name : `${tenant}:${name}`;
+    const { accessKeyId, secretAccessKey, sessionToken } = await sessions.issue({
+      ...{ actor, policy: null, issuersAsOf: sessions.issuersAsOf, nowMs: Date.now() },
+      durationMs: keyMs,
+      delegation: {
+        ids: [`inventory-${newRequestId()}`],
+        ...{ scope: null, conditions: new ChainConditions([]), accounts: [], policies: [] },
+        expiresAtMs: Date.now() + keyMs,
+      },
+    });
+    const workerData: InventoryThreadOptions = {
+      job: { config, bucket, name, ...when },
+      ...{ endpoint: endpoint(), region },
+      credentials: { accessKeyId, secretAccessKey, sessionToken },
+    };
+    return this.#ask(workerData);
+  }
+
+  #ask(workerData: InventoryThreadOptions): Promise<InventoryAnswer> {
+    return new Promise((resolve) => {
+      const worker = new Worker(new URL('./inventory-thread.js', import.meta.url), {
+        workerData,
+        resourceLimits: { maxOldGenerationSizeMb: heapMiB },
+      });
+      this.#worker = worker;
+      worker.unref();
+      worker.once('message', resolve);
+      worker.once('error', (error) => resolve({ failed: error.message }));
+      worker.once('exit', () => resolve({ failed: 'its thread ended' }));
+    });
+  }
+}
+
+function keyOf({ tenant, bucket }: Place, id: string): string {
+  return `${tenant}/${bucket}/${id}`;
+}
