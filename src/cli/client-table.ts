@@ -25,6 +25,7 @@ const overHttp: Row[] = [
   ['explain', async () => (await import('./grant-commands.ts')).addExplainCommands],
   ['whoami', async () => (await import('./grant-commands.ts')).addExplainCommands],
   ['issuer', async () => (await import('./issuer-commands.ts')).addIssuerCommands],
+  ['class', async () => (await import('./class-commands.ts')).addClassCommands],
   ['share', async () => (await import('./share-command.ts')).addShareCommands],
   ['keys', async () => (await import('./store-commands.ts')).addRootKeyCommands],
   ['clock', async () => (await import('./store-commands.ts')).addClockCommands],

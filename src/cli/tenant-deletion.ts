@@ -15,10 +15,11 @@ interface Contents {
   grants: string[];
   issuers: string[];
   mounts: string[];
+  classes: string[];
 }
 
 const collections: readonly (keyof Contents)[] = [
-  ...(['principals', 'groups', 'grants', 'issuers', 'mounts'] as const),
+  ...(['principals', 'groups', 'grants', 'issuers', 'mounts', 'classes'] as const),
 ];
 
 interface DeletionFlags extends CommandFlags {
@@ -43,11 +44,13 @@ export async function deleteTenant(name: string, _: object, command: Command): P
 }
 
 async function readContents(connection: Connection, tenant: string): Promise<Contents> {
-  const contents: Contents = { principals: [], groups: [], grants: [], issuers: [], mounts: [] };
+  const contents = Object.fromEntries(collections.map((what) => [what, []])) as never as Contents;
   for (const what of collections) {
     const path = ['tenants', tenant, what];
-    const all = await listAll<{ name: string }>(connection, path, what);
-    contents[what] = all.map(({ name }) => name);
+    const all = await listAll<{ tenant?: string; name: string }>(connection, path, what);
+    // Classes that are everybody's stay.
+    const own = all.filter((one) => (one.tenant ?? tenant) === tenant);
+    contents[what] = own.map(({ name }) => name);
   }
   return contents;
 }
@@ -108,7 +111,7 @@ async function readAnswer(question: string): Promise<string> {
 function linesOf(contents: Contents): string[] {
   return collections.map((what) => {
     const names = contents[what];
-    const kind = what.slice(0, -1);
+    const kind = what === 'classes' ? 'storage class' : what.slice(0, -1);
     const keys = what === 'principals' && names.length > 0 ? ', with their keys and tokens' : '';
     const shown = names.slice(0, namesMax).join(', ');
     const more = names.length > namesMax ? ', …' : '';
@@ -120,5 +123,5 @@ const namesMax = 10;
 
 function count(number: number, kind: string): string {
   if (number === 0) return `no ${kind}`;
-  return `${number} ${kind}${number === 1 ? '' : 's'}`;
+  return `${number} ${kind}${number === 1 ? '' : kind.endsWith('s') ? 'es' : 's'}`;
 }

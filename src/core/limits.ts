@@ -90,6 +90,7 @@ export function manifestRunsMax(sizeBytes: number): number {
 export const nativeBodyBytesMax = 64 * KiB;
 export const accessKeysPerPrincipalMax = 100;
 export const issuersPerTenantMax = 20;
+export const classesPerTenantMax = 50;
 export const publicKeysPerPrincipalMax = 20;
 export const groupsPerPrincipalMax = 100;
 export const sharesPerPrincipalMax = 10_000;

@@ -52,6 +52,7 @@ export interface RequestServices
     State<CorsRules>,
     | 'buckets'
     | 'chains'
+    | 'classes'
     | 'cors'
     | 'directory'
     | 'encryption'

@@ -1,5 +1,6 @@
 // The stores as those who ask for buckets, and those who run the gateway, know them: by name.
 import { invalidArgument, Refusal } from '../core/errors.ts';
+import type { DeclaredPlace } from '../tiering/classes/declared-place.ts';
 
 /** A store now. What is in `detail` is for operators only; no secret is. */
 export interface StoreView {
@@ -14,6 +15,8 @@ export interface StoreView {
   canRead: boolean;
   /** Why it is not ready; null when it is. */
   reason: string | null;
+  /** What operators say of it. */
+  declared: DeclaredPlace;
   /** For everybody: breaker, capabilities, room that is left. */
   health: Record<string, unknown>;
   /** For operators: counters. */

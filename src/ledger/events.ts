@@ -52,6 +52,8 @@ export type LedgerEvent =
       to: { tenant: string; bucket: string } | null;
     }
   | { kind: 'issuer'; tenant: string; name: string }
+  /** `definition`: as it is stored, JSON; null where there is no class of the name any more. */
+  | { kind: 'class'; tenant: string; name: string; definition: string | null }
   | { kind: 'revocation'; tokens: readonly RevokedToken[] }
   /** `limits`: null where the account has none any more. */
   | { kind: 'limits'; account: string; limits: Limits | null }

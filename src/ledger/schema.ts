@@ -159,6 +159,14 @@ CREATE TABLE own_mounts (          -- the same of a principal, which nobody else
   FOREIGN KEY (tenant, principal) REFERENCES principals(tenant, name) ON DELETE CASCADE
 ) WITHOUT ROWID;
 
+CREATE TABLE classes (             -- storage classes; of the gateway's own tenant: everybody's
+  tenant TEXT NOT NULL REFERENCES tenants(name),
+  name TEXT NOT NULL,
+  definition TEXT NOT NULL,        -- JSON, as tiering/classes/class-definition.ts has it
+  created_ms INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
 CREATE TABLE issuers (             -- outside issuers of tokens that a tenant trusts
   tenant TEXT NOT NULL REFERENCES tenants(name),
   name TEXT NOT NULL,

@@ -14,6 +14,7 @@ import type { Sealer } from '../core/sealing.ts';
 import type { StoreList, StoreView } from '../gateway/store-list.ts';
 import type { JournalState } from '../ledger/journal/journal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { type DeclaredPlace, undeclaredPlace } from '../tiering/classes/declared-place.ts';
 import type {
   DriverOptions,
   StoreDriver,
@@ -375,6 +376,7 @@ export class RemoteStores implements StoreList {
       ready,
       canRead: ready,
       reason: ready ? null : 'its folder is not there: is its disk mounted?',
+      declared: undeclaredPlace,
       health: { freeBytes },
       detail: {},
     };
@@ -401,9 +403,15 @@ function view(managed: ManagedStore, journal: JournalState | undefined): StoreVi
     ready: reason === null,
     canRead: away === null,
     reason,
+    declared: declaredBy(settings),
     health: state ? { breaker, capabilities, journal: journal?.ready && journal.whole } : {},
     detail: state ? { findings, journal, ...detail } : {},
   };
+}
+
+function declaredBy(settings: StoreSettings | null): DeclaredPlace {
+  const { kind = 'online', domains = [], annualLoss = null, storageClass = null } = settings ?? {};
+  return { kind, domains, annualLoss, storageClass };
 }
 
 function doorOf({ number, name, settings, gate, driver }: ManagedStore): StoreDoor {

@@ -16,6 +16,7 @@ import { type SteadyClock, steadyClock } from '../core/steady-clock.ts';
 import type { LedgerEvent } from '../ledger/events.ts';
 import type { FeedEntry, Subscriber } from '../ledger/feed.ts';
 import { BucketCache } from './bucket-cache.ts';
+import { ClassBook } from './class-book.ts';
 import { Directory } from './directory.ts';
 import { GrantBook } from './grant-book.ts';
 import { KeptMoments } from './kept-moments.ts';
@@ -57,6 +58,7 @@ type Loaded =
   | 'directory'
   | 'grants'
   | 'mounts'
+  | 'classes'
   | 'outside'
   | 'revocations'
   | 'readRecording'
@@ -81,6 +83,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
   readonly windows: SettingCache<UndeleteWindow>;
   readonly grants: GrantBook;
   readonly mounts: MountBook;
+  readonly classes: ClassBook;
   /** Principals that act with tokens of outside issuers. */
   readonly outside: OutsideTokens;
   readonly revocations: Revocations;
@@ -103,6 +106,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
       directory,
       grants: await GrantBook.load(read, onUnreadable),
       mounts: await MountBook.load(read),
+      classes: await ClassBook.load(read),
       outside: await OutsideTokens.load({ read, directory, followed, ...issuers }),
       revocations: await Revocations.load(read),
       readRecording: await ReadRecording.load(read),
@@ -124,6 +128,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
     this.directory = directory;
     this.grants = grants;
     this.mounts = mounts;
+    this.classes = loaded.classes;
     this.outside = outside;
     this.revocations = revocations;
     this.readRecording = readRecording;
@@ -148,6 +153,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
         this.sessions,
         grants,
         mounts,
+        loaded.classes,
         readRecording,
         limits,
       ],

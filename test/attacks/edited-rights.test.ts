@@ -472,6 +472,20 @@ const attacks: Attack[] = [
     said: ({ tenant }) => `issuer ${tenant}/iam is not what was stored`,
   },
   {
+    name: 'a storage class is told to keep its copies elsewhere',
+    prepare: ({ operator, tenant }) =>
+      callNative(operator, 'POST', `/_/v1/tenants/${tenant}/classes`, {
+        ...{ name: 'derived', durability: { legs: [{ store: 'local' }] } },
+      }),
+    edit: (catalog, { tenant }) =>
+      catalog.run(
+        "UPDATE classes SET definition = replace(definition, 'local', 'mine') WHERE tenant = ?",
+        tenant,
+      ),
+    attempt: ({ boss, tenant }) => send(boss, get(`/_/v1/tenants/${tenant}/classes/derived`)),
+    said: ({ tenant }) => `storage class ${tenant}/derived is not what was stored`,
+  },
+  {
     name: 'members of a tenant are let make buckets',
     edit: (catalog, { tenant }) =>
       catalog.run('UPDATE tenants SET members_create_buckets = 1 WHERE name = ?', tenant),

@@ -58,7 +58,8 @@ test('a tenant is created, shown, changed, listed and deleted', async () => {
     /^TENANT +MEMBERS CREATE BUCKETS +MEMBERS MOUNT BUCKETS +STORE +READS +CREATED\ncms +yes +yes +prompt /,
   );
   const gone =
-    'tenant lhcb is deleted\n  no principal\n  no group\n  no grant\n  no issuer\n  no mount\n';
+    'tenant lhcb is deleted\n  no principal\n  no group\n  no grant\n  no issuer\n  no mount\n' +
+    '  no storage class\n';
   expect(await run('tenant', 'delete', 'lhcb', '--yes')).toEqual({
     ...{ code: 0, stdout: gone, stderr: '' },
   });
@@ -89,7 +90,7 @@ test('a tenant is deleted when somebody has seen what goes with it and said yes'
   expect((await s3.send('DELETE', '/opal-raw')).status).toBe(204);
   const contents =
     '  3 principals, with their keys and tokens: dora, emil, fay\n' +
-    '  1 group: shifts\n  no grant\n  no issuer\n  no mount\n';
+    '  1 group: shifts\n  no grant\n  no issuer\n  no mount\n  no storage class\n';
   for (const answer of [undefined, 'n\n', 'opal\n']) {
     const refused = await place.run(['tenant', 'delete', 'opal'], {}, answer);
     expect(refused).toMatchObject({ code: 1, stdout: '' });

@@ -265,6 +265,10 @@ describe('of who there is, what they may and how much', () => {
       await call(client, 'PATCH', 'tenants/cms', { membersMountBuckets: false });
       const mapping = { pathPrefix: '/data', principals: { 1: 'bob' } };
       const url = 'https://iam.example.org';
+      await call(client, 'POST', 'tenants/cms/classes', {
+        name: 'derived',
+        durability: { legs: [{ store: 'local' }] },
+      });
       await call(client, 'PUT', 'tenants/cms/issuers/iam', { url, audience: 'x/cms', mapping });
       for (const name of ['hook', 'ended']) {
         const target = { kind: 'webhook', url: 'http://127.0.0.1:9/cms' };
@@ -297,6 +301,7 @@ describe('of who there is, what they may and how much', () => {
         "DELETE FROM tenant_settings WHERE tenant = 'cms'",
         "UPDATE issuers SET url = 'https://mallory.example.org'",
         "UPDATE targets SET url = 'https://mallory.example.org'",
+        `UPDATE classes SET definition = replace(definition, '"ack":1', '"ack":2')`,
         "UPDATE tenants SET record_reads = 'aggregate' WHERE name = 'cms'",
         "INSERT INTO tenants (name, created_ms) VALUES ('over', 1)",
         "UPDATE quota_accounts SET limits = replace(limits, '12.5', '99') WHERE account = " +
@@ -327,6 +332,7 @@ describe('of who there is, what they may and how much', () => {
     ['who may mount', /tenant cms: its membersMountBuckets is not what record/],
     ['another issuer', /issuer cms\/iam: its rule is not what record/],
     ['a target that leads elsewhere', /target cms\/hook: its rule is not what record/],
+    ['another storage class', /storage class cms\/derived: its rule is not what record/],
     ["a tenant's settings", /tenant cms: its recordReads is not what record/],
     ['a tenant that was put back', /tenant over: no record made it/],
     ['a limit that was taken away', /limits of principal:cms\/bob: no record made it/],

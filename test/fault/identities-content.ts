@@ -60,7 +60,7 @@ export class Admin {
     };
     for (const { name: tenant } of await keep('tenants', 'tenants')) {
       const at = `tenants/${tenant}`;
-      for (const kind of ['groups', 'grants', 'mounts', 'issuers'])
+      for (const kind of ['groups', 'grants', 'mounts', 'issuers', 'classes'])
         await keep(`${at}/${kind}`, kind);
       // How far they were told is not restored.
       const targets = await this.list(`${at}/targets`, 'targets');
@@ -187,6 +187,11 @@ export async function populate(admin: Admin): Promise<Made> {
     await admin.call('PUT', `tenants/cms/issuers/${name}`, { url, audience: 'x/cms', mapping });
   }
   await admin.call('DELETE', 'tenants/cms/issuers/old');
+  for (const name of ['derived', 'old', 'another']) {
+    const durability = { legs: [{ store: 'local' }] };
+    await admin.call('POST', 'tenants/cms/classes', { name, durability });
+  }
+  await admin.call('DELETE', 'tenants/cms/classes/old');
   await admin.call('PUT', 'limits/tenant:cms', {
     spend: { month: '12.5' },
     rate: { requests: 900 },
@@ -272,6 +277,12 @@ export async function changeLater(admin: Admin, { alice, off }: Made): Promise<C
   const mapping = { pathPrefix: '/data', principals: { 1: 'zoe' }, groups: {} };
   const url = 'https://iam.example.org';
   await admin.call('PUT', `${at}/issuers/iam`, { url, audience: 'x/cms', mapping });
+  await admin.call('DELETE', `${at}/classes/another`);
+  await admin.call('DELETE', `${at}/classes/derived`);
+  for (const name of ['derived', 'new']) {
+    const durability = { legs: [{ store: 'local' }], repairHours: 48 };
+    await admin.call('POST', `${at}/classes`, { name, durability });
+  }
   await admin.call('PUT', `tenants/late/mounts/theirs`, { bucketTenant: 'cms', bucket: 'data' });
   const bobs = `${at}/principals/bob/mounts`;
   await admin.call('DELETE', `${bobs}/later`);

@@ -43,6 +43,18 @@ const whole: Record<string, unknown>[] = [
     ...{ ...at, kind: 'issuer', name: 'i', url: 'https://i', audience: 'a', createdMs: 1 },
     mapping: '{"pathPrefix":"/","principals":{},"groups":{},"defaultPrincipal":null}',
   },
+  {
+    ...{ ...at, kind: 'class', name: 'derived', createdMs: 1 },
+    definition: JSON.stringify({
+      aliases: ['ONEZONE_IA'],
+      durability: { legs: [{ store: 'disk1' }], ack: 1, repairHours: 24 },
+      availability: { answer: 'first', maxOfflineHoursPerMonth: 0 },
+      access: 'online',
+      restoreWithinHours: null,
+      loss: 'report',
+      minimum: { days: 0, bytes: 0 },
+    }),
+  },
   { ...at, kind: 'limits', tenant: '', name: 'tenant:cms', limits: '{"requests":{"day":5}}' },
   { ...at, kind: 'webhook', name: '', url: 'https://h', createdMs: 1, sealedSecret: null },
   {

@@ -450,6 +450,11 @@ const native: Record<string, () => NativeCall> = {
   GetIssuer: () => get(`${cms}/issuers/iam`),
   ListIssuers: () => get(`${cms}/issuers`),
   DeleteIssuer: () => remove(`${cms}/issuers/iam`),
+  CreateClass: () =>
+    post(`${cms}/classes`, { name: 'derived', durability: { legs: [{ store: 'local' }] } }),
+  GetClass: () => get(`${cms}/classes/derived`),
+  ListClasses: () => get(`${cms}/classes`),
+  DeleteClass: () => remove(`${cms}/classes/derived`),
   PutGrant: () => put(`${cms}/grants/g`, grant),
   GetGrant: () => get(`${cms}/grants/g`),
   ListGrants: () => get(`${cms}/grants`),

@@ -93,6 +93,19 @@ const issuer: Change = {
   mapping: { pathPrefix: '/', principals: {}, groups: {}, defaultPrincipal: null },
 };
 
+const storageClass: Extract<Change, { kind: 'createClass' }> = {
+  ...{ kind: 'createClass', tenant: 'one', name: 'derived' },
+  definition: {
+    aliases: ['ONEZONE_IA'],
+    durability: { legs: [{ store: 'disk1' }], ack: 1, repairHours: 24 },
+    availability: { answer: 'first', maxOfflineHoursPerMonth: 0 },
+    access: 'online',
+    restoreWithinHours: null,
+    loss: 'report',
+    minimum: { days: 0, bytes: 0 },
+  },
+};
+
 const corsDocument = JSON.stringify([
   { allowedMethods: ['GET'], allowedOrigins: ['*'], allowedHeaders: [], exposeHeaders: [] },
 ]);
@@ -190,6 +203,10 @@ const lookAtOwnMount =
 const lookAtSnapshot = ({ state }: Seen) =>
   state.snapshots.find({ tenant: 'one', bucket: 'data', id: 1 }, 's');
 const lookAtIssuer = ({ state }: Seen) => state.outside.stateOf({ tenant: 'one', name: 'sso' });
+const lookAtClass = ({ state }: Seen) => [
+  state.classes.named('one', 'derived'),
+  state.classes.aliased('one', 'ONEZONE_IA'),
+];
 const lookAtMode =
   (of: string) =>
   ({ state }: Seen) =>
@@ -548,6 +565,14 @@ export const scenarios: Scenarios = {
       given: [issuer],
       change: { kind: 'deleteIssuer', tenant: 'one', name: 'sso' },
       look: lookAtIssuer,
+    },
+  ],
+  createClass: [{ change: storageClass, look: lookAtClass }],
+  deleteClass: [
+    {
+      given: [storageClass],
+      change: { kind: 'deleteClass', tenant: 'one', name: 'derived' },
+      look: lookAtClass,
     },
   ],
   addToken: null,

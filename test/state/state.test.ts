@@ -116,6 +116,7 @@ describe('a change', () => {
         rootKey: true,
         clock: true,
         tenantKey: true,
+        class: true,
       },
     };
     expect([...told].sort()).toEqual(Object.keys(all).sort());

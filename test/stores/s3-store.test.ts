@@ -37,6 +37,25 @@ describeWithTool(versitygw, 'an S3 store', (path) => {
     return join(dataDir, bucket, 'an odd/préfix+%2F~/extents', name.slice(30), name);
   }
 
+  it('keeps extents, and nothing else, in the storage class that it was told', async () => {
+    const classed = await rig.open({ storageClass: 'REDUCED_REDUNDANCY' });
+    const sent: [string, unknown][] = [];
+    rig.proxy.choose = ({ method, target, headers }) => {
+      const [name = ''] = /extents|owner/.exec(target) ?? [];
+      if (method === 'PUT') sent.push([name, headers['x-amz-storage-class']]);
+      return undefined;
+    };
+    await classed.put(newId(), piecesOf([100]));
+    await classed.putObject('owner', Buffer.from('us'));
+    await store.put(newId(), piecesOf([100]));
+    rig.proxy.choose = () => undefined;
+    expect(sent).toEqual([
+      ['extents', 'REDUCED_REDUNDANCY'],
+      ['owner', undefined],
+      ['extents', undefined],
+    ]);
+  });
+
   it('gives back what was put, piece by piece, however both were cut', async () => {
     const id = newId();
     const pieces = piecesOf([262_176, 1, 262_176, 70_000, 3]);

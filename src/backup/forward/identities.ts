@@ -46,8 +46,8 @@ type Told<K extends PresentEntry['kind']> = Extract<PresentEntry, { kind: K }>;
  * its principal, or when it expires.
  */
 const goInOrder = [
-  ...(['webhook', 'target', 'issuer', 'mount', 'grant', 'limits', 'principal'] as const),
-  ...(['group', 'tenant'] as const),
+  ...(['webhook', 'target', 'issuer', 'class', 'mount', 'grant', 'limits'] as const),
+  ...(['principal', 'group', 'tenant'] as const),
 ] satisfies StoredKind[];
 const staysUntold = ['revocation', 'token'] satisfies StoredKind[];
 
@@ -178,6 +178,13 @@ export class ForwardIdentities {
       case 'webhook':
       case 'target':
         return false;
+      case 'class': {
+        // A class never changes: this one was deleted, and another made.
+        const { tenant, name } = told;
+        const target = `tenants/${tenant}/classes/${name}`;
+        await this.#change({ kind: 'deleteClass', tenant, name }, target);
+        return false;
+      }
       case 'token':
         await this.#transferShare(told, found as typeof told);
         return true;
@@ -352,6 +359,12 @@ export class ForwardIdentities {
         return;
       case 'issuer':
         await this.#change({ kind: 'deleteIssuer', tenant, name }, place);
+        return;
+      case 'class':
+        await this.#change(
+          { kind: 'deleteClass', tenant, name },
+          `tenants/${tenant}/classes/${name}`,
+        );
         return;
       case 'principal':
         await this.#removePrincipal(entry, place);

@@ -145,6 +145,11 @@ export const sealedTables: readonly SealedTable[] = [
     fields: [...texts('tenant principal name bucket_tenant bucket'), made],
   },
   {
+    ...{ name: 'classes', noun: 'storage class', since: 18, concerns: ofTenant },
+    ...{ tenant: '$.tenant', row: '$.name' },
+    fields: [...texts('tenant name definition'), made],
+  },
+  {
     ...{ name: 'issuers', noun: 'issuer', tenant: '$.tenant', row: '$.name', concerns: ofTenant },
     fields: [...texts('tenant name url audience mapping'), made],
   },

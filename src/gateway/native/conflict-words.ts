@@ -27,6 +27,11 @@ function takenWords(change: NativeChange): string | undefined {
       return `${change.tenant} has a bucket or a mount ${change.name}: choose another name.`;
     case 'putIssuer':
       return 'The tokens of this issuer for this audience are those of another entry already.';
+    case 'createClass':
+      return (
+        `A class of ${change.tenant} has the name ${change.name} or one of these aliases, or the ` +
+        `name is one of everybody's or, for a class of everybody's, of some tenant's.`
+      );
     case 'createPublicKey':
       return 'The key was enrolled before. A key is of one principal, and is not enrolled again.';
     default:
@@ -39,6 +44,8 @@ function inUseWords(change: NativeChange): string | undefined {
     case 'deleteTenant':
       if (change.name === defaultTenant) return `The tenant ${defaultTenant} stays.`;
       return lastKey;
+    case 'deleteClass':
+      return 'A bucket has, or had, objects or uploads of this class.';
     case 'updatePrincipal':
     case 'deletePrincipal':
     case 'updateAccessKey':

@@ -13,6 +13,7 @@ const words: { readonly [C in ErrorCode]?: (params: Params) => string | undefine
   NoSuchGrant: ({ t, grant }) => t && grant && `There is no grant ${grant} of ${t}.`,
   NoSuchMount: ({ t, mount }) => t && mount && `${t} has no mount ${mount}.`,
   NoSuchIssuer: ({ t, i }) => t && i && `${t} trusts no issuer ${i}.`,
+  NoSuchClass: ({ t, class: one }) => t && one && `${t} has no storage class ${one}.`,
   NoSuchBucket: ({ t, bucket }) => t && bucket && `There is no bucket ${bucket} of ${t}.`,
   NoSuchToken: ({ jti }) => jti && `No token ${jti} is known.`,
   NoSuchShare: ({ id }) => id && `There is no share link ${id}.`,

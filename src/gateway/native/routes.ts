@@ -4,6 +4,7 @@ import { gatewayAlarmRoutes, tenantAlarmRoutes } from './alarm-routes.ts';
 import { auditRoutes } from './audit-routes.ts';
 import { bucketRoutes } from './bucket-routes.ts';
 import { changeRoutes } from './change-routes.ts';
+import { classRoutes } from './class-routes.ts';
 import { explainRoutes, whoAmIRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
 import { holdingRoutes } from './holding-routes.ts';
@@ -63,6 +64,7 @@ const tables = [
   clockRoutes,
   healthRoutes,
   issuerRoutes,
+  classRoutes,
   storeRoutes,
   tenantAlarmRoutes,
   gatewayAlarmRoutes,

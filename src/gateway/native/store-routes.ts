@@ -20,6 +20,18 @@ const store = answerObject({
   ready: { type: 'boolean' },
   canRead: boolean('Whether what is in it can be read: also where it takes no writes.'),
   reason: textOrNull('Why it is not ready.'),
+  declared: answerObject({
+    kind: text('online or archive.'),
+    domains: {
+      ...{ type: 'array', items: { type: 'string' } },
+      description: 'What may fail as one.',
+    },
+    annualLoss: {
+      type: ['number', 'null'],
+      description: 'The share that is expected to be lost in a year; null: nothing is said.',
+    },
+    storageClass: textOrNull('As which its server keeps extents.'),
+  }),
   health: anything('What `/_/health` says of it.'),
   detail: anything('Counters since the start, and what the probe found.'),
 });

@@ -1,4 +1,5 @@
 // The commands that change who there is and what they may.
+import * as classes from './classes.ts';
 import * as grants from './grants.ts';
 import * as groups from './groups.ts';
 import type { IdentityCommand } from './identity-command.ts';
@@ -19,6 +20,7 @@ export const identityCommands = {
   ...mounts,
   ...issuers,
   ...targets,
+  ...classes,
   ...tokens,
 };
 

@@ -115,7 +115,7 @@ export interface DeleteTenant {
 const tenantTables = [
   ...['access_keys', 'public_keys', 'group_members', 'groups', 'own_mounts', 'principals'],
   ...['retired_names', 'grants', 'mounts', 'issuers', 'tokens', 'revocations', 'tenant_keys'],
-  ...['tenant_settings', 'targets'],
+  ...['tenant_settings', 'targets', 'classes'],
 ];
 
 /**

@@ -28,6 +28,7 @@ const nouns = {
   ownMount: "principal's mount",
   issuer: 'issuer',
   target: 'target',
+  class: 'storage class',
 } as const;
 
 type Kind = keyof typeof nouns;
@@ -144,6 +145,7 @@ export class DeepIdentities {
       case 'mount':
       case 'ownMount':
       case 'target':
+      case 'class':
         await things.put(id, index, { rule: change ?? undefined, createdMs });
         break;
       case 'issuer': {
@@ -274,7 +276,7 @@ export class DeepIdentities {
 }
 
 const wholeKinds: ReadonlySet<Kind> = new Set<Kind>([
-  ...(['grant', 'mount', 'ownMount', 'issuer', 'target'] as const),
+  ...(['grant', 'mount', 'ownMount', 'issuer', 'target', 'class'] as const),
 ]);
 
 type KeyKind = 'accessKey' | 'publicKey';
@@ -304,6 +306,7 @@ const collections: ReadonlyMap<string, Kind> = new Map([
   ['OwnMount', 'ownMount'],
   ['Issuer', 'issuer'],
   ['Target', 'target'],
+  ['Class', 'class'],
 ]);
 
 function kindOf(noun: string): Kind | undefined {

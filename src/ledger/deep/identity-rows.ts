@@ -127,6 +127,19 @@ export const identityRows = {
       return { id: ofTenant(row), members: { rule: recordedChange(told), createdMs } };
     },
   ),
+  class: rowsOf(
+    {
+      columns: 'tenant, name, definition, created_ms AS createdMs',
+      from: 'classes',
+      keys: byName,
+    },
+    (row) => {
+      const { definition, createdMs } = row;
+      const told = parseJson(String(definition));
+      const rule = recordedChange(isObject(told) ? told : {});
+      return { id: ofTenant(row), members: { rule, createdMs } };
+    },
+  ),
 } as const satisfies Record<string, ListRows>;
 
 /** As a set is compared; what is none is as it is. */

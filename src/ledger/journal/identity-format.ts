@@ -33,6 +33,7 @@ export const thingKinds = [
   'grant',
   'mount',
   'issuer',
+  'class',
   'limits',
   'webhook',
   'target',
@@ -133,6 +134,7 @@ const kinds = {
   grant: { ...told, rule: isJsonObject, createdMs: isCount },
   mount: { ...told, bucketTenant: isText, bucket: isText, createdMs: isCount },
   issuer: { ...told, url: isText, audience: isText, mapping: isJsonObject, createdMs: isCount },
+  class: { ...told, definition: isJsonObject, createdMs: isCount },
   /** Of the account `name`. */
   limits: { ...told, limits: isJsonObject },
   /** Where alarms are told: of a tenant, or of the gateway, whose `tenant` is ''. */

@@ -112,6 +112,12 @@ function storedKinds(withKeys: boolean): Record<Exclude<ThingKind, 'publicKey'>,
       columns: { ...named, url: 'url', audience: 'audience', mapping: 'mapping' },
       entryOf: (row) => present('issuer', row),
     },
+    class: {
+      ...byBoth,
+      table: 'classes',
+      columns: { ...named, definition: 'definition' },
+      entryOf: (row) => present('class', row),
+    },
     limits: {
       table: 'quota_accounts',
       key: ['account'],

@@ -14,6 +14,7 @@ import { tenantKeys } from './0015-tenant-keys.ts';
 import { ownMounts } from './0016-own-mounts.ts';
 import { longManifests } from './0017-long-manifests.ts';
 import { targets } from './0018-targets.ts';
+import { classes } from './0019-classes.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -35,6 +36,7 @@ export const steps: readonly Migration[] = [
   ownMounts,
   longManifests,
   targets,
+  classes,
 ];
 
 /** The schema of this Bursar. */

@@ -74,7 +74,7 @@ const restoredKinds = [
   ...(['tenants', 'groups', 'principals', 'accessKeys', 'publicKeys', 'grants'] as const),
   ...(['mounts', 'issuers', 'limits', 'webhooks', 'targets', 'revocations'] as const),
   ...(['tokens', 'shares'] as const),
-  ...(['ownMounts', 'retiredNames'] as const),
+  ...(['ownMounts', 'classes', 'retiredNames'] as const),
 ] as const;
 export type RestoredKind = (typeof restoredKinds)[number];
 

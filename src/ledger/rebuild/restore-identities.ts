@@ -19,6 +19,7 @@ import { type PrincipalKind, principalId, type Role } from '../../core/principal
 import { readLimits } from '../../core/quota-terms.ts';
 import { type RecordReads, recordReadsModes } from '../../core/record-reads.ts';
 import { hookContext } from '../../quota/limits/alarm-hooks.ts';
+import { decodeDefinition } from '../../tiering/classes/class-definition.ts';
 import type { IdentityChange } from '../commands/identities.ts';
 import type { Change } from '../commands/index.ts';
 import { membersOf } from '../commands/index.ts';
@@ -66,6 +67,7 @@ export async function restoreRights(restoring: Restoring): Promise<void> {
   await each(restoring, staging.identities.list('grant'), restoreGrant);
   await each(restoring, staging.identities.list('mount'), restoreMount);
   await each(restoring, staging.identities.list('issuer'), restoreIssuer);
+  await each(restoring, staging.identities.list('class'), restoreClass);
   await each(restoring, staging.identities.list('webhook'), restoreWebhook);
   await each(restoring, staging.identities.list('target'), restoreTarget);
   await each(restoring, staging.identities.list('token'), restoreToken);
@@ -279,6 +281,18 @@ async function restoreIssuer(restoring: Restoring, entry: Of<'issuer'>): Promise
   await put(restoring, 'issuer', { changes, madeMs }, { tenant, target });
 }
 
+async function restoreClass(restoring: Restoring, entry: Of<'class'>): Promise<void> {
+  const { tenant, name, createdMs: madeMs } = entry;
+  const target = `tenants/${tenant}/classes/${name}`;
+  const definition = decodeDefinition(entry.definition);
+  if (!definition) {
+    restoring.work.report.identities.leftOut.add(`${target}: it is of another version`);
+    return;
+  }
+  const changes = [{ kind: 'createClass', tenant, name, definition } as const];
+  await put(restoring, 'class', { changes, madeMs }, { tenant, target });
+}
+
 async function restoreWebhook({ work, commit }: Restoring, entry: Of<'webhook'>): Promise<void> {
   const { url, sealedSecret } = entry;
   const tenant = entry.tenant === '' ? null : entry.tenant;
@@ -357,6 +371,7 @@ const counted = {
   target: ['targets', 'Target'],
   ownMount: ['ownMounts', 'OwnMount'],
   issuer: ['issuers', 'Issuer'],
+  class: ['classes', 'Class'],
   token: ['tokens', 'Token'],
   share: ['shares', 'Share'],
 } as const;

@@ -7,6 +7,7 @@ import { localStore } from '../../core/manifest.ts';
 import { type PriceBook, usualClass } from '../../quota/prices/price-book.ts';
 import {
   booksInForce,
+  freeMarket,
   MarketPrices,
   type PriceBooks,
   readPriceBooks,
@@ -36,16 +37,20 @@ export class StorePrices {
   /** Throws `CommandFailure` (usage) that names the setting. */
   constructor(config: Pick<Config, 'prices' | 'priceBooks' | 'stores'>, timeMs: number) {
     this.books = openPriceBooks(config.priceBooks);
-    const follow = (market: string, origin: string): MarketPrices => {
+    const follow = (market: string, origin: string, storageClass?: string): MarketPrices => {
       try {
-        return new MarketPrices(this.books, { market, timeMs, classes: [usualClass] });
+        const isPriced = storageClass !== undefined && market !== freeMarket;
+        const classes = isPriced ? [usualClass, storageClass] : [usualClass];
+        return new MarketPrices(this.books, { market, timeMs, classes });
       } catch (error) {
         throw new CommandFailure('usage', `${origin}: ${messageOfFailure(error)}`, error);
       }
     };
     this.bookOf = booksInForce(follow(config.prices, flagOf(settings.prices)), this.#byNumber);
-    for (const { name, prices } of config.stores ?? []) {
-      if (prices !== undefined) this.#byName.set(name, follow(prices, `stores.${name}.prices`));
+    for (const { name, prices, storageClass } of config.stores ?? []) {
+      if (prices === undefined && storageClass === undefined) continue;
+      const origin = `stores.${name}.${prices === undefined ? 'storageClass' : 'prices'}`;
+      this.#byName.set(name, follow(prices ?? config.prices, origin, storageClass));
     }
   }
 

@@ -6,7 +6,9 @@ import { CommandFailure } from '../../core/command-failure.ts';
 import { isObject } from '../../core/json.ts';
 import { chunkBytes, extentBytesMax } from '../../core/limits.ts';
 import { localStoreName } from '../../core/manifest.ts';
+import { classForm } from '../../quota/prices/price-book.ts';
 import { freeMarket } from '../../quota/prices/price-books.ts';
+import type { PlaceKind } from '../../tiering/classes/declared-place.ts';
 import type { S3StoreOptions } from '../../tiering/stores/s3/options.ts';
 import { kindOf } from '../../tiering/stores/store-place.ts';
 import {
@@ -23,9 +25,15 @@ import { parseDocument } from './yaml-text.ts';
 export interface StoreSettings
   extends Pick<S3StoreOptions, 'name' | 'url' | 'endpoint' | 'region' | 'pathStyle' | 'profile'>,
     Pick<S3StoreOptions, 'extentBytesMax' | 'connectionsMax' | 'connectTimeoutMs'>,
-    Pick<S3StoreOptions, 'firstByteTimeoutMs' | 'stallTimeoutMs'> {
+    Pick<S3StoreOptions, 'firstByteTimeoutMs' | 'stallTimeoutMs' | 'storageClass'> {
   /** The market whose prices it has, such as `aws/us-east-1`; undefined: that of all stores. */
   prices?: string;
+  /** What may fail as one: `disk1`, `host1`, `site1`; undefined: nothing is declared. */
+  domains?: readonly string[];
+  /** The share of what it holds that is expected to be lost in a year; undefined: not declared. */
+  annualLoss?: number;
+  /** Whether what is in it is read at once; undefined: online. */
+  kind?: PlaceKind;
 }
 
 /** What `--store` names: a store by its place, or one that is configured, or `local`. */
@@ -44,7 +52,11 @@ export const flagStoreNames = { s3: 's3', folder: 'folder' } as const;
 const reservedNames = [localStoreName, 'inline', 'catalog'];
 const storesMax = 200;
 /** What a store in a folder can be told besides its place. */
-const folderKeys = ['url', 'prices', 'extentBytes', 'connectionsMax', 'stallTimeout'];
+const folderKeys = [
+  ...['url', 'prices', 'extentBytes', 'connectionsMax', 'stallTimeout'],
+  ...['domains', 'annualLoss', 'kind'],
+];
+const domainsMax = 16;
 const timeoutMsMax = 10 * 60_000;
 
 const parsers: {
@@ -64,6 +76,10 @@ const parsers: {
   connectTimeoutMs: { key: 'connectTimeout', parse: parseTimeout },
   firstByteTimeoutMs: { key: 'firstByteTimeout', parse: parseTimeout },
   stallTimeoutMs: { key: 'stallTimeout', parse: parseTimeout },
+  domains: { key: 'domains', parse: parseDomains },
+  annualLoss: { key: 'annualLoss', parse: parseShare },
+  kind: { key: 'kind', parse: parseKind },
+  storageClass: { key: 'storageClass', parse: parseStorageClass },
 };
 
 /** Throws an Error that says what would have fitted. */
@@ -154,6 +170,10 @@ function parseStore(name: string, content: unknown): StoreSettings {
 }
 
 function parseAt(path: string, parse: (text: string) => unknown, value: unknown): unknown {
+  // A list of plain values is one text, so that YAML can write what a variable does.
+  if (Array.isArray(value) && parse === parseDomains) {
+    return parseAt(path, parse, value.map(String).join(','));
+  }
   if (!['string', 'number', 'boolean'].includes(typeof value)) {
     throw new Error(`${path} must be a plain value`);
   }
@@ -223,6 +243,38 @@ function parseExtentBytes(text: string): number {
   const bytes = parseSize(text);
   if (bytes >= chunkBytes && bytes <= extentBytesMax && bytes % chunkBytes === 0) return bytes;
   throw new Error('must be a multiple of 256KiB, at most 16MiB');
+}
+
+/** Names of what fails as one, separated by commas. */
+function parseDomains(text: string): readonly string[] {
+  const domains = text.split(',').map((one) => one.trim());
+  const isOdd = domains.some((one) => !/^[a-z0-9][a-z0-9._-]{0,62}$/.test(one));
+  if (!isOdd && domains.length <= domainsMax && new Set(domains).size === domains.length) {
+    return domains;
+  }
+  throw new Error(
+    `must be 1 to ${domainsMax} different names of lower-case letters, digits, dot, underscore ` +
+      'and hyphen, such as [disk1, host1, site1]',
+  );
+}
+
+function parseShare(text: string): number {
+  const share = Number(text);
+  if (/^(0|0?\.\d{1,15}|0\.\d{1,15}|\d(\.\d{1,6})?e-\d{1,2}|1)$/.test(text) && share <= 1) {
+    return share;
+  }
+  throw new Error('must be a share from 0 to 1, such as 0.001 or 1e-6');
+}
+
+function parseKind(text: string): PlaceKind {
+  if (text === 'online' || text === 'archive') return text;
+  throw new Error('must be online or archive');
+}
+
+/** As the header `x-amz-storage-class` has it. */
+function parseStorageClass(text: string): string {
+  if (classForm.test(text)) return text;
+  throw new Error('must be a storage class of the server, such as STANDARD_IA');
 }
 
 function parseTimeout(text: string): number {

@@ -40,6 +40,7 @@ import { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { AccountTables } from '#bursar/quota/leases/account-tables.js';
 import { LimitedAccounts } from '#bursar/quota/limited-accounts.js';
 import { setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
+import type { PriceBook } from '#bursar/quota/prices/price-book.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { Rates } from '#bursar/quota/rates.js';
 import type { Directory } from '#bursar/state/directory.js';
@@ -89,10 +90,13 @@ function viewOf(number: number, name: string, isConfigured: boolean): StoreView 
   return {
     ...{ number, name, location, isConfigured, reason },
     ...{ ready: isConfigured, canRead: isConfigured },
+    declared: { kind: 'online', domains: ['disk1'], annualLoss: 0.03, storageClass: null },
     health: { breaker: 'closed' },
     detail: { requests: 7 },
   };
 }
+
+const free = readPriceBooks().named('free') as PriceBook;
 
 const views = [viewOf(1, 'local', true), viewOf(2, 'cold', true), viewOf(3, 'gone', false)];
 
@@ -220,9 +224,7 @@ export async function openFixture(): Promise<Fixture> {
     metrics: new MetricRegistry(),
     metricsToken: undefined,
     priceBooks: readPriceBooks(),
-    bookOf: () => {
-      throw new Error('this fixture has no stores with prices');
-    },
+    bookOf: () => free,
     usageRollUp: { catchUp: async () => {} },
     alarms: {
       stateOf: () => ({ waiting: 0, problem: null, toldAt: null }),

@@ -246,6 +246,8 @@ describe('the description', () => {
       '/_/v1/tenants/{t}/bundle',
       '/_/v1/tenants/{t}/bundle/{index}',
       '/_/v1/tenants/{t}/changes',
+      '/_/v1/tenants/{t}/classes',
+      '/_/v1/tenants/{t}/classes/{class}',
       '/_/v1/tenants/{t}/erasures',
       '/_/v1/tenants/{t}/grants',
       '/_/v1/tenants/{t}/grants/{grant}',

@@ -31,6 +31,7 @@ describe('the list of stores', () => {
         ready: true,
         canRead: true,
         reason: null,
+        declared: { kind: 'online', domains: ['disk1'], annualLoss: 0.03, storageClass: null },
         health: { breaker: 'closed' },
         detail: { requests: 7 },
       },

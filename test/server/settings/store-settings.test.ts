@@ -93,6 +93,10 @@ stores:
     connectTimeout: 1s
     firstByteTimeout: 2s
     stallTimeout: 3s
+    storageClass: GLACIER_IR
+    kind: archive
+    domains: [rack1, lyon]
+    annualLoss: 1e-6
   near:
     url: s3://near
     prices: none
@@ -112,6 +116,10 @@ stores:
           connectTimeoutMs: 1000,
           firstByteTimeoutMs: 2000,
           stallTimeoutMs: 3000,
+          storageClass: 'GLACIER_IR',
+          kind: 'archive',
+          domains: ['rack1', 'lyon'],
+          annualLoss: 1e-6,
         },
         { name: 'near', url: 's3://near', prices: 'none/none' },
       ],
@@ -149,6 +157,18 @@ describe('what does not fit', () => {
     ['cold: {url: s3://archive, extentBytes: 17MiB}', /cold\.extentBytes "17MiB" must be/],
     ['cold: {url: s3://archive, connectionsMax: 0}', /cold\.connectionsMax 0 must be 1 to 1024$/],
     ['cold: {url: s3://archive, stallTimeout: 11m}', /cold\.stallTimeout "11m" must be 1ms to 10m/],
+    ['cold: {url: s3://archive, domains: [a, a]}', /cold\.domains "a,a" must be 1 to 16 different/],
+    ['cold: {url: s3://archive, domains: []}', /cold\.domains "" must be 1 to 16/],
+    ['cold: {url: s3://archive, domains: {a: 1}}', /cold\.domains must be a plain value/],
+
+    ['cold: {url: s3://archive, annualLoss: 2}', /cold\.annualLoss 2 must be a share from 0 to 1/],
+    ['cold: {url: s3://archive, annualLoss: -0.1}', /cold\.annualLoss -0\.1 must be a share/],
+    ['cold: {url: s3://archive, kind: tape}', /cold\.kind "tape" must be online or archive/],
+    ['cold: {url: s3://archive, storageClass: cold}', /cold\.storageClass "cold" must be/],
+    [
+      'cold: {url: "file:///disk", storageClass: GLACIER}',
+      /cold\.storageClass is for stores in S3/,
+    ],
     ['cold: {url: s3://archive, region: "a b"}', /cold\.region "a b" must be a region/],
     ['cold: {url: s3://archive, profile: "[x]"}', /cold\.profile "\[x\]" must be the name/],
     ['cold: {url: s3://archive, prices: aws}', /cold\.prices "aws" must be PROVIDER\/REGION/],

@@ -16,6 +16,8 @@ export interface S3StoreOptions extends DriverOptions {
   pathStyle?: boolean;
   /** A profile of the AWS configuration files. */
   profile?: string;
+  /** Of extents: sent as `x-amz-storage-class`. Default: none is named. */
+  storageClass?: string;
   /** Default: the SDK's chain. */
   credentials?: Credentials;
   /** Default 2,000. */

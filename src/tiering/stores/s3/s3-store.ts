@@ -50,6 +50,8 @@ export class S3Store implements StoreDriver {
   readonly #connection: Connection;
   readonly #reader: ExtentReader;
   readonly #prober: Prober;
+  /** What puts of extents have besides their checksum. */
+  readonly #extentHeaders: Readonly<Record<string, string>>;
   readonly #onEvent: (event: StoreEvent) => void;
   #findings: readonly Finding[] = [];
   #probed = false;
@@ -68,6 +70,8 @@ export class S3Store implements StoreDriver {
     this.name = name;
     this.extentBytesMax = options.extentBytesMax ?? defaultExtentBytesMax;
     this.#address = address;
+    const { storageClass } = options;
+    this.#extentHeaders = storageClass ? { 'x-amz-storage-class': storageClass } : {};
     this.meter = options.meter ?? unmeasured;
     const { meter } = this;
     this.#client = client;
@@ -152,7 +156,8 @@ export class S3Store implements StoreDriver {
   async put(id: Buffer, pieces: readonly Buffer[], tally?: StoreTally): Promise<void> {
     const name = nameOf(id);
     const ifAbsent = this.#honoursConditions;
-    const outcome = await this.#put({ name, pieces, ifAbsent, tally });
+    const headers = this.#extentHeaders;
+    const outcome = await this.#put({ name, pieces, headers, ifAbsent, tally });
     if (outcome === 'stored') return;
     // Ids are random, so this is an earlier try of the same write, which the server has damaged.
     const cause = new Error(`${name} exists in the store ${this.name} and is another`);

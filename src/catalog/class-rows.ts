@@ -1,0 +1,57 @@
+// The rows of storage classes. A class of the gateway's own tenant is everybody's. Invariant: a
+// name means one class wherever it is used, so no tenant has one of a name that everybody's has.
+import type { Reader } from '../core/database.ts';
+import { defaultTenant } from '../core/principal.ts';
+
+export interface ClassRow {
+  tenant: string;
+  name: string;
+  /** JSON, as tiering/classes/class-definition.ts has it. */
+  definition: string;
+  createdMs: number;
+}
+
+const columns = 'tenant, name, definition, created_ms AS createdMs';
+
+/** All classes, by tenant and name. */
+export function listAllClasses(read: Reader): Promise<ClassRow[]> {
+  return read.all<ClassRow>(`SELECT ${columns} FROM classes ORDER BY tenant, name`);
+}
+
+/** Those that a tenant can use: its own and everybody's, by name. */
+export function listClasses(read: Reader, tenant: string): Promise<ClassRow[]> {
+  const sql = `SELECT ${columns} FROM classes WHERE tenant IN (?, ?) ORDER BY name`;
+  return read.all<ClassRow>(sql, tenant, defaultTenant);
+}
+
+/** The class that a name means to a tenant; undefined: none. */
+export function readClassRow(
+  read: Reader,
+  tenant: string,
+  name: string,
+): Promise<ClassRow | undefined> {
+  const sql = `SELECT ${columns} FROM classes WHERE tenant IN (?, ?) AND name = ?`;
+  return read.get<ClassRow>(sql, tenant, defaultTenant, name);
+}
+
+/** The classes whose names or aliases the names of a tenant's new class must not be. */
+export function listRivals(read: Reader, tenant: string): Promise<ClassRow[]> {
+  return tenant === defaultTenant ? listAllClasses(read) : listClasses(read, tenant);
+}
+
+/** Resolves to whether a bucket that is there has, or had, objects or uploads of the class. */
+export async function isClassUsed(
+  read: Reader,
+  { tenant, name }: Pick<ClassRow, 'tenant' | 'name'>,
+): Promise<boolean> {
+  const of = tenant === defaultTenant ? null : tenant;
+  const found = await read.get(
+    `SELECT 1 WHERE EXISTS (SELECT 1 FROM quota_storage AS s JOIN buckets AS b
+         ON b.tenant = s.tenant AND b.name = s.bucket
+         WHERE s.class = ? AND s.tenant = ifnull(?, s.tenant))
+       OR EXISTS (SELECT 1 FROM uploads AS u JOIN buckets AS b ON b.id = u.bucket_id
+         WHERE u.class = ? AND b.tenant = ifnull(?, b.tenant))`,
+    ...[name, of, name, of],
+  );
+  return found !== undefined;
+}

@@ -1,0 +1,61 @@
+// Commands of storage classes. A class never changes: another one is made, and objects are moved.
+import { missing, tenantExists } from '../../authz/identity-rows.ts';
+import { isClassUsed, listRivals } from '../../catalog/class-rows.ts';
+import { classesPerTenantMax } from '../../core/limits.ts';
+import {
+  type ClassDefinition,
+  decodeDefinition,
+  encodeDefinition,
+} from '../../tiering/classes/class-definition.ts';
+import { tenantScope } from '../scopes.ts';
+import { identityCommand, type Named, tellsOf } from './identity-command.ts';
+
+/** Makes a class of a tenant; one of the gateway's own tenant is everybody's. */
+export interface CreateClass extends Named {
+  kind: 'createClass';
+  definition: ClassDefinition;
+}
+
+export const createClass = identityCommand<CreateClass>({
+  check: async (tx, { tenant, name, definition }) => {
+    if (!(await tenantExists(tx, tenant))) return 'NoSuchTenant';
+    const rivals = await listRivals(tx, tenant);
+    if (rivals.some((one) => one.name === name)) return 'AlreadyExists';
+    const own = rivals.filter((one) => one.tenant === tenant);
+    const taken = own.flatMap((one) => decodeDefinition(one.definition)?.aliases ?? []);
+    if (definition.aliases.some((alias) => taken.includes(alias))) return 'AlreadyExists';
+    return own.length >= classesPerTenantMax ? 'TooManyClasses' : undefined;
+  },
+  write: async (tx, { tenant, name, definition }, timeMs) => {
+    await tx.run(
+      'INSERT INTO classes (tenant, name, definition, created_ms) VALUES (?, ?, ?, ?)',
+      ...[tenant, name, encodeDefinition(definition), timeMs],
+    );
+  },
+  takesFrom: null,
+  told: tellsOf('class'),
+  account: ({ definition }) => ({ ...definition }),
+  causes: ({ tenant, name, definition }) => [
+    { kind: 'class', tenant, name, definition: encodeDefinition(definition) },
+  ],
+});
+
+export interface DeleteClass extends Named {
+  kind: 'deleteClass';
+}
+
+/** Deletes a class that nothing was ever written to in a bucket that is there. */
+export const deleteClass = identityCommand<DeleteClass>({
+  check: async (tx, { tenant, name }) => {
+    const sql = 'SELECT 1 FROM classes WHERE tenant = ? AND name = ?';
+    if (!(await tx.get(sql, tenant, name))) return missing(tx, tenant, 'NoSuchClass');
+    return (await isClassUsed(tx, { tenant, name })) ? 'InUse' : undefined;
+  },
+  write: async (tx, { tenant, name }) => {
+    await tx.run('DELETE FROM classes WHERE tenant = ? AND name = ?', tenant, name);
+  },
+  takesFrom: ({ tenant }) => tenantScope(tenant),
+  told: tellsOf('class'),
+  account: null,
+  causes: ({ tenant, name }) => [{ kind: 'class', tenant, name, definition: null }],
+});

@@ -1,0 +1,55 @@
+// The storage classes of all tenants, kept in memory: each write that names a class looks here.
+import { listAllClasses } from '../catalog/class-rows.ts';
+import type { Reader } from '../core/database.ts';
+import { getOrMake } from '../core/maps.ts';
+import { defaultTenant } from '../core/principal.ts';
+import type { LedgerEvent } from '../ledger/events.ts';
+import { type ClassDefinition, decodeDefinition } from '../tiering/classes/class-definition.ts';
+
+export interface StorageClass {
+  /** Whose it is; the gateway's own tenant: everybody's. */
+  tenant: string;
+  name: string;
+  definition: ClassDefinition;
+}
+
+export class ClassBook {
+  /** By tenant, and by name. */
+  readonly #classes = new Map<string, Map<string, StorageClass>>();
+
+  static async load(read: Reader): Promise<ClassBook> {
+    const book = new ClassBook();
+    for (const { tenant, name, definition } of await listAllClasses(read)) {
+      book.#put(tenant, name, definition);
+    }
+    return book;
+  }
+
+  /** The class of a name; undefined: the tenant has none, and neither has everybody. */
+  named(tenant: string, name: string): StorageClass | undefined {
+    return this.#classes.get(tenant)?.get(name) ?? this.#classes.get(defaultTenant)?.get(name);
+  }
+
+  /** The class that an alias means to a tenant: its own before everybody's. */
+  aliased(tenant: string, alias: string): StorageClass | undefined {
+    for (const of of [tenant, defaultTenant]) {
+      for (const one of this.#classes.get(of)?.values() ?? []) {
+        if (one.definition.aliases.includes(alias)) return one;
+      }
+    }
+    return undefined;
+  }
+
+  apply(event: LedgerEvent): void {
+    if (event.kind === 'class') this.#put(event.tenant, event.name, event.definition);
+    else if (event.kind === 'tenant' && event.isGone) this.#classes.delete(event.name);
+  }
+
+  /** A row that is no definition is no class: seals and `bursar verify deep` tell of it. */
+  #put(tenant: string, name: string, text: string | null): void {
+    const definition = text === null ? null : decodeDefinition(text);
+    const classes = getOrMake(this.#classes, tenant, () => new Map<string, StorageClass>());
+    if (definition) classes.set(name, { tenant, name, definition });
+    else classes.delete(name);
+  }
+}

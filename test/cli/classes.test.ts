@@ -1,0 +1,84 @@
+// `bursar class` on a served gateway with the stores and the file of docs/admin/classes.md.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { Workplace } from './command.ts';
+
+// Each step is a process of its own, and the machine may be busy.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
+
+const root = join(import.meta.dirname, '../..');
+const file = join(root, 'docs/admin/classes.yaml');
+const page = readFileSync(join(root, 'docs/admin/classes.md'), 'utf8');
+
+let place: Workplace;
+
+beforeAll(async () => {
+  place = new Workplace();
+  const config = join(place.folder, 'config.yaml');
+  writeFileSync(config, storesOf(page));
+  await place.serve(['--config', config]);
+});
+
+afterAll(() => place.remove());
+
+/** The stores that the page configures, each in a folder that is there. */
+function storesOf(text: string): string {
+  const [, block = ''] = /```yaml\n(stores:\n[^`]+)```/.exec(text) ?? [];
+  const lines = block.replace(/storageClass: \S+ /, '').split('\n');
+  return lines
+    .map((line) =>
+      line.replace(/^( {2}(\S+): \{ url: )"[^"]+"/, (_, start: string, name: string) => {
+        const folder = join(place.folder, name);
+        mkdirSync(folder);
+        return `${start}"${pathToFileURL(folder).href}"`;
+      }),
+    )
+    .join('\n');
+}
+
+async function run(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await place.run(args);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  return stdout;
+}
+
+test('the four classes of the paper are made, listed, shown, explained and deleted', async () => {
+  await run('tenant', 'create', 'cms');
+  const made = await run('class', 'create', 'cms', file);
+  expect(made).toMatch(/^CLASS +ALIASES +LEGS +ACK +ACCESS +LOSS +WRITABLE\n/);
+  const listed = JSON.parse(await run('class', 'list', 'cms', '--json')) as { name: string }[];
+  expect(listed.map(({ name }) => name)).toEqual([
+    ...['batch-production', 'cache', 'long-term-archive', 'online-production'],
+  ]);
+  expect(await run('class', 'list', 'cms', '--csv')).toContain('cms/cache,EXPRESS_ONEZONE,fast,1');
+  const [, example = ''] = /## What is explained\n\n```\n([^`]+)```/.exec(page) ?? [];
+  expect(await run('class', 'explain', 'cms/online-production')).toBe(example);
+  expect(await run('class', 'explain', 'cms/long-term-archive')).toContain(
+    '1 in 2.6 × 10⁷ objects',
+  );
+  expect(await run('class', 'show', 'cms/batch-production')).toContain('may be away      168 h');
+  const shown = JSON.parse(await run('class', 'show', 'cms/cache', '--json'));
+  expect(shown).toMatchObject({ name: 'cache', explanation: { expectedAnnualLoss: 0.05 } });
+  await run('class', 'delete', 'cms/cache');
+  const records = JSON.parse(await run('records', '--action', 'bursar:CreateClass', '--json'));
+  expect(records.length ?? records.records?.length).toBeGreaterThan(0);
+});
+
+test('what does not fit is named, and what was made before', async () => {
+  const bad = join(place.folder, 'bad.yaml');
+  const legs = '{ legs: [{ store: fast }] }';
+  writeFileSync(bad, `classes: [{ name: a, durability: ${legs} }, { name: b, durability: {} }]`);
+  const refused = await place.run(['class', 'create', 'default', bad]);
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toMatch(/^bursar: b: .*legs.*; made before: a/);
+  writeFileSync(bad, 'classes: 3');
+  const odd = await place.run(['class', 'create', 'default', bad]);
+  expect(odd.code).toBe(2);
+  expect(odd.stderr).toContain('must have a list of classes under "classes"');
+  const missing = await place.run(['class', 'create', 'default', join(place.folder, 'none')]);
+  expect(missing.code).toBe(2);
+  expect((await place.run(['class', 'show', 'cms/none'])).stderr).toContain('NoSuchClass');
+});
