@@ -31,13 +31,16 @@ import {
   integer,
   integerOrNull,
   type Json,
-  name,
   text,
   textOrNull,
   time,
 } from './schemas.ts';
 
 const collection = '/_/v1/tenants/:t/classes';
+
+const className = text('Lower-case letters, digits, underscore and hyphen, at most 63.', {
+  pattern: '^[a-z][a-z0-9_-]{0,62}$',
+});
 
 const aliases = {
   type: 'array',
@@ -84,7 +87,7 @@ const bytes = integer('As large it is charged at least.', { minimum: 0, maximum:
 
 const wantedClassSchema = closedObject(
   {
-    name,
+    name: className,
     aliases: { ...aliases, default: [] },
     durability: closedObject({ legs, ack, repairHours: { ...repairHours, default: 24 } }, ['legs']),
     availability: {
@@ -123,7 +126,7 @@ const shownLeg = answerObject({
 
 const shownClass = answerObject({
   tenant: text(`Whose it is; ${defaultTenant}: everybody’s.`),
-  name,
+  name: className,
   aliases,
   durability: answerObject({ legs, ack, repairHours }),
   availability: answerObject({ answer, maxOfflineHoursPerMonth }),
@@ -155,13 +158,13 @@ export const classRoutes = routeTable([
     run: async (call) => {
       const tenant = param(call, 't');
       checkEverybodys(call, tenant);
-      const { name: className, ...wanted } = call.body as WantedClass;
+      const { name, ...wanted } = call.body as WantedClass;
       const definition = definitionOf(wanted);
-      checkDefinition(call.deps, className, definition);
+      checkDefinition(call.deps, name, definition);
       return {
-        change: { kind: 'createClass', tenant, name: className, definition },
-        target: `tenants/${tenant}/classes/${className}`,
-        answer: () => showClass(call, className),
+        change: { kind: 'createClass', tenant, name, definition },
+        target: `tenants/${tenant}/classes/${name}`,
+        answer: () => showClass(call, name),
       };
     },
   },
@@ -223,15 +226,11 @@ function definitionOf(wanted: Omit<WantedClass, 'name'>): ClassDefinition {
 }
 
 /** Throws InvalidInput that says which member does not fit. */
-function checkDefinition(
-  { stores }: NativeDeps,
-  className: string,
-  definition: ClassDefinition,
-): void {
+function checkDefinition({ stores }: NativeDeps, name: string, definition: ClassDefinition): void {
   const refuse = (field: string, message: string): never => {
     throw new Refusal('InvalidInput', { message, fields: { field } });
   };
-  if (className === 'standard') {
+  if (name === 'standard') {
     refuse('body.name', "STANDARD is each bucket's store; choose another name.");
   }
   const misfit = findMisfit(definition);
@@ -246,8 +245,8 @@ function checkDefinition(
   }
 }
 
-async function showClass(call: Call, className: string): Promise<object> {
-  const row = await readClassRow(call.deps.read, param(call, 't'), className);
+async function showClass(call: Call, name: string): Promise<object> {
+  const row = await readClassRow(call.deps.read, param(call, 't'), name);
   const shown = row && show(call.deps, row);
   return shown ?? refuseMissing(call, 'NoSuchClass');
 }
