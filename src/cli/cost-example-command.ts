@@ -9,11 +9,16 @@ import {
   type PaperExample,
   paperExamples,
 } from '../quota/cost/paper-examples.ts';
+import { type Unbundled, type UnbundledRow, unbundle } from '../quota/cost/unbundled.ts';
 import { readPriceBooks } from '../quota/prices/price-books.ts';
 import { print, printJson, printTable } from './output.ts';
+import { formatBytes } from './progress.ts';
 
 interface ExampleFlags {
   list?: boolean;
+  classes?: boolean;
+  /** Percent. */
+  raw: number;
   json?: boolean;
 }
 
@@ -24,6 +29,8 @@ export function addCostExampleCommand(program: Command): void {
     ?.command('example [name]')
     .description("rebuild a study's figures, and state what they assume")
     .option('--list', 'say which there are')
+    .option('--classes', 'of dzero: what its year costs bundled, and in classes of its own')
+    .option('--raw <percent>', 'with --classes: how much of it is raw data', percentOf, 50)
     .option('--json', 'answer with JSON')
     .action((name: string | undefined, _given: object, command: Command) => {
       const flags = command.optsWithGlobals<ExampleFlags>();
@@ -33,10 +40,59 @@ export function addCostExampleCommand(program: Command): void {
         const names = [...paperExamples.keys()].join(', ');
         throw new CommandFailure('usage', `name one of the examples: ${names}`);
       }
+      if (flags.classes) return showClasses(name, example, flags);
       const figures = comparePaper(example, readPriceBooks());
       if (flags.json) printJson(jsonOf(example, figures));
       else printExample(example, figures);
     });
+}
+
+function percentOf(written: string): number {
+  const percent = /^\d{1,3}%?$/.test(written) ? Number.parseInt(written, 10) : 101;
+  if (percent <= 100) return percent;
+  throw new CommandFailure('usage', `${written} must be a percentage, 0 to 100`);
+}
+
+/** What a class costs today, whatever the study's own prices were. */
+const classesBook = 'aws-us-east-1-2026';
+
+function showClasses(name: string, { workload }: PaperExample, { raw, json }: ExampleFlags): void {
+  const book = readPriceBooks().named(classesBook);
+  if (name !== 'dzero' || !book) {
+    throw new CommandFailure('usage', 'only of dzero it is known what its data are used for');
+  }
+  const found = unbundle(workload, book, { rawPercent: raw });
+  if (json) {
+    printJson(jsonOfClasses(found));
+    return;
+  }
+  print(`${workload.name}: a year by the book ${found.book}`);
+  print('\nAssumed:');
+  for (const assumption of found.assumptions) print(`  - ${assumption}`);
+  print('');
+  const { bundled, classes, total, egress } = found;
+  const rowOf = ({ what, legs, bytes, ...costs }: UnbundledRow) => [
+    ...[what, legs.join(' + '), formatBytes(bytes)],
+    ...[usd(costs.storage), usd(costs.retrieval), usd(costs.total)],
+  ];
+  printTable(false, {
+    json: null,
+    heading: ['USD A YEAR', 'COPIES IN', 'BYTES', 'STORAGE', 'RETRIEVAL', 'TOTAL'],
+    rows: [rowOf(bundled), ...classes.map(rowOf), ['all classes', '', '', '', '', usd(total)]],
+  });
+  const saved = Number(bundled.total - total) / Number(bundled.total);
+  const word = saved < 0 ? 'more' : 'less';
+  print(`\nUnbundled it is ${(Math.abs(saved) * 100).toFixed(1)}% ${word}.`);
+  print(`Where it is read from outside, ${usd(egress)} more in both cases for what is sent.`);
+}
+
+function jsonOfClasses({ bundled, classes, total, egress, ...rest }: Unbundled): object {
+  const of = ({ storage, retrieval, total: all, ...one }: UnbundledRow) => ({
+    ...one,
+    ...{ storage: formatUsd(storage), retrieval: formatUsd(retrieval), total: formatUsd(all) },
+  });
+  const sums = { total: formatUsd(total), egress: formatUsd(egress) };
+  return { ...rest, bundled: of(bundled), classes: classes.map(of), ...sums };
 }
 
 function listExamples(flags: ExampleFlags): void {
