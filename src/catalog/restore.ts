@@ -4,6 +4,7 @@
 // Invariant: as with any write, version, extents, counters and record are one transaction, and the
 // row's MAC is made where its seq is known.
 import type { Tx } from '../core/database.ts';
+import { decodeManifest } from '../core/manifest.ts';
 import { configured } from './bucket-changes.ts';
 import { type BucketRow, findBucket, getBucket, storeSetting } from './buckets.ts';
 import { countReferences, extentState } from './extents.ts';
@@ -64,7 +65,7 @@ export interface RestoreVersion {
   versionId: string | null;
   isMarker: boolean;
   createdMs: number;
-  /** Its extents are in the bucket's store. */
+  /** Its extents are in the stores that its manifest says. */
   object: ObjectDraft;
 }
 
@@ -89,7 +90,7 @@ export async function restoreVersion(
     const since = { ...moment, timeMs: placedMs({ createdMs, attributes: object.attributes }) };
     await keepAsNoncurrent(tx, bucket, { ...newest, isDamaged: false }, since);
   }
-  await adoptFromStore(tx, bucket, object.manifest, moment.timeMs);
+  await adoptFromStores(tx, bucket, object.manifest, moment.timeMs);
   const version = { key, versionId, isMarker: isMarker ? 1 : 0, createdMs, object };
   const added = await insertVersion(tx, bucket, version, moment);
   const storage = {
@@ -103,13 +104,17 @@ export async function restoreVersion(
   return { ok: true, storage, result: null };
 }
 
-async function adoptFromStore(
+async function adoptFromStores(
   tx: Tx,
-  { store, tenant }: { store: number; tenant: string },
+  { tenant }: { tenant: string },
   manifest: Uint8Array,
   timeMs: number,
 ): Promise<void> {
+  const storeOf = new Map(
+    decodeManifest(manifest).map(({ id, store }) => [id.toString('hex'), store]),
+  );
   for (const [id, count] of countReferences(manifest)) {
+    const store = storeOf.get(id.toString('hex')) as number;
     await tx.run(
       `INSERT INTO extents (id, store, tenant, state, refs, changed_ms) VALUES (?, ?, ?, 1, ?, ?)
          ON CONFLICT (id) DO UPDATE SET refs = refs + excluded.refs, state = 1, process = NULL,

@@ -23,11 +23,14 @@ export async function listStores(read: Reader): Promise<StoreRow[]> {
   return read.all<StoreRow>('SELECT number, name, location FROM stores ORDER BY number');
 }
 
-/** Resolves to whether any bucket or any archived record is in the store. */
+/** Resolves to whether a bucket or an archived record is in the store, or a class has a leg. */
 export async function isStoreUsed(read: Reader, number: number): Promise<boolean> {
   const found = await read.get(
     `SELECT 1 WHERE EXISTS (SELECT 1 FROM buckets WHERE store = ?)
+       OR EXISTS (SELECT 1 FROM classes, json_each(definition, '$.durability.legs') AS leg
+         JOIN stores ON stores.name = json_extract(leg.value, '$.store') WHERE number = ?)
        OR EXISTS (SELECT 1 FROM record_packs WHERE substr(manifest, 17, 1) = ?)`,
+    number,
     number,
     Buffer.of(number),
   );
@@ -38,6 +41,14 @@ export async function isStoreUsed(read: Reader, number: number): Promise<boolean
 export async function listPackStores(read: Reader): Promise<number[]> {
   const sql = 'SELECT DISTINCT substr(manifest, 17, 1) AS number FROM record_packs';
   return (await read.all<{ number: Uint8Array }>(sql)).flatMap(({ number }) => [...number]);
+}
+
+/** Numbers of the stores over a network where classes have legs. */
+export async function listClassStores(read: Reader): Promise<number[]> {
+  const sql = `SELECT DISTINCT number
+    FROM classes, json_each(definition, '$.durability.legs') AS leg
+    JOIN stores ON stores.name = json_extract(leg.value, '$.store')`;
+  return (await read.all<{ number: number }>(sql)).map(({ number }) => number);
 }
 
 /** The name of the store for a tenant's new buckets; null: it has none of its own. */

@@ -31,6 +31,7 @@ export interface StoreList {
   /** The number of a store that new buckets can be put in; undefined: there is none of the name. */
   numberOf(name: string): number | undefined;
   nameOf(number: number): string;
+  declaredOf(number: number): DeclaredPlace;
 }
 
 export const storeHeader = 'x-bursar-store';

@@ -62,6 +62,8 @@ export interface Pricing {
    */
   sourceClass: string | null;
   price: 'put' | 'get' | 'free';
+  /** The book of the store of a class that is not one of price books; absent: as the operation. */
+  storageBook?: string;
 }
 
 /** The charge for one operation, without what it changes of what is stored. */

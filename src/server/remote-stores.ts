@@ -25,7 +25,12 @@ import type { RemoteStore } from '../tiering/stores/store.ts';
 import { StoreGate } from '../tiering/stores/store-gate.ts';
 import type { Claim, Owner } from '../tiering/stores/store-owner.ts';
 import { explainOwner, lookForOwner, ownPlace, StoreProblem } from './folder/store-claims.ts';
-import { locationOf, type StoreChoice, type StoreSettings } from './settings/store-settings.ts';
+import {
+  declaredBy,
+  locationOf,
+  type StoreChoice,
+  type StoreSettings,
+} from './settings/store-settings.ts';
 import type { StoreDoor } from './threads/thread-stores.ts';
 
 export interface RemoteStoresOptions {
@@ -152,6 +157,11 @@ export class RemoteStores implements StoreList {
   nameOf(number: number): string {
     if (number === localStore) return localStoreName;
     return this.#stores.find((managed) => managed.number === number)?.name ?? String(number);
+  }
+
+  declaredOf(number: number): DeclaredPlace {
+    if (number === localStore) return undeclaredPlace;
+    return declaredBy(this.#stores.find((one) => one.number === number)?.settings ?? null);
   }
 
   /**
@@ -407,11 +417,6 @@ function view(managed: ManagedStore, journal: JournalState | undefined): StoreVi
     health: state ? { breaker, capabilities, journal: journal?.ready && journal.whole } : {},
     detail: state ? { findings, journal, ...detail } : {},
   };
-}
-
-function declaredBy(settings: StoreSettings | null): DeclaredPlace {
-  const { kind = 'online', domains = [], annualLoss = null, storageClass = null } = settings ?? {};
-  return { kind, domains, annualLoss, storageClass };
 }
 
 function doorOf({ number, name, settings, gate, driver }: ManagedStore): StoreDoor {

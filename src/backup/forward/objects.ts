@@ -256,7 +256,7 @@ async function makeStep(forward: Forward, told: Told): Promise<Step | undefined>
   if (found && isSameVersion(found, version, { isTail })) return undefined;
   if (found && isTail && placedMs(found) > version.createdMs) return undefined;
   const name = { tenant: bucket.tenant, bucket: bucket.name, key, versionId };
-  const { runs, reason } = await checkExtents(work.staging, bucket.store, version);
+  const { runs, reason } = await checkExtents(work.staging, version);
   if (!runs) {
     report.lost.add({ ...name, reason });
     return undefined;
@@ -297,7 +297,7 @@ async function abortUploads(
     for (const { id, key, manifest } of rows) {
       for (const run of decodeManifest(manifest)) {
         if (broken.has(id)) break;
-        if (!(await work.staging.findExtent(bucket.store, run.id))) broken.set(id, key);
+        if (!(await work.staging.findExtent(run.store, run.id))) broken.set(id, key);
       }
     }
     for (const [uploadId, key] of broken) {

@@ -145,7 +145,7 @@ export const sealedTables: readonly SealedTable[] = [
     fields: [...texts('tenant principal name bucket_tenant bucket'), made],
   },
   {
-    ...{ name: 'classes', noun: 'storage class', since: 18, concerns: ofTenant },
+    ...{ name: 'classes', noun: 'storage class', since: 19, concerns: ofTenant },
     ...{ tenant: '$.tenant', row: '$.name' },
     fields: [...texts('tenant name definition'), made],
   },

@@ -79,7 +79,9 @@ export class Access {
   }
 
   /** What only the operation knows of the request. */
-  learn(facts: Partial<Pick<RequestFacts, 'requestTags' | 'copySource' | 'lock'>>): void {
+  learn(
+    facts: Partial<Pick<RequestFacts, 'requestTags' | 'copySource' | 'lock' | 'headers'>>,
+  ): void {
     this.#facts = { ...this.#facts, ...facts };
   }
 

@@ -20,6 +20,7 @@ import { findBucket, type NamedBucket } from './bucket-lookup.ts';
 import { findSource, type SourceName } from './copy-source.ts';
 import { checkWritten } from './delegated-rights.ts';
 import { aclOf, noTags, tagsOf } from './objects/object-attributes.ts';
+import { classHeader, findClass } from './objects/written-class.ts';
 import type { AnyOperation } from './operation.ts';
 import { isOwnCopy } from './own-copy.ts';
 import { ProvenCommits, provenBy } from './proven-record.ts';
@@ -124,9 +125,17 @@ export class AskedRequest implements Recorded {
     this.bucket = found?.bucket ?? null;
     this.bucketName = found?.name ?? null;
     this.bucketTenant = found?.tenant ?? principal.tenant;
+    if (this.request.headers[classHeader] !== undefined) this.#learnClass();
     if (!isAnonymous) return;
     this.tenant = this.bucketTenant;
     this.requester = principalId(this.tenant, principal.name);
+  }
+
+  /** Rules are asked of the class that is meant: another alias of it gets around none. */
+  #learnClass(): void {
+    const { request, services } = this;
+    const found = findClass(services, this.bucketTenant, request);
+    if (found) this.#access.learn({ headers: { ...request.headers, [classHeader]: found.name } });
   }
 
   /** The snapshot that the bucket's name stands for; undefined: the bucket as it is. */

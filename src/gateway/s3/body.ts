@@ -83,7 +83,7 @@ type Receiving = Asked | Reserved;
 export async function receiveObject(
   context: Reserved<'object'>,
   fallback: { algorithm: ChecksumAlgorithm; isWanted?: true },
-  { decoder, ...place }: UploadPlace & { decoder?: BodyDecoder } = {},
+  { decoder, ...place }: UploadPlace & { decoder?: BodyDecoder },
 ): Promise<Upload> {
   const { request } = context;
   // The frames of aws-chunked may come in HTTP chunks: then only the decoded length is known, which

@@ -27,7 +27,7 @@ import {
 } from '../../quota/prices/charges.ts';
 import { classPrices, type PriceBook } from '../../quota/prices/price-book.ts';
 import { type LimitAudience, quotaExceeded } from './limit-refusals.ts';
-import { standardClass } from './objects/object-attributes.ts';
+import { standardClass } from './objects/written-class.ts';
 import type { AnyOperation } from './operation.ts';
 
 /** At most this is used besides what was asked for before. */
@@ -57,6 +57,8 @@ export class Budget {
   #wasUnlimited = false;
   /** Of accounts with limits; kept when it was charged. */
   holds: readonly Hold[] = [];
+  /** By what is charged what it puts in a class that is not STANDARD; null: nothing is. */
+  storageBook: string | null = null;
   /** What may come in before more has to be set aside. */
   ingressBytes = 0;
   #egressBytes = 0;
@@ -207,12 +209,18 @@ export class Budget {
     const charge = {
       who: this.#who,
       transfer,
-      pricing: pricingOf(this.#book.name, this.#price, storageClass, this.#sourceClass),
+      pricing: this.#pricingOf(storageClass),
       settlement: settlement && settlement.held.length > 0 ? settlement : null,
     };
     this.#charged ??= charge;
     this.#posted = { charge, reservation };
     return charge;
+  }
+
+  #pricingOf(storageClass: string): Pricing {
+    const { storageBook } = this;
+    const pricing = pricingOf(this.#book.name, this.#price, storageClass, this.#sourceClass);
+    return storageBook === null ? pricing : { ...pricing, storageBook };
   }
 
   /**

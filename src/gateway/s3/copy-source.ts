@@ -17,6 +17,7 @@ import { checkExpectedOwner, lookUpBucket, type NamedBucket, type Namer } from '
 import { checkPayer } from './buckets/requester-pays.ts';
 import { checkSourceConditions } from './conditional.ts';
 import { aclOf, tagsOf } from './objects/object-attributes.ts';
+import { shareStore } from './objects/written-class.ts';
 import { streamRuns } from './operations/get-object.ts';
 import { bucketOfHost, checkKeyLength, decode, type S3Request } from './request.ts';
 import type { RecordDetail } from './request-record.ts';
@@ -104,8 +105,17 @@ async function lookAgain(context: Reserved<'copy'>): Promise<void> {
 }
 
 /** Within a store, and a tenant, whose key its extents are sealed with. Others are copied. */
-export function mayShare({ bucket }: Reserved<'copy'>, { bucket: from }: CopySource): boolean {
-  return from.store === bucket.store && from.tenant === bucket.tenant;
+export function mayShare(
+  { bucket, services }: Reserved<'copy'>,
+  { bucket: from, version }: CopySource,
+  storageClass: string,
+): boolean {
+  if (from.tenant !== bucket.tenant) return false;
+  const [source, target] = [
+    { bucket: from, className: version.class },
+    { bucket, className: storageClass },
+  ] as const;
+  return shareStore(services, source, target);
 }
 
 /** Commits a change that shares the extents of a source; null: they were let go of meanwhile. */

@@ -20,7 +20,8 @@ import { chargedHeader, checkPayer, paysAsRequester } from './buckets/requester-
 import { type Ask, Budget, payersOf } from './budget.ts';
 import { findSource } from './copy-source.ts';
 import { LimitAudience } from './limit-refusals.ts';
-import { noTags, standardClass } from './objects/object-attributes.ts';
+import { noTags } from './objects/object-attributes.ts';
+import { standardClass } from './objects/written-class.ts';
 import type { AnyOperation } from './operation.ts';
 import { countCall, enterAtRate } from './rate-gate.ts';
 import { isRead, parameter } from './request.ts';

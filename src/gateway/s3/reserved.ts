@@ -26,6 +26,7 @@ import type { RequestServices } from '../services.ts';
 import type { AskedRequest } from './asked.ts';
 import type { Budget } from './budget.ts';
 import { tellLimits } from './limit-headers.ts';
+import { standardClass } from './objects/written-class.ts';
 import { provenBy } from './proven-record.ts';
 import { countPart, type Entered } from './rate-gate.ts';
 import { isRead, type S3Request } from './request.ts';
@@ -77,6 +78,8 @@ export class ReservedRequest implements Recorded {
   confirmation: Promise<unknown> | null = null;
   /** What stores over a network were asked, and no record says yet. Null: nothing. */
   #tallies: StoreTallies | null = null;
+  /** Where bytes of its own go besides the bucket's store; null: nowhere. */
+  #otherStore: number | null = null;
   /** Is its record one with others, which is still to come? */
   #isFolded = false;
 
@@ -110,6 +113,13 @@ export class ReservedRequest implements Recorded {
 
   get isStrictRead(): boolean {
     return isRead(this.request) && this.asked.recordReads === 'strict';
+  }
+
+  /** Says where bytes of a class go, and so by what they are charged as long as they are there. */
+  writeTo(store: number, storageClass: string): void {
+    if (storageClass === standardClass) return;
+    this.budget.storageBook = this.services.bookOf(store).name;
+    if (store !== this.bucket?.store && store !== localStore) this.#otherStore = store;
   }
 
   /** Makes a change durable together with its charge and record. Throws `Refusal` when refused. */
@@ -159,6 +169,8 @@ export class ReservedRequest implements Recorded {
     if (!result.ok) return result;
     this.sink = null;
     if (isTold) this.#confirm(store, change, result);
+    // What was written elsewhere counts where that place was ours a moment before.
+    if (this.#otherStore !== null) this.#await(services.journals.owned(this.#otherStore));
     return result;
   }
 
@@ -204,7 +216,11 @@ export class ReservedRequest implements Recorded {
   }
 
   #confirm(store: number, change: Change, result: Extract<CommitResult, { ok: true }>): void {
-    const confirmed = this.services.journals.confirm(store, change, result);
+    this.#await(this.services.journals.confirm(store, change, result));
+  }
+
+  /** It is answered for only after this. */
+  #await(confirmed: Promise<unknown> | null): void {
     if (!confirmed) return;
     const before = this.confirmation;
     this.confirmation = before ? Promise.all([before, confirmed]) : confirmed;

@@ -4,6 +4,7 @@
 // the secret that its bytes are encrypted under, which the journal has to tell first. Nothing is
 // answered for unless the store was seen to be ours a moment before.
 import type { Versioning } from '../../catalog/buckets.ts';
+import { isOwnClass } from '../../quota/prices/price-book.ts';
 import { type Change, commandOf } from '../commands/index.ts';
 import type { CommitResult } from '../commit.ts';
 import type { Journal, JournalState } from './journal.ts';
@@ -67,6 +68,11 @@ export class RequestJournals {
     await journal.flushed(keysSeq);
     this.#keysTold.set(store, keysSeq);
     await journal.owned();
+  }
+
+  /** Resolves when the store was seen to be ours a moment ago; null: it has no journal. */
+  owned(store: number): Promise<void> | null {
+    return this.#journals.get(store)?.owned() ?? null;
   }
 
   /**
@@ -171,7 +177,9 @@ function needsJournal(change: Change): boolean {
   switch (change.kind) {
     case 'putObject': {
       const { ifMatch, ifNoneMatch } = change.conditions;
-      return change.extentIds.length === 0 || ifMatch !== null || ifNoneMatch !== null;
+      // The extents of a tenant's class may be in another store than the bucket.
+      if (change.extentIds.length === 0 || isOwnClass(change.object.class)) return true;
+      return ifMatch !== null || ifNoneMatch !== null;
     }
     case 'copyObject':
     case 'renameObject':

@@ -203,19 +203,14 @@ async function nameExtents(
   for await (const { version } of staging.listVersions()) {
     const bucket = buckets.get(version.bucketId);
     if (bucket && version.seq > (toldSeqs.get(bucket.store) ?? -1)) continue;
-    const runs = bucket && (await checkExtents(staging, bucket.store, version)).runs;
-    if (runs) {
-      const ids = runs.map(({ id }) => id);
-      await staging.nameExtents(bucket.store, ids);
-    }
+    const runs = bucket && (await checkExtents(staging, version)).runs;
+    if (runs) await staging.nameExtents(runs);
   }
   // What was held is no write that the journal lacks, also where no snapshot has it any more.
   for await (const held of staging.kept.listHeld()) {
     const bucket = buckets.get(held.bucketId);
-    const runs = bucket && (await checkExtents(staging, bucket.store, held)).runs;
-    if (!runs) continue;
-    const ids = runs.map(({ id }) => id);
-    await staging.nameExtents(bucket.store, ids);
+    const runs = bucket && (await checkExtents(staging, held)).runs;
+    if (runs) await staging.nameExtents(runs);
   }
 }
 

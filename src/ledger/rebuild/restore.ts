@@ -161,7 +161,7 @@ async function makeStep(
   const { staging, report } = work;
   const { key, versionId } = version;
   const name = { tenant: bucket.tenant, bucket: bucket.name, key, versionId };
-  const { runs, reason } = await checkExtents(staging, bucket.store, version);
+  const { runs, reason } = await checkExtents(staging, version);
   if (!runs) {
     report.lost.add({ ...name, reason });
     return undefined;
@@ -213,20 +213,17 @@ function unlessLost(change: Change, about: About): Step {
   };
 }
 
-/** The runs of a version whose bytes are all in the store, or why they are not. */
+/** The runs of a version whose bytes are all in the stores, or why they are not. */
 export async function checkExtents(
   staging: Staging,
-  store: number,
   version: Pick<VersionEntry, 'manifest' | 'sizeBytes'>,
 ): Promise<{ runs: ExtentRun[]; reason: null } | { runs: null; reason: string }> {
   const runs = decodeManifest(Buffer.from(version.manifest, 'base64'));
   if (countBytes(runs) !== version.sizeBytes) return { runs: null, reason: 'its size is another' };
   for (const run of runs) {
     const name = `extent ${run.id.toString('hex')}`;
-    const found = run.store === store && (await staging.findExtent(store, run.id));
-    if (!found) {
-      return { runs: null, reason: `${name} is missing` };
-    }
+    const found = await staging.findExtent(run.store, run.id);
+    if (!found) return { runs: null, reason: `${name} is missing in store ${run.store}` };
     const sizeBytes = sealedBytes(run.extentBytes) + run.trailerBytes;
     if (found.sizeBytes !== sizeBytes) {
       const reason = `${name} has ${found.sizeBytes} bytes instead of ${sizeBytes}`;

@@ -170,11 +170,11 @@ export class Staging {
     return this.#write((tx) => takeMetadata(tx, extent));
   }
 
-  /** Marks extents of a store as belonging to what the journal says of a version. */
-  nameExtents(store: number, ids: readonly Buffer[]): Promise<void> {
+  /** Marks extents as belonging to what the journal says of a version. */
+  nameExtents(runs: readonly { store: number; id: Buffer }[]): Promise<void> {
     return this.#write(async (tx) => {
       const sql = 'UPDATE extents SET is_named = 1 WHERE store = ? AND id = ?';
-      for (const id of ids) await tx.run(sql, store, id);
+      for (const { store, id } of runs) await tx.run(sql, store, id);
     });
   }
 

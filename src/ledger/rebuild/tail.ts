@@ -149,18 +149,19 @@ export async function takeUnlisted(
   const byNumber = new Map(stores.map((one) => [one.store.number, one]));
   const versions = staging.listVersions();
   await inParallel(versions, asksAtOnce, async ({ version }) => {
-    const asked = byNumber.get(buckets.get(version.bucketId)?.store ?? -1);
-    if (asked) await askFor(staging, asked, version);
+    if (buckets.has(version.bucketId)) await askFor(staging, byNumber, version);
   });
 }
 
 async function askFor(
   staging: Staging,
-  { store, journal }: UnlistedStore,
+  stores: ReadonlyMap<number, UnlistedStore>,
   version: VersionEntry,
 ): Promise<void> {
   for (const { id, store: number } of decodeManifest(Buffer.from(version.manifest, 'base64'))) {
-    if (number !== store.number || (await staging.findExtent(number, id))) continue;
+    const asked = stores.get(number);
+    if (!asked || (await staging.findExtent(number, id))) continue;
+    const { store, journal } = asked;
     const found = await store.readEnd(id, 1);
     if (!found) continue;
     await staging.takeExtents(number, [{ id, sizeBytes: found.sizeBytes }]);

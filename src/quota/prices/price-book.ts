@@ -105,11 +105,17 @@ function dearestOf(all: readonly UsePrices[]): UsePrices {
   };
 }
 
+/** Whether a class is one that tenants define, whose names are of lower case. */
+export function isOwnClass(storageClass: string): boolean {
+  return /^[a-z]/.test(storageClass);
+}
+
 /**
- * The prices of a class. Throws when the book has none: stores are checked when they are opened.
+ * The prices of a class; one that a tenant defines has those of the usual class in the book of its
+ * store. Throws when the book has none: stores are checked when they are opened.
  */
 export function classPrices(book: PriceBook, storageClass: string): ClassPrices {
-  const prices = book.classes.get(storageClass);
+  const prices = book.classes.get(isOwnClass(storageClass) ? usualClass : storageClass);
   if (!prices) throw new Error(`the price book ${book.name} has no class ${storageClass}`);
   return prices;
 }

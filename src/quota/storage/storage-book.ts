@@ -58,18 +58,20 @@ export class StorageBook {
 
   /**
    * Adds bytes to what is kept, or removes some. `book` is the one that the operation was charged
-   * by: what is kept goes on under it where its market is another than before.
+   * by: what is kept goes on under it where its market is another than before, unless it
+   * `keepsMarket`.
    */
   async add(
     place: Place,
-    { bytes, book }: { bytes: number; book: string },
+    { bytes, book, keepsMarket }: { bytes: number; book: string; keepsMarket: boolean },
     timeMs: number,
   ): Promise<void> {
     const entry = await this.#open(place, book, timeMs);
     const { state } = entry;
     accrue(state, timeMs, this.#order);
     const market = this.#order.marketOf(book);
-    if (market !== undefined && market !== this.#order.marketOf(bookOf(state))) {
+    const isMoved = market !== undefined && market !== this.#order.marketOf(bookOf(state));
+    if (isMoved && !keepsMarket) {
       beginDue(state, book, this.#order);
     }
     changeLevel(state, bytes);

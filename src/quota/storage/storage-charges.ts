@@ -11,6 +11,7 @@ import type { AccountBook } from '../leases/account-book.ts';
 import type { AccountMacs } from '../leases/account-macs.ts';
 import { noSettlement, type Shortage } from '../leases/requests.ts';
 import { billableBytes, chargeEarlyDeletion } from '../prices/charges.ts';
+import { isOwnClass } from '../prices/price-book.ts';
 import { marketOf, type PriceBooks } from '../prices/price-books.ts';
 import { chargeStorage, monthAt } from '../prices/storage-accrual.ts';
 import { StorageBook } from './storage-book.ts';
@@ -82,14 +83,19 @@ export class StorageCharges {
 
   /** Notes what an operation changed, and gives the charge for an object that it ended. */
   async change(
-    { who, pricing: { book } }: Charge,
+    { who, pricing }: Charge,
     { billed, ended, released = [] }: StorageChange,
     timeMs: number,
   ): Promise<Picodollars> {
     const { bucket } = who;
+    const { book } = pricing;
     if (!bucket) return 0n;
     for (const { class: storageClass, bytes } of billed) {
-      await this.#book.add(placeOf(bucket, storageClass), { bytes, book }, timeMs);
+      // What is in a class of a tenant's own is not in the bucket's store.
+      const of = isOwnClass(storageClass)
+        ? { book: pricing.storageBook ?? book, keepsMarket: pricing.storageBook === undefined }
+        : { book, keepsMarket: false };
+      await this.#book.add(placeOf(bucket, storageClass), { bytes, ...of }, timeMs);
     }
     let owed = ended ? this.#owedFor(book, ended, timeMs) : 0n;
     for (const one of released) owed += this.#owedFor(book, one, timeMs);

@@ -1,6 +1,8 @@
 // What is charged by time, in SQLite. Amounts that 64 bits may not hold are text.
 import type { Reader, SqlValue, Tx } from '../../core/database.ts';
+import { localStore, localStoreName } from '../../core/manifest.ts';
 import { pages } from '../../core/pages.ts';
+import { defaultTenant } from '../../core/principal.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import type { AccountMac, AccountMacs, MacForm } from '../leases/account-macs.ts';
 import { type BookOrder, type Due, endOfDue, type StorageLevel } from './storage-level.ts';
@@ -175,13 +177,25 @@ function contentOf({ billedBytes, atMs, chargedMs, due }: Content): SqlValue[] {
   return [`${billedBytes} ${atMs} ${chargedMs} ${due}`];
 }
 
+/**
+ * Where what is in a bucket's class lies, and so what it costs: in the first leg of a class that a
+ * tenant defines, else in the bucket's store.
+ */
+const placeStore = `CASE WHEN s.class >= 'a' THEN ifnull((
+    SELECT CASE leg WHEN '${localStoreName}' THEN ${localStore}
+      ELSE (SELECT number FROM stores WHERE stores.name = leg) END
+    FROM (SELECT json_extract(c.definition, '$.durability.legs[0].store') AS leg
+      FROM classes AS c WHERE c.name = s.class AND c.tenant IN (s.tenant, '${defaultTenant}'))
+  ), b.store) ELSE b.store END`;
+
 /** Up to `max` levels that were last charged before `beforeMs`, the longest ago first. */
 export function listUncharged(
   read: Reader,
   { beforeMs, max }: { beforeMs: number; max: number },
 ): Promise<OwnedPlace[]> {
   return read.all<OwnedPlace>(
-    `SELECT s.tenant, s.bucket, s.class, b.owner, b.store FROM quota_storage AS s
+    `SELECT s.tenant, s.bucket, s.class, b.owner, ${placeStore} AS store
+       FROM quota_storage AS s
        JOIN buckets AS b ON b.tenant = s.tenant AND b.name = s.bucket
        WHERE s.charged_ms < ? ORDER BY s.charged_ms LIMIT ?`,
     beforeMs,
@@ -203,7 +217,8 @@ export async function listLevels(
 ): Promise<{ place: OwnedPlace; level: KeptLevel }[]> {
   const { tenant, owner = null, bucket = null } = of;
   const rows = await read.all<Row & OwnedPlace>(
-    `SELECT s.tenant, s.bucket, s.class, b.owner, b.store, ${columns} FROM quota_storage AS s
+    `SELECT s.tenant, s.bucket, s.class, b.owner, ${placeStore} AS store, ${columns}
+       FROM quota_storage AS s
        JOIN buckets AS b ON b.tenant = s.tenant AND b.name = s.bucket
        WHERE s.tenant = ? AND b.owner = ifnull(?, b.owner) AND s.bucket = ifnull(?, s.bucket)`,
     tenant,

@@ -9,7 +9,7 @@ import { guarded, tellingReader } from '../../audit/verify/guard.ts';
 import type { Difference } from '../../audit/verify/record-fields.ts';
 import { verifyCheckpoint } from '../../audit/verify/signed-checkpoint.ts';
 import { TenantSecrets } from '../../authz/tenant-keys.ts';
-import { listPackStores, listStores } from '../../catalog/stores.ts';
+import { listClassStores, listPackStores, listStores } from '../../catalog/stores.ts';
 import { CommandFailure } from '../../core/command-failure.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
 import { localStore } from '../../core/manifest.ts';
@@ -44,7 +44,9 @@ export interface DeepParts {
   services: VerifierServices;
   /** The buckets in stores that can be read. */
   buckets: { tenant: string; name: string }[];
-  /** Names of stores that are not configured and have buckets or old records. */
+  /** Of the stores that can be read. */
+  openNumbers: readonly number[];
+  /** Names of stores that are not configured and have buckets, classes or old records. */
   storesSkipped: string[];
   close(): Promise<void>;
 }
@@ -84,7 +86,7 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     const services = { read: now.tx, keyring, reader, leases: new ReadLeases() };
     const names = new Map((await listStores(now.tx)).map(({ number, name }) => [number, name]));
     const readPart = partReader(reader, (number) => names.get(number) ?? stores.local.name);
-    const isOpen = (number: number): boolean => openNumbers(remotes).includes(number);
+    const isOpen = (number: number): boolean => numbersOf(remotes).includes(number);
     const readPartOnce = readingOnce(readPart, isOpen);
     const openStore = (read: Reader) => new RecordStore(read, readPartOnce);
     const readable = await listReadable(now.tx, remotes);
@@ -126,24 +128,29 @@ async function openRemotes(
   return opened;
 }
 
-function openNumbers(remotes: readonly StoreDriver[]): number[] {
+function numbersOf(remotes: readonly StoreDriver[]): number[] {
   return [localStore, ...remotes.map(({ number }) => number)];
 }
 
 async function listReadable(
   read: Reader,
   remotes: readonly StoreDriver[],
-): Promise<Pick<DeepParts, 'buckets' | 'storesSkipped'>> {
-  const numbers = openNumbers(remotes);
+): Promise<Pick<DeepParts, 'buckets' | 'storesSkipped' | 'openNumbers'>> {
+  const numbers = numbersOf(remotes);
   const buckets = await read.all<{ tenant: string; name: string; store: number }>(
     'SELECT tenant, name, store FROM buckets ORDER BY id',
   );
-  const used = [...buckets.map(({ store }) => store), ...(await listPackStores(read))];
+  const used = [
+    ...buckets.map(({ store }) => store),
+    ...(await listPackStores(read)),
+    ...(await listClassStores(read)),
+  ];
   const skipped = new Set(used.filter((one) => !numbers.includes(one)));
   const names = (await listStores(read)).filter(({ number }) => skipped.has(number));
   return {
     buckets: buckets.filter(({ store }) => !skipped.has(store)),
     storesSkipped: names.map(({ name }) => name),
+    openNumbers: numbers,
   };
 }
 

@@ -161,11 +161,11 @@ async function compare(
 
 /** Gives how many bytes of objects were read. */
 async function readData(
-  { services, buckets }: DeepParts,
+  { services, buckets, openNumbers }: DeepParts,
   comparison: Comparison,
   { onProgress }: DeepOptions,
 ): Promise<number> {
-  const verifier = new DataVerifier(services);
+  const verifier = new DataVerifier(services, (store) => openNumbers.includes(store));
   let done = comparison.more ?? {
     buckets: 0,
     position: null,

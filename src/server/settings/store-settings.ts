@@ -8,7 +8,7 @@ import { chunkBytes, extentBytesMax } from '../../core/limits.ts';
 import { localStoreName } from '../../core/manifest.ts';
 import { classForm } from '../../quota/prices/price-book.ts';
 import { freeMarket } from '../../quota/prices/price-books.ts';
-import type { PlaceKind } from '../../tiering/classes/declared-place.ts';
+import type { DeclaredPlace, PlaceKind } from '../../tiering/classes/declared-place.ts';
 import type { S3StoreOptions } from '../../tiering/stores/s3/options.ts';
 import { kindOf } from '../../tiering/stores/store-place.ts';
 import {
@@ -140,6 +140,12 @@ export function chooseStores(config: {
     throw new CommandFailure('usage', `--store ${defaultStore} is not among the configured stores`);
   }
   return { stores, defaultStore };
+}
+
+/** What is declared of a store; null: it is not configured, or has no settings. */
+export function declaredBy(settings: StoreSettings | null): DeclaredPlace {
+  const { kind = 'online', domains = [], annualLoss = null, storageClass = null } = settings ?? {};
+  return { kind, domains, annualLoss, storageClass };
 }
 
 /** Where a store is, as the catalog remembers it. */

@@ -9,6 +9,7 @@ import type { StoreList } from '../../gateway/store-list.ts';
 import type { StoreMeters } from '../../instruments/store-meter.ts';
 import { admitByWord, unsafe } from '../../ledger/journal/journal.ts';
 import { type AskedJournal, RequestJournals } from '../../ledger/journal/journals.ts';
+import type { DeclaredPlace } from '../../tiering/classes/declared-place.ts';
 import type { AttemptFailure } from '../../tiering/stores/attempt-failure.ts';
 import type {
   OpenedStore,
@@ -19,7 +20,7 @@ import type {
 import type { joinDriver } from '../../tiering/stores/drivers.ts';
 import { StoreGate } from '../../tiering/stores/store-gate.ts';
 import { StoreTallies, type TakenUse } from '../../tiering/stores/store-tally.ts';
-import type { StoreSettings } from '../settings/store-settings.ts';
+import { declaredBy, type StoreSettings } from '../settings/store-settings.ts';
 import { connectionsOf } from './share.ts';
 import type { StoreAnswer, StoreNews, StoreQuestion } from './store-desk.ts';
 import { storeWordsOf } from './store-words.ts';
@@ -119,6 +120,10 @@ export class ThreadStores implements StoreList {
   nameOf(number: number): string {
     if (number === localStore) return localStoreName;
     return this.#stores.get(number)?.door.name ?? String(number);
+  }
+
+  declaredOf(number: number): DeclaredPlace {
+    return declaredBy(this.#stores.get(number)?.door.settings ?? null);
   }
 
   /** What an operation asked after it was recorded. */

@@ -16,5 +16,5 @@ export function findObstacle({
   if (minimum.days > 0 || minimum.bytes > 0) {
     return 'This version of Bursar charges no minimum of a class.';
   }
-  return 'This version of Bursar writes to no class but STANDARD.';
+  return null;
 }

@@ -187,6 +187,7 @@ export async function openFixture(): Promise<Fixture> {
       all: () => views,
       numberOf: (name) => views.find((view) => view.name === name && view.isConfigured)?.number,
       nameOf: (number) => views.find((view) => view.number === number)?.name ?? '',
+      declaredOf: () => views[0]?.declared as StoreView['declared'],
     },
     async authenticate(request) {
       const id = String(request.headers['x-test-key'] ?? '');

@@ -1,7 +1,7 @@
-// What a client says about an object besides its bytes: system headers, user metadata, class, and
-// tags, in a header or in a document. Kept as it came and given back as it was. Specification:
-// "Working with object metadata" and "Categorizing your storage using tags" of the Amazon S3 user
-// guide, `x-amz-tagging` and PutObjectTagging of the S3 API reference.
+// What a client says about an object besides its bytes: system headers, user metadata, and tags,
+// in a header or in a document. Kept as it came and given back as it was. Specification: "Working
+// with object metadata" and "Categorizing your storage using tags" of the Amazon S3 user guide,
+// `x-amz-tagging` and PutObjectTagging of the S3 API reference.
 import type { Bucket } from '../../../catalog/buckets.ts';
 import type { Attributes, Tags, Version } from '../../../catalog/versions.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
@@ -92,28 +92,6 @@ export function readRedirect(request: S3Request): Record<string, string> {
 export function copiedHeaders({ headers }: Attributes): Attributes['headers'] {
   const { [redirectHeader]: _, ...copied } = headers;
   return copied;
-}
-
-export const standardClass = 'STANDARD';
-const awsClasses = new Set([
-  'REDUCED_REDUNDANCY',
-  'STANDARD_IA',
-  'ONEZONE_IA',
-  'INTELLIGENT_TIERING',
-  'GLACIER',
-  'GLACIER_IR',
-  'DEEP_ARCHIVE',
-  'EXPRESS_ONEZONE',
-]);
-
-/** The storage class asked for. Throws `Refusal` InvalidStorageClass or NotImplemented. */
-export function readClass(request: S3Request): string {
-  const asked = request.headers['x-amz-storage-class'] ?? standardClass;
-  if (asked === standardClass) return asked;
-  if (!awsClasses.has(asked)) {
-    throw new Refusal('InvalidStorageClass', { fields: { StorageClassRequested: asked } });
-  }
-  throw new Refusal('NotImplemented', { fields: { Header: 'x-amz-storage-class' } });
 }
 
 /** The response headers that give an object's attributes back. */

@@ -1,10 +1,11 @@
-// The bytes of a write on their way into the bucket's store. Invariants: their extents are declared
-// before they are written; and the sink that a request has opened is the request's until what it
-// holds is committed: the pipeline aborts it when the request fails before that.
+// The bytes of a write on their way into the store of their class. Invariants: their extents are
+// declared before they are written; and the sink that a request has opened is the request's until
+// what it holds is committed: the pipeline aborts it when the request fails before that.
 import { inlineStore, localStore } from '../../../core/manifest.ts';
 import type { ChecksumAlgorithm } from '../../../tiering/checksums.ts';
 import type { Digests, ObjectSink, WriteOptions } from '../../../tiering/object-writer.ts';
 import type { Reserved } from '../stages.ts';
+import { storeOfClass } from './written-class.ts';
 
 /** `value`: in base64. */
 export interface NamedChecksum {
@@ -22,20 +23,24 @@ export interface Upload {
 
 /** What is said of bytes besides that they are the key's. */
 export interface UploadPlace {
+  /** The name of the class that they are in. */
+  storageClass: string;
   /** The part that they are; absent: an object. */
   upload?: { id: string; part: number };
   /** Only the most that can come is known. */
   isAtMost?: true;
 }
 
-/** Opens the request's sink in its bucket's store. */
+/** Opens the request's sink in the store of the class, which for STANDARD is the bucket's. */
 export function openSink(
   context: Reserved<'object'>,
   given: UploadPlace & Pick<WriteOptions, 'sizeBytes' | 'checksums'>,
 ): ObjectSink {
   const { services, bucket, key } = context;
-  const { sizeBytes, isAtMost, checksums, upload } = given;
-  const { tenant, name, id: bucketId, store } = bucket;
+  const { sizeBytes, isAtMost, checksums, upload, storageClass } = given;
+  const { tenant, name, id: bucketId } = bucket;
+  const store = storeOfClass(services, bucket, storageClass);
+  context.writeTo(store, storageClass);
   const place: WriteOptions['place'] = { tenant, bucket: name, bucketId, key };
   if (upload) place.upload = upload;
   const write: WriteOptions = {

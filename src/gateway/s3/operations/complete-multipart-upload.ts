@@ -42,6 +42,7 @@ import {
   type UploadAttributes,
 } from '../objects/upload-attributes.ts';
 import { reserveForWriter } from '../objects/writer-budget.ts';
+import { storeOfClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import type { S3Request } from '../request.ts';
 import type { Reserved } from '../stages.ts';
@@ -113,6 +114,7 @@ async function commit(
   const manifest = Buffer.concat(parts.map((part) => part.manifest));
   checkRunCount(countRuns(manifest), sizeBytes);
   context.asked.checkWritten({ storageClass: upload.class, sizeBytes });
+  context.writeTo(storeOfClass(services, bucket, upload.class), upload.class);
   // Again for each try: what the one before it held is free.
   await context.budget.reserve({ storedObjects: 1 });
   await reserveForWriter(context, upload.initiator, { storedBytes: 0, storedObjects: 1 });

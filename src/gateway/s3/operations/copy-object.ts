@@ -37,13 +37,19 @@ import {
   copiedHeaders,
   noTags,
   readAttributes,
-  readClass,
   readRedirect,
   readTags,
   replacesTags,
   withWriter,
 } from '../objects/object-attributes.ts';
 import { readLock } from '../objects/object-lock.ts';
+import {
+  checkLock,
+  classHeaders,
+  readClass,
+  standardClass,
+  storeOfClass,
+} from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import { copiedFrom } from '../own-copy.ts';
 import type { Committed } from '../reserved.ts';
@@ -76,6 +82,13 @@ async function run(context: Reserved<'copy'>): Promise<Reply> {
   });
   const { versioning } = context.bucket;
   const made = version && versioning !== 'Unversioned' ? idOf(version) : null;
+  const { storageClass } = copied;
+  if (storageClass !== standardClass) {
+    Object.assign(
+      reply.headers,
+      classHeaders(context.services, context.bucket.tenant, storageClass),
+    );
+  }
   Object.assign(
     reply.headers,
     madeHeaders(made),
@@ -98,7 +111,7 @@ async function copy(
   source: CopySource,
   { lock, acl, keepsTags }: { lock: Lock; acl: Pick<Attributes, 'acl'>; keepsTags: boolean },
 ): Promise<Copied | null> {
-  const storageClass = readClass(context.request);
+  const storageClass = readClass(context);
   const conditions = (await decideConditions(context)) ?? noConditions;
   // As on AWS, a condition that fails is told before a copy onto itself that changes nothing.
   if (conditions !== noConditions) await checkEarly(context, conditions);
@@ -106,13 +119,18 @@ async function copy(
   const demandsIt = await demandsEncryption(context);
   const wanted = readWanted(context, source, { keepsTags, isEncrypted: demandsIt });
   Object.assign(wanted.attributes, lock, acl, encryption);
+  if (storageClass !== standardClass) {
+    checkLock(context.services, context.bucket, storageClass, wanted.attributes);
+    context.writeTo(storeOfClass(context.services, context.bucket, storageClass), storageClass);
+  }
   const { sizeBytes } = source.version;
   context.asked.checkWritten({ storageClass, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
   await context.budget.reserveStorage(storageClass, sizeBytes);
   const drafted = { ...wanted, storageClass, conditions };
   const isShared =
-    mayShare(context, source) && (fitsWanted(source.version, encryption) || !demandsIt);
+    mayShare(context, source, storageClass) &&
+    (fitsWanted(source.version, encryption) || !demandsIt);
   return (isShared ? share : move)(context, source, drafted);
 }
 
@@ -130,6 +148,7 @@ interface Copied {
   attributes: Attributes;
   etag: string;
   manifest: Uint8Array;
+  storageClass: string;
   committed: Committed;
 }
 
@@ -174,7 +193,7 @@ async function share(
       class: storageClass,
     },
   );
-  return committed && { attributes, etag, manifest: version.manifest, committed };
+  return committed && { attributes, etag, manifest: version.manifest, storageClass, committed };
 }
 
 /**
@@ -198,6 +217,7 @@ async function move(
     runs: decodeManifest(version.manifest),
     sizeBytes,
     checksums: [algorithm],
+    storageClass,
   });
   delete attributes.partBytes;
   delete attributes.partChecksums;
@@ -210,7 +230,7 @@ async function move(
   const written = await sink.seal(digests, description);
   const committed = await commitObject(context, written, description, conditions);
   const manifest = encodeManifest(written.runs);
-  return { attributes, etag: description.etag, manifest, committed };
+  return { attributes, etag: description.etag, manifest, storageClass, committed };
 }
 
 /** The source's attributes or the request's own, and the checksum that the copy shall have. */

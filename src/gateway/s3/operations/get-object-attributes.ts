@@ -10,6 +10,7 @@ import { findAsked, versionHeaders } from '../asked-version.ts';
 import { checkReadConditions } from '../conditional.ts';
 import { checksumElement } from '../objects/checksum-headers.ts';
 import { partChecksumsOf, partSizesOf } from '../objects/object-parts.ts';
+import { shownClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import type { S3Request } from '../request.ts';
 import type { Asked, Reserved } from '../stages.ts';
@@ -45,7 +46,10 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   if (checkReadConditions(request, version) === 'notModified') {
     return emptyReply(304, { ...headers, etag: quoted(etag) });
   }
-  const reply = await largeXmlReply('GetObjectAttributesResponse', describe(version, wanted, page));
+  const reply = await largeXmlReply(
+    'GetObjectAttributesResponse',
+    describe(context, version, wanted, page),
+  );
   Object.assign(reply.headers, headers);
   return reply;
 }
@@ -97,7 +101,12 @@ function readCount(text: string | undefined): number | undefined {
   return isCount ? Number(text) : undefined;
 }
 
-function describe(version: Version, wanted: Set<AttributeName>, page: Page): XmlElements {
+function describe(
+  { services, bucket }: Reserved<'object'>,
+  version: Version,
+  wanted: Set<AttributeName>,
+  page: Page,
+): XmlElements {
   const attributes = JSON.parse(version.attributes) as Attributes;
   const { checksum } = attributes;
   const all: Record<AttributeName, string | number | XmlElements | undefined> = {
@@ -109,7 +118,7 @@ function describe(version: Version, wanted: Set<AttributeName>, page: Page): Xml
       ChecksumType: checksum.type,
     },
     ObjectParts: describeParts(attributes, page),
-    StorageClass: version.class,
+    StorageClass: shownClass(services, bucket.tenant, version.class),
     ObjectSize: version.sizeBytes,
   };
   return Object.fromEntries(

@@ -26,6 +26,7 @@ import { attributeHeaders, checksumHeaders } from '../objects/object-attributes.
 import { hasLock, lockHeaders } from '../objects/object-lock.ts';
 import type { ObjectName, SmallObject } from '../objects/object-memory.ts';
 import { askedPart, type ObjectPart, partChecksumHeaders } from '../objects/object-parts.ts';
+import { classHeaders, standardClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import { type ByteRange, parseRange } from '../range.ts';
 import type { S3Request } from '../request.ts';
@@ -154,6 +155,9 @@ function describe(
 ): void {
   const { request } = context;
   headers['accept-ranges'] = 'bytes';
+  if (version.class !== standardClass) {
+    Object.assign(headers, classHeaders(context.services, context.bucket.tenant, version.class));
+  }
   Object.assign(headers, attributeHeaders(attributes));
   Object.assign(headers, encryptionHeaders(version.manifest, attributes, context.services));
   for (const [name, value] of request.query) {

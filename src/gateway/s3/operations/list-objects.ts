@@ -27,6 +27,7 @@ import {
   ownerElement,
   startPosition,
 } from '../buckets/listing-xml.ts';
+import { shownClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import { parameter, type S3Request } from '../request.ts';
 import type { Reserved } from '../stages.ts';
@@ -124,7 +125,7 @@ function contents(
     ChecksumType: checksum?.type,
     Size: entry.sizeBytes,
     Owner: withOwner ? ownerOf(context.bucket) : undefined,
-    StorageClass: entry.class,
+    StorageClass: shownClass(context.services, context.bucket.tenant, entry.class),
   };
 }
 
@@ -185,7 +186,7 @@ function readPosition(request: S3Request, asked: ListingParameters): VersionPosi
 }
 
 function describe(
-  { bucket }: Reserved<'listing'>,
+  { bucket, services }: Reserved<'listing'>,
   entry: ListedVersion,
   { encode }: ListingParameters,
 ): XmlElements {
@@ -205,7 +206,7 @@ function describe(
       ChecksumAlgorithm: checksum?.algorithm,
       ChecksumType: checksum?.type,
       Size: entry.sizeBytes,
-      StorageClass: entry.class,
+      StorageClass: shownClass(services, bucket.tenant, entry.class),
       Owner,
     },
   };

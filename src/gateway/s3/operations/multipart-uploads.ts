@@ -23,7 +23,7 @@ import {
 import { checksumElement } from '../objects/checksum-headers.ts';
 import { plannedHeaders, readEncryption } from '../objects/encryption.ts';
 import { abortHeaders } from '../objects/lifecycle-headers.ts';
-import { readAttributes, readClass, readTags } from '../objects/object-attributes.ts';
+import { readAttributes, readTags } from '../objects/object-attributes.ts';
 import { readLock } from '../objects/object-lock.ts';
 import {
   admitInitiator,
@@ -31,6 +31,7 @@ import {
   readUploadChecksum,
   type UploadAttributes,
 } from '../objects/upload-attributes.ts';
+import { checkLock, readClass, shownClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import { parameter } from '../request.ts';
 import type { Reserved } from '../stages.ts';
@@ -49,7 +50,8 @@ export const createMultipartUpload: Operation<'object'> = {
     if (mayNameAcl(context)) Object.assign(attributes.object, await readWrittenAcl(context));
     Object.assign(attributes.object, await readLock(context));
     Object.assign(attributes.object, await readEncryption(context));
-    const storageClass = readClass(request);
+    const storageClass = readClass(context);
+    checkLock(services, bucket, storageClass, attributes.object);
     context.asked.checkWritten({ storageClass, sizeBytes: 0 });
     const id = newUploadId();
     const { timeMs: createdMs } = await context.commit(
@@ -137,7 +139,7 @@ export const listParts: Operation<'object'> = {
       })),
       Initiator: initiatorElement(upload.initiator),
       Owner: ownerElement(principalId(bucket.tenant, bucket.owner)),
-      StorageClass: upload.class,
+      StorageClass: shownClass(services, bucket.tenant, upload.class),
       ChecksumAlgorithm: algorithm,
       ChecksumType: attributes.checksum?.type,
     });
@@ -180,7 +182,7 @@ export const listMultipartUploads: Operation<'listing'> = {
         UploadId: upload.id,
         Initiator: initiatorElement(upload.initiator),
         Owner: owner,
-        StorageClass: upload.class,
+        StorageClass: shownClass(services, bucket.tenant, upload.class),
         Initiated: s3Time(upload.createdMs),
         ChecksumAlgorithm: checksum?.algorithm,
         ChecksumType: checksum?.type,

@@ -19,12 +19,12 @@ import { writtenExpiration } from '../objects/lifecycle-headers.ts';
 import {
   checksumHeaders,
   readAttributes,
-  readClass,
   readTags,
   withWriter,
 } from '../objects/object-attributes.ts';
 import { readLockOfBody } from '../objects/object-lock.ts';
 import { storedIds } from '../objects/object-upload.ts';
+import { checkLock, classHeaders, readClass, standardClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import type { Committed } from '../reserved.ts';
 import type { Reserved } from '../stages.ts';
@@ -60,7 +60,10 @@ export async function storeObject(
   if (locking) Object.assign(attributes, await locking);
   const encrypting = readEncryption(context);
   Object.assign(attributes, encrypting instanceof Promise ? await encrypting : encrypting);
-  const storageClass = readClass(context.request);
+  const storageClass = readClass(context);
+  if (storageClass !== standardClass) {
+    checkLock(context.services, context.bucket, storageClass, attributes);
+  }
   const sizeBytes = context.bodyBytes;
   // Of a form that is the most that its file can have.
   context.asked.checkWritten({ storageClass, sizeBytes: form ? 0 : sizeBytes });
@@ -69,7 +72,7 @@ export async function storeObject(
   const deciding = decideConditions(context);
   const conditions = deciding ? await deciding : noConditions;
   if (deciding) await checkEarly(context, conditions);
-  const given = form ? { decoder: form, isAtMost: true as const } : undefined;
+  const given = form ? { storageClass, decoder: form, isAtMost: true as const } : { storageClass };
   const fallback = { algorithm: defaultChecksum } as const;
   const { sink, digests, checksums } = await receiveObject(context, fallback, given);
   if (form) context.asked.checkWritten({ storageClass, sizeBytes: form.sizeBytes });
@@ -84,6 +87,9 @@ export async function storeObject(
     ...checksumHeaders(attributes),
     ...plannedHeaders(attributes, context.services),
   };
+  if (storageClass !== standardClass) {
+    Object.assign(headers, classHeaders(context.services, context.bucket.tenant, storageClass));
+  }
   if (version) Object.assign(headers, madeHeaders(version.versionId));
   const rules = context.services.lifecycle.find(context.bucket.id);
   if (rules) {
@@ -117,7 +123,9 @@ export function describeObject(
 ): ObjectDescription {
   const { storageClass, attributes } = given;
   const { ifMatch, ifNoneMatch } = given.conditions;
-  const needsJournal = bucket.versioning !== 'Unversioned' || ifMatch || ifNoneMatch;
+  // The extents of a class may be in another store than the bucket, whose journal tells of them.
+  const isClassed = storageClass !== standardClass;
+  const needsJournal = bucket.versioning !== 'Unversioned' || ifMatch || ifNoneMatch || isClassed;
   return {
     etag: md5.toString('hex'),
     class: storageClass,

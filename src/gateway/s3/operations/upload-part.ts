@@ -37,6 +37,7 @@ import {
   type UploadAttributes,
 } from '../objects/upload-attributes.ts';
 import { reserveForWriter } from '../objects/writer-budget.ts';
+import { storeOfClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import { parseCopyRange } from '../range.ts';
 import type { Reserved } from '../stages.ts';
@@ -63,7 +64,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   const received = await receiveObject(
     context,
     { algorithm, isWanted: true },
-    { upload: { id: upload.id, part: number } },
+    { upload: { id: upload.id, part: number }, storageClass: upload.class },
   );
   const { sink, digests, checksums } = received;
   const written = await sink.seal(digests, null);
@@ -145,6 +146,8 @@ interface Wanted {
   runs: ExtentRun[];
   sizeBytes: number;
   algorithm: ChecksumAlgorithm;
+  /** Of the upload. */
+  storageClass: string;
 }
 
 interface Copied {
@@ -193,11 +196,13 @@ async function copy(
   await reserveCopy(context, source, { sizeBytes, storedObjects: 0 });
   await reserveForWriter(context, upload.initiator, { storedBytes: sizeBytes, storedObjects: 0 });
   const runs = joinRuns(readManifest(version.manifest, range.start, range.end).runs);
-  const wanted: Wanted = { number, uploadId: upload.id, runs, sizeBytes, algorithm };
+  const { id: uploadId, class: storageClass } = upload;
+  context.writeTo(storeOfClass(context.services, context.bucket, storageClass), storageClass);
+  const wanted: Wanted = { number, uploadId, runs, sizeBytes, algorithm, storageClass };
   const manifest = encodeManifest(runs);
   const part = { manifest, attributes: version.attributes };
   const isShared =
-    mayShare(context, source) &&
+    mayShare(context, source, upload.class) &&
     (fitsWanted(part, attributes.object) || !(await mustEncrypt(context, attributes)));
   return (isShared ? share : move)(context, wanted, source);
 }
@@ -247,7 +252,7 @@ async function move(
   wanted: Wanted,
   source: CopySource,
 ): Promise<Copied> {
-  const { number, uploadId, runs, sizeBytes, algorithm } = wanted;
+  const { number, uploadId, runs, sizeBytes, algorithm, storageClass } = wanted;
   const upload = { id: uploadId, part: number };
   await recordRead(context, source);
   const { sink, digests } = await moveData(context, {
@@ -256,6 +261,7 @@ async function move(
     sizeBytes,
     checksums: [algorithm],
     upload,
+    storageClass,
   });
   const written = await sink.seal(digests, null);
   const checksum = digests.checksums[0]?.toString('base64') ?? null;

@@ -1,0 +1,149 @@
+// The storage class that a write is in, and the store where its bytes go. Invariant: what is stored
+// is the name of a class, never an alias; and a class that cannot be kept is refused, never another
+// written in its place.
+import type { Bucket } from '../../../catalog/buckets.ts';
+import type { Attributes } from '../../../catalog/versions.ts';
+import { Refusal } from '../../../core/errors.ts';
+import { localStore, localStoreName } from '../../../core/manifest.ts';
+import type { StorageClass } from '../../../state/class-book.ts';
+import { findObstacle } from '../../../tiering/classes/writable-class.ts';
+import type { RequestServices } from '../../services.ts';
+import type { S3Request } from '../request.ts';
+import type { Reserved } from '../stages.ts';
+
+export const standardClass = 'STANDARD';
+export const classHeader = 'x-amz-storage-class';
+
+/** Classes of AWS that no class of a tenant may stand for here. */
+const awsClasses = new Set([
+  'REDUCED_REDUNDANCY',
+  'STANDARD_IA',
+  'ONEZONE_IA',
+  'INTELLIGENT_TIERING',
+  'GLACIER',
+  'GLACIER_IR',
+  'DEEP_ARCHIVE',
+  'EXPRESS_ONEZONE',
+]);
+
+type ClassServices = Pick<RequestServices, 'classes' | 'stores'>;
+
+/** The class that a header means in a tenant, by alias or name; undefined: none. */
+export function findClass(
+  { classes }: Pick<ClassServices, 'classes'>,
+  tenant: string,
+  { headers }: Pick<S3Request, 'headers'>,
+): StorageClass | undefined {
+  const asked = headers[classHeader];
+  if (asked === undefined || asked === standardClass) return undefined;
+  return classes.aliased(tenant, asked) ?? classes.named(tenant, asked);
+}
+
+/**
+ * The name of the class that is asked for. Throws `Refusal` InvalidStorageClass, or NotImplemented
+ * for one that nothing can be written to.
+ */
+export function readClass({ request, bucket, services }: Reserved<'object'>): string {
+  const asked = request.headers[classHeader] ?? standardClass;
+  if (asked === standardClass) return standardClass;
+  const found = findClass(services, bucket.tenant, request);
+  if (!found) {
+    if (awsClasses.has(asked)) {
+      throw new Refusal('NotImplemented', { fields: { Header: classHeader } });
+    }
+    throw new Refusal('InvalidStorageClass', { fields: { StorageClassRequested: asked } });
+  }
+  const obstacle = findObstacle(found.definition) ?? findObstacleHere(services, bucket, found);
+  if (obstacle === null) return found.name;
+  const message = `Nothing can be written to the class ${found.name}. ${obstacle}`;
+  throw new Refusal('NotImplemented', { message, fields: { Header: classHeader } });
+}
+
+/** What of the bucket, or of the leg's store, keeps the class from being written to; or null. */
+function findObstacleHere(
+  { stores }: ClassServices,
+  { store }: Bucket,
+  { definition }: StorageClass,
+): string | null {
+  const leg = firstLeg(definition);
+  // A rebuild from the stores would find the catalog of the bucket, and no bytes.
+  if (leg === localStoreName && store !== localStore) {
+    return 'Its leg is the data folder, and the bucket is in another store.';
+  }
+  const number = stores.numberOf(leg);
+  const { storageClass = null } = number === undefined ? {} : stores.declaredOf(number);
+  if (storageClass === null || storageClass === standardClass) return null;
+  return `This version of Bursar does not charge what ${leg} keeps as ${storageClass}.`;
+}
+
+function firstLeg({ durability }: StorageClass['definition']): string {
+  return durability.legs[0]?.store ?? localStoreName;
+}
+
+/**
+ * The number of the store where the bytes of a class go. Throws `Refusal` ServiceUnavailable where
+ * it is not configured.
+ */
+export function storeOfClass(services: ClassServices, bucket: Bucket, name: string): number {
+  if (name === standardClass) return bucket.store;
+  const found = services.classes.named(bucket.tenant, name);
+  const number = found && services.stores.numberOf(firstLeg(found.definition));
+  if (number !== undefined) return number;
+  const message = `The store of the class ${name} is not configured.`;
+  throw new Refusal('ServiceUnavailable', { message });
+}
+
+/** Whether what is in one class can be in the other by sharing its bytes: they are in one store. */
+export function shareStore(
+  services: ClassServices,
+  from: { bucket: Bucket; className: string },
+  to: { bucket: Bucket; className: string },
+): boolean {
+  if (from.className === standardClass && to.className === standardClass) {
+    return from.bucket.store === to.bucket.store;
+  }
+  const known = (of: typeof from) =>
+    of.className === standardClass || services.classes.named(of.bucket.tenant, of.className);
+  if (!known(from) || !known(to)) return false;
+  return (
+    storeOfClass(services, from.bucket, from.className) ===
+    storeOfClass(services, to.bucket, to.className)
+  );
+}
+
+/** What clients are shown of a class: its first alias, or else its name. */
+export function shownClass(
+  { classes }: Pick<ClassServices, 'classes'>,
+  tenant: string,
+  name: string,
+): string {
+  if (name === standardClass) return name;
+  return classes.named(tenant, name)?.definition.aliases[0] ?? name;
+}
+
+/** The headers that tell of the class of an object: of STANDARD nothing, as on AWS. */
+export function classHeaders(
+  services: Pick<ClassServices, 'classes'>,
+  tenant: string,
+  name: string,
+): Record<string, string> {
+  if (name === standardClass) return {};
+  return { [classHeader]: shownClass(services, tenant, name), 'x-bursar-class': name };
+}
+
+/**
+ * Throws `Refusal` InvalidRequest where nothing may be lost, and the class can lose it: what is
+ * locked in compliance mode has to be there as long as it says.
+ */
+export function checkLock(
+  { classes }: Pick<ClassServices, 'classes'>,
+  { tenant }: Pick<Bucket, 'tenant'>,
+  name: string,
+  { retention }: Pick<Attributes, 'retention'>,
+): void {
+  if (name === standardClass || retention?.mode !== 'COMPLIANCE') return;
+  if (classes.named(tenant, name)?.definition.loss === 'refuse') return;
+  throw new Refusal('InvalidRequest', {
+    message: `The class ${name} can lose objects, which a retention in compliance mode forbids.`,
+  });
+}

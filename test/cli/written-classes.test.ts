@@ -1,0 +1,316 @@
+// Objects in storage classes, on a served gateway with folder stores: where their bytes are, what
+// clients are shown, what is refused, and that they outlive a kill and the loss of the database.
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import * as s3 from '@aws-sdk/client-s3';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { openDatabase } from '#bursar/core/database.js';
+import { type Served, Workplace } from './command.ts';
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
+
+const keys = { accessKeyId: 'ROOTKEYOFTHETEST', secretAccessKey: 'root-secret-of-the-test' };
+const environment = {
+  BURSAR_ROOT_ACCESS_KEY: keys.accessKeyId,
+  BURSAR_ROOT_SECRET_KEY: keys.secretAccessKey,
+};
+const MB = 1_000_000;
+
+let place: Workplace;
+let served: Served;
+let client: s3.S3Client;
+let config: string;
+
+beforeAll(async () => {
+  place = new Workplace();
+  const stores = ['near', 'disk1', 'disk2'].map((name) => {
+    mkdirSync(folderOf(name));
+    const url = pathToFileURL(folderOf(name)).href;
+    const prices = name === 'disk1' ? 'aws/us-east-1' : 'none';
+    return `  ${name}: { url: "${url}", prices: ${prices}, domains: [${name}], annualLoss: 0.01 }`;
+  });
+  config = join(place.folder, 'config.yaml');
+  writeFileSync(config, ['stores:', ...stores, ''].join('\n'));
+  await serve();
+  const classes = join(place.folder, 'classes.yaml');
+  const leg = (...names: string[]) => names.map((store) => ({ store }));
+  const durability = { legs: leg('disk1') };
+  const list = [
+    { name: 'derived', aliases: ['ONEZONE_IA'], durability, loss: 'report' },
+    { name: 'kept', aliases: [], durability: { legs: leg('disk2') }, loss: 'refuse' },
+    { name: 'home', aliases: ['GLACIER_IR'], durability: { legs: leg('local') } },
+    { name: 'twice', aliases: ['STANDARD_IA'], durability: { legs: leg('disk1', 'disk2') } },
+    { name: 'again', aliases: ['REDUCED_REDUNDANCY'], durability, loss: 'recipe' },
+  ];
+  writeFileSync(classes, JSON.stringify({ classes: list }));
+  await run('class', 'create', 'default', classes);
+  await client.send(new s3.CreateBucketCommand({ Bucket: 'first' }));
+  await makeBucketIn('near', 'second');
+});
+
+afterAll(async () => {
+  client.destroy();
+  await place.remove();
+});
+
+function folderOf(store: string): string {
+  return join(place.folder, store);
+}
+
+async function serve(): Promise<void> {
+  served = await place.serve(['--config', config], environment);
+  client?.destroy();
+  client = new s3.S3Client({
+    ...{ endpoint: served.endpoint, region: 'us-east-1', credentials: keys },
+    ...{ forcePathStyle: true, maxAttempts: 1 },
+  });
+}
+
+async function run(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await place.run(args);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  return stdout;
+}
+
+async function makeBucketIn(store: string, Bucket: string): Promise<void> {
+  const command = new s3.CreateBucketCommand({ Bucket });
+  command.middlewareStack.add(
+    (next) => (args) => {
+      const { request } = args as unknown as { request: { headers: Record<string, string> } };
+      request.headers['x-bursar-store'] = store;
+      return next(args);
+    },
+    { step: 'build' },
+  );
+  await client.send(command);
+}
+
+/** How many extents are in a folder store. */
+function countIn(store: string): number {
+  const extents = join(folderOf(store), 'extents');
+  if (!existsSync(extents)) return 0;
+  return readdirSync(extents, { recursive: true, withFileTypes: true }).filter((one) =>
+    one.isFile(),
+  ).length;
+}
+
+const put = (Bucket: string, Key: string, Body: Buffer | string, StorageClass?: string) =>
+  client.send(
+    new s3.PutObjectCommand({ Bucket, Key, Body, StorageClass: StorageClass as s3.StorageClass }),
+  );
+const head = (Bucket: string, Key: string) =>
+  client.send(new s3.HeadObjectCommand({ Bucket, Key }));
+
+async function read(Bucket: string, Key: string): Promise<Buffer> {
+  const { Body } = await client.send(new s3.GetObjectCommand({ Bucket, Key }));
+  return Buffer.from((await Body?.transformToByteArray()) ?? []);
+}
+
+const bytesOf = (size: number) => Buffer.alloc(size, `${size} bytes, `);
+const refusal = (sent: Promise<unknown>) =>
+  sent.then(
+    () => 'done',
+    ({ name, $metadata }: s3.S3ServiceException) => `${$metadata.httpStatusCode} ${name}`,
+  );
+
+describe('an object in a class', () => {
+  test.each([
+    ['of one byte', 1],
+    ['of some', 300_000],
+    ['of many extents', 20 * MB],
+  ])('%s lies in the store of its leg, and is read and shown', async (_, size) => {
+    const before = countIn('disk1');
+    const Key = `object-${size}`;
+    const made = await put('first', Key, bytesOf(size), 'ONEZONE_IA');
+    expect(countIn('disk1') - before).toBe(Math.ceil(size / (8 * 1024 * 1024)));
+    expect(made.ETag).toBeDefined();
+    const shown = await head('first', Key);
+    expect(shown).toMatchObject({ StorageClass: 'ONEZONE_IA', ContentLength: size });
+    expect((await read('first', Key)).equals(bytesOf(size))).toBe(true);
+    const asked = { Bucket: 'first', Key, ObjectAttributes: ['StorageClass' as const] };
+    expect(await client.send(new s3.GetObjectAttributesCommand(asked))).toMatchObject({
+      StorageClass: 'ONEZONE_IA',
+    });
+  });
+
+  test('is listed by the alias, and by the name where it has none', async () => {
+    await put('first', 'list/named', 'x', 'kept');
+    await put('first', 'list/standard', 'x');
+    await put('first', 'list/derived', 'x', 'derived');
+    const listed = await client.send(
+      new s3.ListObjectsV2Command({ Bucket: 'first', Prefix: 'list/' }),
+    );
+    expect(listed.Contents?.map(({ StorageClass }) => StorageClass)).toEqual([
+      ...['ONEZONE_IA', 'kept', 'STANDARD'],
+    ]);
+    const versions = await client.send(
+      new s3.ListObjectVersionsCommand({ Bucket: 'first', Prefix: 'list/' }),
+    );
+    expect(versions.Versions?.map(({ StorageClass }) => StorageClass)).toEqual([
+      ...['ONEZONE_IA', 'kept', 'STANDARD'],
+    ]);
+    expect(await head('first', 'list/standard')).not.toHaveProperty('StorageClass');
+  });
+
+  test('can be sent in parts, which are in its store from the first', async () => {
+    const before = countIn('disk1');
+    const asked = { Bucket: 'first', Key: 'parts' };
+    const { UploadId } = await client.send(
+      new s3.CreateMultipartUploadCommand({ ...asked, StorageClass: 'ONEZONE_IA' }),
+    );
+    const open = await client.send(new s3.ListMultipartUploadsCommand({ Bucket: 'first' }));
+    expect(open.Uploads).toMatchObject([{ Key: 'parts', StorageClass: 'ONEZONE_IA' }]);
+    const part = { ...asked, UploadId };
+    const body = bytesOf(6 * MB);
+    const one = await client.send(new s3.UploadPartCommand({ ...part, PartNumber: 1, Body: body }));
+    const two = await client.send(
+      new s3.UploadPartCopyCommand({ ...part, PartNumber: 2, CopySource: 'first/object-300000' }),
+    );
+    // The copied part shares the extent of its source.
+    expect(countIn('disk1') - before).toBe(1);
+    const Parts = [
+      { PartNumber: 1, ETag: one.ETag },
+      { PartNumber: 2, ETag: two.CopyPartResult?.ETag },
+    ];
+    await client.send(
+      new s3.CompleteMultipartUploadCommand({ ...part, MultipartUpload: { Parts } }),
+    );
+    expect(await head('first', 'parts')).toMatchObject({ StorageClass: 'ONEZONE_IA' });
+    expect((await read('first', 'parts')).equals(Buffer.concat([body, bytesOf(300_000)]))).toBe(
+      true,
+    );
+  });
+
+  test('is moved by a copy onto itself, and shares bytes with a copy in its class', async () => {
+    const body = bytesOf(200_000);
+    await put('first', 'moving', body);
+    const before = [countIn('disk1'), countIn('disk2')] as const;
+    const copy = (Key: string, StorageClass?: string) =>
+      client.send(
+        new s3.CopyObjectCommand({
+          ...{ Bucket: 'first', Key, CopySource: 'first/moving' },
+          StorageClass: StorageClass as s3.StorageClass,
+        }),
+      );
+    await copy('moving', 'ONEZONE_IA');
+    expect([countIn('disk1'), countIn('disk2')]).toEqual([before[0] + 1, before[1]]);
+    await copy('sharing', 'derived');
+    expect(countIn('disk1')).toBe(before[0] + 1);
+    await copy('elsewhere', 'kept');
+    expect(countIn('disk2')).toBe(before[1] + 1);
+    await copy('plain');
+    for (const [Key, StorageClass] of [
+      ...[
+        ['moving', 'ONEZONE_IA'],
+        ['sharing', 'ONEZONE_IA'],
+        ['elsewhere', 'kept'],
+      ],
+      ['plain', undefined],
+    ] as [string, string | undefined][]) {
+      expect((await head('first', Key)).StorageClass, Key).toBe(StorageClass);
+      expect((await read('first', Key)).equals(body), Key).toBe(true);
+    }
+  });
+
+  test('is charged by the book of its store', async () => {
+    const due = new Map<string, string>();
+    const db = openDatabase(join(place.data, 'bursar.db'), { readonly: true, cacheKib: 1024 });
+    const rows = await db.tx.all<{ class: string; due: string }>(
+      "SELECT class, due FROM quota_storage WHERE bucket = 'first'",
+    );
+    db.close();
+    for (const row of rows) due.set(row.class, JSON.parse(row.due).at(-1)[0]);
+    expect(Object.fromEntries(due)).toEqual({
+      ...{ STANDARD: 'aws-us-east-1-2026', derived: 'aws-us-east-1-2026', kept: 'free' },
+    });
+  });
+});
+
+describe('what is refused', () => {
+  test.each([
+    ['a class that nobody has', 'warm', '400 InvalidStorageClass'],
+    ['a name of AWS that stands for none', 'GLACIER', '501 NotImplemented'],
+    ['one with several legs', 'STANDARD_IA', '501 NotImplemented'],
+    ['one whose objects are made again', 'again', '501 NotImplemented'],
+  ])('%s', async (_, name, wanted) => {
+    const before = countIn('disk1');
+    expect(await refusal(put('first', 'refused', 'x', name))).toBe(wanted);
+    expect(await refusal(head('first', 'refused'))).toBe('404 NotFound');
+    expect(countIn('disk1')).toBe(before);
+  });
+
+  test('a leg in the data folder, for a bucket that is in another store', async () => {
+    expect(await refusal(put('first', 'home', 'x', 'GLACIER_IR'))).toBe('done');
+    expect(await refusal(put('second', 'home', 'x', 'GLACIER_IR'))).toBe('501 NotImplemented');
+  });
+
+  test('what a policy says of a class, by whatever name it is asked for', async () => {
+    const condition = { StringEquals: { 's3:x-amz-storage-class': 'derived' } };
+    const Policy = JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [
+        {
+          ...{ Effect: 'Deny', Principal: '*', Action: 's3:PutObject', Condition: condition },
+          Resource: 'arn:aws:s3:::second/*',
+        },
+      ],
+    });
+    await client.send(new s3.PutBucketPolicyCommand({ Bucket: 'second', Policy }));
+    for (const name of ['derived', 'ONEZONE_IA']) {
+      expect(await refusal(put('second', 'x', 'x', name))).toBe('403 AccessDenied');
+    }
+    expect(await refusal(put('second', 'x', 'x', 'kept'))).toBe('done');
+    await client.send(new s3.DeleteBucketPolicyCommand({ Bucket: 'second' }));
+  });
+
+  test('to delete a class that is used', async () => {
+    const { code, stderr } = await place.run(['class', 'delete', 'default/derived']);
+    expect(stderr).toContain('A bucket has, or had, objects or uploads of this class. (InUse)');
+    expect(code).toBe(1);
+    await run('class', 'delete', 'default/again');
+  });
+
+  test('a write whose leg is away: 503, and nothing is put elsewhere', async () => {
+    renameSync(folderOf('disk1'), `${folderOf('disk1')}-away`);
+    expect(await refusal(put('first', 'away', bytesOf(MB), 'ONEZONE_IA'))).toMatch(/^503 /);
+    expect(await refusal(put('first', 'away', bytesOf(MB)))).toBe('done');
+    expect(await head('first', 'away')).not.toHaveProperty('StorageClass');
+    rmSync(folderOf('disk1'), { recursive: true, force: true });
+    renameSync(`${folderOf('disk1')}-away`, folderOf('disk1'));
+    await vi.waitFor(
+      async () => expect(await refusal(put('first', 'back', 'x', 'ONEZONE_IA'))).toBe('done'),
+      { timeout: 90_000, interval: 1000 },
+    );
+  });
+});
+
+describe('what was acknowledged', () => {
+  test('is there after a kill, and differs in nothing from its records', async () => {
+    await put('second', 'killed', bytesOf(3 * MB), 'ONEZONE_IA');
+    await served.stop('SIGKILL');
+    await serve();
+    expect((await read('second', 'killed')).equals(bytesOf(3 * MB))).toBe(true);
+    expect(await head('second', 'killed')).toMatchObject({ StorageClass: 'ONEZONE_IA' });
+    expect(await run('verify', 'data')).toMatch(/^verified \d+ versions, [^\n]+\n$/);
+    await served.stop();
+    const config = ['--config', 'config.yaml'];
+    expect(await run('verify', 'deep', ...config)).toMatch(/^compared [^\n]+, and read [1-9]/);
+    expect(await run('verify', 'deep')).toContain('\nnot read: what is in store disk1\n');
+  });
+
+  test('is rebuilt from the stores when the database is lost', async () => {
+    rmSync(join(place.data, 'bursar.db'));
+    for (const more of ['-wal', '-shm'])
+      rmSync(join(place.data, `bursar.db${more}`), { force: true });
+    const rebuilt = await place.run(['rebuild', '--config', config, '--json'], environment);
+    expect(JSON.parse(rebuilt.stdout)).toMatchObject({ lost: { count: 0 } });
+    await serve();
+    expect((await read('second', 'killed')).equals(bytesOf(3 * MB))).toBe(true);
+    expect(await head('second', 'killed')).toMatchObject({ StorageClass: 'ONEZONE_IA' });
+    expect((await read('second', 'x')).equals(Buffer.from('x'))).toBe(true);
+    await put('second', 'after', bytesOf(MB), 'derived');
+    expect((await read('second', 'after')).equals(bytesOf(MB))).toBe(true);
+  });
+});
