@@ -13,10 +13,10 @@ import { timeOrSnapshot } from './times.ts';
 type Mount = Answers['GetMount'] & Partial<Pick<Answers['GetOwnMount'], 'principal'>>;
 
 export const mounts: Columns<Mount> = {
-  heading: ['MOUNT', 'BUCKET', 'SNAPSHOT', 'CREATED'],
-  row: ({ tenant, principal, name, bucketTenant, bucket, at, createdAt }) => [
+  heading: ['MOUNT', 'BUCKET', 'SNAPSHOT', 'QUERY', 'CREATED'],
+  row: ({ tenant, principal, name, bucketTenant, bucket, at, where, createdAt }) => [
     [tenant, principal, name].filter((part) => part !== undefined).join('/'),
-    ...[`${bucketTenant}:${bucket}`, at ?? '', createdAt],
+    ...[`${bucketTenant}:${bucket}`, at ?? '', where ?? '', createdAt],
   ],
 };
 
@@ -52,12 +52,14 @@ export function addMountCommands(program: Command): void {
         '(2026-11-23T16:30:00Z, 2h ago); also of an own bucket',
       timeOrSnapshot,
     )
+    .option('--where <query>', 'show only the objects that fit it, read-only')
     .action(
-      calling((id: string, bucket: string | undefined, { from, at }: CreateFlags) => {
+      calling((id: string, bucket: string | undefined, { from, at, where }: CreateFlags) => {
         if ((bucket === undefined) === (from === undefined)) {
           throw new CommandFailure('usage', 'say the bucket once, such as cms:data');
         }
-        const body = { ...bucketOf((bucket ?? from) as string), ...(at !== undefined && { at }) };
+        const shown = { ...(at !== undefined && { at }), ...(where !== undefined && { where }) };
+        const body = { ...bucketOf((bucket ?? from) as string), ...shown };
         return async (connection) => ({ method: 'PUT', path: await placeOf(connection, id), body });
       }, showMade),
     );
@@ -91,6 +93,7 @@ export function addMountCommands(program: Command): void {
 interface CreateFlags {
   from?: string;
   at?: string;
+  where?: string;
 }
 
 async function list(

@@ -22,6 +22,8 @@ export interface FindQuery {
   prefix: string;
   /** Keys behind this one; null: all. */
   after: string | null;
+  /** Keys from this one on; absent: all. */
+  from?: string;
   /** Objects that are given at most. */
   max: number;
   /** As of which record; undefined: now. */
@@ -55,7 +57,8 @@ export async function findObjects<E>(
 ): Promise<FoundPage<E>> {
   const { query, after, at, prefix } = asked;
   const below = prefix === '' ? null : textSuccessor(prefix);
-  const span = narrow(spanOf(query), { from: prefix, below });
+  const bounds = narrow({ from: prefix, below }, { from: asked.from ?? '', below: null });
+  const span = narrow(spanOf(query), bounds);
   const start = startOf(span, after);
   const wanted = { ...start, bucketId: bucket.id, query, max: lookedMax };
   // The index knows nothing of what was.

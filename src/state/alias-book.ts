@@ -90,7 +90,7 @@ function* aliasesOf(tenant: string, grant: Grant): Generator<[to: string, Alias]
   if (name === undefined || bucket === undefined) return;
   for (const to of granteesOf(tenant, grant)) {
     const own = subjects.filter((subject) => granteesOf(tenant, { subjects: [subject] }).has(to));
-    const place = { tenant: to, name, bucketTenant: tenant, bucket, at: null };
+    const place = { tenant: to, name, bucketTenant: tenant, bucket, at: null, where: null };
     yield [to, { ...place, grant: grantName, subjects: own }];
   }
 }

@@ -15,6 +15,8 @@ export interface Mount {
   bucket: string;
   /** The name of the bucket's snapshot that it shows; null: the bucket as it is. */
   at: string | null;
+  /** The query that what it shows fits; null: it shows all. */
+  where: string | null;
 }
 
 export interface MountEntry extends Mount {
@@ -28,20 +30,22 @@ export interface OwnMountEntry extends MountEntry {
 
 const columns = `tenant, name, bucket_tenant AS bucketTenant, bucket, created_ms AS createdMs`;
 
-/** As it is stored: what a mount of a snapshot leads to is `BUCKET@SNAPSHOT`. */
-type StoredMount = Omit<Mount, 'at'>;
-type Stored<E extends Mount> = Omit<E, 'at'>;
+/** As it is stored: what a mount leads to is `BUCKET`, `BUCKET@SNAPSHOT`, or either with `?QUERY`. */
+type StoredMount = Omit<Mount, 'at' | 'where'>;
+type Stored<E extends Mount> = Omit<E, 'at' | 'where'>;
 
 function readMount<M extends StoredMount>(stored: M): M & Mount {
-  const { bucket } = stored;
-  const mark = bucket.indexOf('@');
-  if (mark < 0) return { ...stored, at: null };
-  return { ...stored, bucket: bucket.slice(0, mark), at: bucket.slice(mark + 1) };
+  const [, bucket = '', at = null, where = null] = targetForm.exec(stored.bucket) ?? [];
+  return { ...stored, bucket, at, where };
 }
 
+/** No name of a bucket has either sign, and none of a snapshot the second. */
+const targetForm = /^([^@?]*)(?:@([^?]*))?(?:\?(.*))?$/s;
+
 /** What a mount leads to, in the form in which it is stored. */
-export function storedTarget(bucket: string, at: string | null): string {
-  return at === null ? bucket : `${bucket}@${at}`;
+export function storedTarget(bucket: string, at: string | null, where: string | null): string {
+  const shown = at === null ? bucket : `${bucket}@${at}`;
+  return where === null ? shown : `${shown}?${where}`;
 }
 
 export class MountBook {
@@ -84,13 +88,13 @@ export class MountBook {
   /** As the database has it. */
   async read(tenant: string, name: string): Promise<MountEntry | undefined> {
     const sql = `SELECT ${columns} FROM mounts WHERE tenant = ? AND name = ?`;
-    const stored = await this.#read.get<Omit<MountEntry, 'at'>>(sql, tenant, name);
+    const stored = await this.#read.get<Stored<MountEntry>>(sql, tenant, name);
     return stored && readMount(stored);
   }
 
   async list(tenant: string, page: Page, prefix = ''): Promise<MountEntry[]> {
     const { after, limit } = page;
-    const stored = await this.#read.all<Omit<MountEntry, 'at'>>(
+    const stored = await this.#read.all<Stored<MountEntry>>(
       `SELECT ${columns} FROM mounts
          WHERE tenant = ? AND name > ? AND substr(name, 1, length(?)) = ?
          ORDER BY name LIMIT ?`,

@@ -69,7 +69,7 @@ afterAll(async () => {
 }, timeoutMs);
 
 it('a mount is listed and shown to its principal', { timeout: timeoutMs }, async () => {
-  const line = /^MOUNT +BUCKET +SNAPSHOT +CREATED\natlas\/bob\/data +cms:first +\d/;
+  const line = /^MOUNT +BUCKET +SNAPSHOT +QUERY +CREATED\natlas\/bob\/data +cms:first +\d/;
   expect(await bursar('mount', 'list')).toMatch(line);
   expect(await bursar('mount', 'show', 'data')).toMatch(line);
   expect(await bursar('mount', 'list', 'atlas', '--own')).toMatch(line);

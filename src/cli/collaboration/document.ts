@@ -40,7 +40,7 @@ const fields: Readonly<Record<Kind, Readonly<Record<string, Shape>>>> = {
   group: {},
   principal: { kind: 'text', role: 'text', groups: 'names', active: 'boolean' },
   bucket: { owner: 'text', recordReads: 'text', readsPaidBy: 'text', undeleteSeconds: 'number' },
-  mount: { bucket: 'text', at: 'text' },
+  mount: { bucket: 'text', at: 'text', where: 'text' },
   issuer: { url: 'text', audience: 'text', mapping: 'members' },
   grant: {
     ...{ effect: 'text', subjects: 'names', actions: 'names', bucket: 'text', prefix: 'text' },

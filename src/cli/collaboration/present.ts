@@ -52,9 +52,10 @@ const collections: Partial<Record<Kind, [string, (one: never) => Members]>> = {
   ],
   mount: [
     'mounts',
-    ({ bucketTenant, bucket, at }: Answers['GetMount']) => ({
+    ({ bucketTenant, bucket, at, where }: Answers['GetMount']) => ({
       bucket: `${bucketTenant}:${bucket}`,
       ...(at && { at }),
+      ...(where && { where }),
     }),
   ],
   issuer: [

@@ -7,7 +7,7 @@ import { Refusal } from '../../core/errors.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import { asksForTags } from '../../search/facts.ts';
 import { type FoundPage, findObjects, lookedMax } from '../../search/find-objects.ts';
-import { parseQuery } from '../../search/query.ts';
+import { parseQuery, type Query } from '../../search/query.ts';
 import type { Reply } from '../http/reply.ts';
 import { idOf } from '../s3/asked-version.ts';
 import type { Operation } from '../s3/operation.ts';
@@ -39,11 +39,13 @@ async function run(context: Reserved<'listing'>): Promise<Reply> {
   }
   const where = parameter(request, 'where');
   if (where === undefined) throw refuse('where', 'where is missing: what objects must fit');
-  const query = parseQuery(where, steadyClock.nowMs());
+  const given = parseQuery(where, steadyClock.nowMs());
+  // What a mount does not show is not found by its name.
+  const query: Query = asked.where ? { is: 'and', parts: [asked.where, given] } : given;
   const prefix = parameter(request, 'prefix') ?? '';
   checkKeyLength(prefix);
   const isTotal = parameter(request, 'form') === 'totals';
-  const mayRead = readableBy(asked, query);
+  const mayRead = readableBy(asked, asked, query);
   const withTags = asksForTags(query);
   let bytes = 0;
   let objects = 0;

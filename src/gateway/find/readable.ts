@@ -9,11 +9,15 @@ import type { AskedRequest } from '../s3/asked.ts';
 import { aclOf, tagsOf } from '../s3/objects/object-attributes.ts';
 
 /** Whether who asks may know what this object says. */
-export type MayRead = (row: Pick<ListedObject, 'key' | 'attributes'>) => Promise<boolean>;
+type MayRead = (row: Pick<ListedObject, 'key' | 'attributes'>) => Promise<boolean>;
 
-/** Of the request's own bucket. */
-export function readableBy(asked: AskedRequest, query: Query): MayRead {
-  const { askedName, found, at } = asked;
+/** Of the request's own bucket, or of another that it names. */
+export function readableBy(
+  asked: Pick<AskedRequest, 'mayReach'>,
+  { askedName, found }: Pick<AskedRequest, 'askedName' | 'found'>,
+  query: Query,
+): MayRead {
+  const at = found?.at;
   const actions: S3Action[] = [at ? 's3:GetObjectVersion' : 's3:GetObject'];
   if (asksForTags(query)) actions.push(at ? 's3:GetObjectVersionTagging' : 's3:GetObjectTagging');
   return async (row) => {

@@ -151,8 +151,10 @@ class Teller {
     const namer = tenant === who.principal.tenant ? who.principal : { tenant };
     const found = await lookUpBucket(deps, namer, askedName);
     if (!deps.sealFaults.isEmpty) deps.sealFaults.checkBucket(found.tenant, found.name);
-    if (found.at) {
-      const message = `${askedName} shows a bucket as it was: nothing of that changes.`;
+    if (found.at || found.where !== undefined) {
+      const message = found.at
+        ? `${askedName} shows a bucket as it was: nothing of that changes.`
+        : `${askedName} shows what fits a query: follow the bucket itself.`;
       throw new Refusal('InvalidInput', { message, fields: { field: 'query.bucket' } });
     }
     call.restOn(epoch, [tenantScope(found.tenant), bucketScope(found.tenant, found.name)]);

@@ -3,6 +3,8 @@
 // Invariant: nothing here tells whether what a mount leads to is there, and a mount gives no right.
 import type { Page } from '../../authz/paced-page.ts';
 import { readMoment } from '../../catalog/undelete-window.ts';
+import { steadyClock } from '../../core/steady-clock.ts';
+import { parseQuery } from '../../search/query.ts';
 import type { Alias } from '../../state/alias-book.ts';
 import { storedTarget } from '../../state/mount-book.ts';
 import { checkBucketName } from '../s3/bucket-lookup.ts';
@@ -39,15 +41,21 @@ const at = textOrNull(
   'The name of a snapshot of it, or a time in its undelete window: the mount shows that. null: ' +
     'the bucket as it is.',
 );
-const targetBody = closedObject({ ...target, at }, ['bucketTenant', 'bucket']);
+const where = textOrNull(
+  'A query (docs/formats/query.md): the mount shows the objects that fit it, for reading alone. ' +
+    'null: all.',
+);
+const targetBody = closedObject({ ...target, at, where }, ['bucketTenant', 'bucket']);
 const warnings = {
   type: 'array',
   items: { type: 'string' },
   description: 'What it leads to that is not there, as far as the caller may know. In words.',
 } as const;
-const mount = answerObject({ tenant: name, name: bucketName, ...target, at, createdAt: time });
+const mount = answerObject({
+  ...{ tenant: name, name: bucketName, ...target, at, where, createdAt: time },
+});
 const ownMount = answerObject({
-  ...{ tenant: name, principal: name, name: bucketName, ...target, at, createdAt: time },
+  ...{ tenant: name, principal: name, name: bucketName, ...target, at, where, createdAt: time },
 });
 const putMount = answerObject({ ...mount.properties, warnings });
 const putOwnMount = answerObject({ ...ownMount.properties, warnings });
@@ -224,16 +232,18 @@ interface TargetBody {
   bucketTenant: string;
   bucket: string;
   at?: string | null;
+  where?: string | null;
 }
 
-/** Throws `Refusal` for what cannot be names of buckets. */
+/** Throws `Refusal` for what cannot be names of buckets, or is no query. */
 function readTarget(call: Call): { name: string; bucketTenant: string; bucket: string } {
   const mountName = param(call, 'mount');
   const wanted = call.body as TargetBody;
-  const { bucketTenant, at = null } = wanted;
+  const { bucketTenant, at = null, where: query = null } = wanted;
   checkBucketName(mountName);
   checkBucketName(wanted.bucket);
-  const bucket = storedTarget(wanted.bucket, at === null ? null : readShown(at));
+  if (query !== null) parseQuery(query, steadyClock.nowMs());
+  const bucket = storedTarget(wanted.bucket, at === null ? null : readShown(at), query);
   return { name: mountName, bucketTenant, bucket };
 }
 

@@ -197,8 +197,9 @@ async function planShare(call: Call, id: string): Promise<Share> {
   const actor = await deps.directory.findActor(who.id);
   if (!actor) throw new Refusal('AccessDenied');
   const found = await lookUpBucket(deps, who, asked);
-  if (found.at) {
-    const message = 'A snapshot cannot be shared by a link. Copy the object, and share the copy.';
+  if (found.at || found.where !== undefined) {
+    const message =
+      'A snapshot, or a query, cannot be shared by a link. Copy the object, and share the copy.';
     throw new Refusal('InvalidInput', { message, fields: { field: 'bucket' } });
   }
   const createdMs = nowMs();

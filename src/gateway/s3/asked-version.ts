@@ -14,6 +14,7 @@ import { httpTime } from '../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import type { SourceName } from './copy-source.ts';
 import type { ObjectName, SmallObject } from './objects/object-memory.ts';
+import { isShown } from './query-mount.ts';
 import type { Committed } from './reserved.ts';
 import { findInSnapshot } from './snapshot-mount.ts';
 import type { Reserved } from './stages.ts';
@@ -134,6 +135,9 @@ async function admitted<V extends Version>(
   if (version.isMarker) throw await refuseMarker(context, version, whenDeleted);
   const deciding = context.asked.admitVersion(version);
   if (deciding) await deciding;
+  if (!(await isShown(context.asked, context.asked, version))) {
+    throw await missingVersion(context, context.versionId);
+  }
   return version;
 }
 

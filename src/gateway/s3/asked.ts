@@ -13,6 +13,7 @@ import { type RecordReads, recordReadsDefault } from '../../core/record-reads.ts
 import type { StageClock } from '../../instruments/stage-clock.ts';
 import type { Commit, CommitResult } from '../../ledger/commit.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
+import { parseQuery, type Query } from '../../search/query.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { RequestServices } from '../services.ts';
 import { Access, type Target } from './access.ts';
@@ -84,6 +85,7 @@ export class AskedRequest implements Recorded {
   /** What is decided anew. */
   #deciding: Promise<void> | null = null;
   #decidedMs = 0;
+  #where: Query | null = null;
   /** null: nothing was committed of what the client signed with a key of its own. */
   #proven: ProvenCommits | null = null;
 
@@ -141,6 +143,22 @@ export class AskedRequest implements Recorded {
   /** The snapshot that the bucket's name stands for; undefined: the bucket as it is. */
   get at(): ShownSnapshot | undefined {
     return this.found?.at;
+  }
+
+  /**
+   * The query that the bucket's name stands for; null: all of it. Throws `Refusal` InvalidInput for
+   * one that another release took.
+   */
+  get where(): Query | null {
+    const { where } = this.found ?? {};
+    if (where === undefined) return null;
+    this.#where ??= parseQuery(where, this.askedMs);
+    return this.#where;
+  }
+
+  /** When it was asked, by the clock. */
+  get askedMs(): number {
+    return this.#access.askedMs;
   }
 
   /** The epoch of rights by which the request was decided. */
@@ -423,7 +441,10 @@ function checkSame(
   now: NamedBucket | null,
   asked: string | null | undefined,
 ): void {
-  const isSame = now?.bucket?.id === before?.bucket?.id && now?.at?.seq === before?.at?.seq;
+  const isSame =
+    now?.bucket?.id === before?.bucket?.id &&
+    now?.at?.seq === before?.at?.seq &&
+    now?.where === before?.where;
   if (!before?.bucket || isSame) return;
   throw new Refusal('NoSuchBucket', { fields: { BucketName: asked ?? '' } });
 }

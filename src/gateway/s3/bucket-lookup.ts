@@ -23,6 +23,8 @@ export interface NamedBucket {
   bucket: Bucket | undefined;
   /** The snapshot of it that the name stands for; absent: the bucket as it is. */
   at?: ShownSnapshot;
+  /** The query that what the name stands for fits; absent: it stands for all. */
+  where?: string;
 }
 
 const shape = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
@@ -106,22 +108,25 @@ export function lookUpBucket(
   return bucket instanceof Promise ? bucket.then(found) : found(bucket);
 }
 
+type MountTarget = Pick<Mount, 'bucketTenant' | 'bucket' | 'at' | 'where'>;
+
 /**
  * What a mount leads to. A snapshot that is not there is a bucket that is not there. A promise only
  * where something of it is not in memory.
  */
 export function findMounted(
   { buckets, snapshots }: Pick<RequestServices, 'buckets' | 'snapshots'>,
-  { bucketTenant: tenant, bucket: name, at }: Pick<Mount, 'bucketTenant' | 'bucket' | 'at'>,
+  { bucketTenant: tenant, bucket: name, at, where }: MountTarget,
 ): NamedBucket | Promise<NamedBucket> {
   const found = (bucket: Bucket | undefined): NamedBucket | Promise<NamedBucket> => {
-    if (at === null) return { tenant, name, bucket };
+    const fitting = where === null ? {} : { where };
+    if (at === null) return { tenant, name, bucket, ...fitting };
     // It is looked for in any case, so that the time does not tell whether the bucket is there.
     const snapshot = snapshots.find({ tenant, bucket: name, id: bucket?.id }, at);
     const shown = (one: KeptSnapshot): NamedBucket =>
       one
-        ? { tenant, name, bucket, at: one }
-        : { tenant, name, bucket: undefined, at: { seq: -1, prefix: '' } };
+        ? { tenant, name, bucket, at: one, ...fitting }
+        : { tenant, name, bucket: undefined, at: { seq: -1, prefix: '' }, ...fitting };
     return snapshot instanceof Promise ? snapshot.then(shown) : shown(snapshot);
   };
   const bucket = buckets.find(tenant, name);

@@ -19,6 +19,7 @@ import { checkSourceConditions } from './conditional.ts';
 import { aclOf, tagsOf } from './objects/object-attributes.ts';
 import { shareStore } from './objects/written-class.ts';
 import { streamRuns } from './operations/get-object.ts';
+import { isShown } from './query-mount.ts';
 import { bucketOfHost, checkKeyLength, decode, type S3Request } from './request.ts';
 import type { RecordDetail } from './request-record.ts';
 import type { Committed } from './reserved.ts';
@@ -202,7 +203,9 @@ async function findCopySource(
   const { version } = await load();
   if (found.at) await context.asked.checkShown();
   if (version?.isMarker && versionId !== undefined) throw markerSource();
-  if (!version || version.isMarker) throw await missingVersion(context, versionId, source);
+  if (!version || version.isMarker || !(await isShown(context.asked, source, version))) {
+    throw await missingVersion(context, versionId, source);
+  }
   checkSourceConditions(request, version, sourceHeader);
   if (keepsTags && tagsOf(version).length > 0) {
     await context.asked.authorizeOther({

@@ -23,6 +23,7 @@ import { LimitAudience } from './limit-refusals.ts';
 import { noTags } from './objects/object-attributes.ts';
 import { standardClass } from './objects/written-class.ts';
 import type { AnyOperation } from './operation.ts';
+import { checkReadsQuery } from './query-mount.ts';
 import { countCall, enterAtRate } from './rate-gate.ts';
 import { isRead, parameter } from './request.ts';
 import { ReservedRequest } from './reserved.ts';
@@ -177,6 +178,7 @@ async function admit(
   const finding = findBucket(services, request, who, resource);
   const found = finding instanceof Promise ? await finding : finding;
   asked.place(found);
+  if (found?.where !== undefined) checkReadsQuery(request, operation);
   if (found?.at) asked.action = actionInSnapshot(request, operation);
   if (found) exchange.concern(found, services.stores);
   const source = resource === 'copy' ? await findSource(services, request, who, resource) : null;

@@ -81,7 +81,7 @@ describe("a member's own mount", () => {
   test('is a name for what was granted, to this member alone', async () => {
     expect(await call('bob', 'PUT', own('bob', '/data'), data)).toMatchObject({
       status: 200,
-      json: { tenant: 'atlas', principal: 'bob', name: 'data', ...data, at: null },
+      json: { tenant: 'atlas', principal: 'bob', name: 'data', ...data, at: null, where: null },
     });
     expect(await read('bob', 'data')).toBe('of cms');
     expect(await listBuckets('bob')).toContain('data');

@@ -29,6 +29,7 @@ import {
 } from '../buckets/listing-xml.ts';
 import { shownClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
+import { listShown } from '../query-mount.ts';
 import { parameter, type S3Request } from '../request.ts';
 import type { Reserved } from '../stages.ts';
 
@@ -98,10 +99,13 @@ function list(
 ): Promise<Listing<XmlElements>> {
   const { prefix, delimiter, max } = asked;
   const { bucket, services } = context;
+  const take = (entry: ListedObject) => contents(context, entry, asked, withOwner);
+  // What it gives was found authentic.
+  if (context.asked.where) return listShown(context, asked, after, take);
   const query = { bucketId: bucket.id, prefix, delimiter, max, after, ...spanOf(context) };
   return readObjects(services.read, query, (entry) => {
     verifyListed(services.keyring, bucket, entry);
-    return contents(context, entry, asked, withOwner);
+    return take(entry);
   });
 }
 
