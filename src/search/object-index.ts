@@ -274,6 +274,12 @@ export async function readState(index: Reader): Promise<IndexState> {
   return { through, commitment, scan };
 }
 
+/** Which names of metadata it indexes. */
+export async function readMetadata(index: Reader): Promise<IndexedMetadata> {
+  const row = await index.get<{ metadata: string }>('SELECT metadata FROM state');
+  return JSON.parse(row?.metadata ?? '"all"') as IndexedMetadata;
+}
+
 /** Number of a field; undefined: no object of the bucket says something in it. */
 export async function readField(
   index: Reader,

@@ -18,6 +18,7 @@ import { type Compared, DeepComparison } from '../../ledger/deep/deep-comparison
 import { Staging } from '../../ledger/deep/staging.ts';
 import { checkEpochs } from '../../ledger/key-epochs.ts';
 import { type DataSettings, databaseOf } from './data-folder.ts';
+import { compareObjectIndex } from './deep-objects.ts';
 import { type DeepParts, openDeepParts, readSigned, type Signed } from './deep-parts.ts';
 
 export interface DeepOptions {
@@ -151,6 +152,12 @@ async function compare(
   do onProgress('records compared', comparison.records);
   while ((await comparison.advance(sliceMs)) !== null);
   onProgress('records compared', comparison.records);
+  const { folder, services } = parts;
+  await compareObjectIndex({
+    ...{ indexPath: folder.objectsFile, read: services.read, openStore },
+    tell: comparison.tell,
+    onProgress: (count) => onProgress('indexed objects compared', count),
+  });
   const bytes = options.withData ? await readData(parts, comparison, options) : 0;
   return {
     ...(comparison.compared as Compared),
