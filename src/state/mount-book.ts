@@ -30,7 +30,7 @@ export interface OwnMountEntry extends MountEntry {
 
 const columns = `tenant, name, bucket_tenant AS bucketTenant, bucket, created_ms AS createdMs`;
 
-/** As it is stored: what a mount leads to is `BUCKET`, `BUCKET@SNAPSHOT`, or either with `?QUERY`. */
+/** As it is stored, what a mount leads to is `BUCKET[@SNAPSHOT][?QUERY]`. */
 type StoredMount = Omit<Mount, 'at' | 'where'>;
 type Stored<E extends Mount> = Omit<E, 'at' | 'where'>;
 
