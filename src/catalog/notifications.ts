@@ -49,6 +49,16 @@ export function stampNotifications(
   return JSON.stringify({ by, since: seq, rules: stamped } satisfies Notifications);
 }
 
+/**
+ * What is stored of a setting that is put back by the record `seq`. In a log that began anew there
+ * are other records under the indices that it has: what comes from now on is told.
+ */
+export function putBackNotifications(document: string, seq: number): string {
+  const { by, since, rules } = parseNotifications(document);
+  const put = rules.map((rule) => ({ ...rule, since: Math.min(rule.since, seq) }));
+  return JSON.stringify({ by, since: Math.min(since, seq), rules: put } satisfies Notifications);
+}
+
 /** Does a rule tell of such an event (`ObjectCreated:Put`) of this key? */
 export function ruleFits(
   { events, prefix, suffix }: Pick<NotificationRule, 'events' | 'prefix' | 'suffix'>,

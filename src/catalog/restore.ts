@@ -9,7 +9,7 @@ import { configured } from './bucket-changes.ts';
 import { type BucketRow, findBucket, getBucket, storeSetting } from './buckets.ts';
 import { countReferences, extentState } from './extents.ts';
 import { type Moment, type Outcome, refused } from './outcome.ts';
-import { putBackSettings } from './undelete-window.ts';
+import { putBackSettings } from './put-back-settings.ts';
 import { openKey } from './version-places.ts';
 import { insertVersion, keepAsNoncurrent } from './version-rows.ts';
 import { type ObjectDraft, placedMs, readNamed } from './versions.ts';
@@ -35,10 +35,10 @@ export interface RestoreBucket {
 export async function restoreBucket(
   tx: Tx,
   change: RestoreBucket,
-  { timeMs }: Pick<Moment, 'timeMs'>,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
 ): Promise<Outcome<null>> {
   const { bucket } = change;
-  const settings = putBackSettings(change.settings, timeMs);
+  const settings = putBackSettings(change.settings, moment);
   const { id, tenant, name } = bucket;
   if ((await getBucket(tx, id)) || (await findBucket(tx, tenant, name))) {
     return refused('AlreadyExists');

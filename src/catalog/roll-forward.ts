@@ -8,7 +8,7 @@ import type { Tx } from '../core/database.ts';
 import { configured } from './bucket-changes.ts';
 import { type BucketRow, getBucket, readSettings, storeSetting } from './buckets.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
-import { putBackSettings } from './undelete-window.ts';
+import { putBackSettings } from './put-back-settings.ts';
 import { endNamed } from './version-changes.ts';
 import { namedIn, openKey } from './version-places.ts';
 import { amendRow } from './version-rows.ts';
@@ -77,7 +77,7 @@ export interface RestoreSettings {
 export async function restoreSettings(
   tx: Tx,
   { bucket, settings: wanted }: RestoreSettings,
-  { timeMs }: Pick<Moment, 'timeMs'>,
+  moment: Pick<Moment, 'seq' | 'timeMs'>,
 ): Promise<Outcome<null>> {
   const current = await getBucket(tx, bucket.id);
   if (!current) return refused('NoSuchBucket');
@@ -88,9 +88,7 @@ export async function restoreSettings(
     ...[bucket.publicAccess, bucket.ownership, bucket.recordReads, bucket.id],
   );
   const before = await readSettings(tx, bucket.id);
-  // A window that was the same before has what it held until the backup.
-  const isSameWindow = wanted.undelete === before.undelete;
-  const settings = isSameWindow ? wanted : putBackSettings(wanted, timeMs);
+  const settings = putBackSettings(wanted, moment, before);
   for (const name of new Set([...Object.keys(before), ...Object.keys(settings)])) {
     await storeSetting(
       tx,

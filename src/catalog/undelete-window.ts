@@ -56,14 +56,3 @@ const slackMsMax = 60_000;
 export function slackOf(windowMs: number): number {
   return Math.min(slackMsMax, windowMs / 60);
 }
-
-/** A bucket's settings as they are put back: what its window held before is not there. */
-export function putBackSettings(
-  settings: Record<string, string>,
-  timeMs: number,
-): Record<string, string> {
-  const { undelete, ...others } = settings;
-  if (undelete === undefined) return settings;
-  const { windowMs } = parseWindow(undelete);
-  return { ...others, undelete: JSON.stringify({ windowMs, sinceMs: timeMs }) };
-}
