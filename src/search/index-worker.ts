@@ -1,8 +1,9 @@
 // The thread that keeps the index of objects: reads the catalog once, and then follows the log
 // behind it, which tells whose objects changed. What an object says is always read from the
 // catalog. When there is nothing to do it compares some objects with the index, again and again,
-// since nothing protects that. It rests as long as it works while it has much to catch up with, so
-// that it never takes a core for itself.
+// since nothing protects that. It never takes a core for itself: while it has much to catch up with
+// it rests as long as it works, and nine times as long while much is being written, which is slower
+// for each moment of a core that it takes. So it falls behind then, and catches up afterwards.
 import { setTimeout } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { changeOf } from '../audit/changes/object-change.ts';
@@ -55,6 +56,11 @@ const readerCacheKib = 16 * 1024;
 const objectsAtOnce = 256;
 const recordsAtOnce = 256;
 const comparedAtOnce = 512;
+/** Where the log grows all the time, those are compared again in their turn. */
+const mendingTriesMax = 20;
+/** Records a second, from which on much is being written. */
+const busyRecords = 200;
+const restMsMax = 1000;
 /** After a failure it waits longer and longer, up to so long. */
 const pauseMsMax = 60_000;
 /** Beyond that the catalog is read again, which takes less than so many records. */
@@ -82,6 +88,8 @@ let index: { writer: ObjectIndexWriter; file: WatchedFile } | null = null;
 /** What is compared next. */
 let compared: ObjectPlace = { bucketId: 0, key: '' };
 let comparedMs = performance.now();
+/** The log, as it was when more to do was last found. */
+let looked = { size: 0, ms: performance.now() };
 
 await keep();
 closeIndex();
@@ -95,7 +103,7 @@ async function keep(): Promise<void> {
     let rest = intervalMs;
     try {
       const { writer } = await open();
-      if (await advance(writer)) rest = Math.min(performance.now() - begunMs, intervalMs);
+      if (await advance(writer)) rest = await restAfter(performance.now() - begunMs);
       failures = 0;
     } catch (cause) {
       if (stopping.signal.aborted) return;
@@ -106,6 +114,16 @@ async function keep(): Promise<void> {
     }
     await setTimeout(rest, undefined, { signal: stopping.signal }).catch(() => {});
   }
+}
+
+/** How long it rests after it has worked so long, milliseconds, with more to do. */
+async function restAfter(workedMs: number): Promise<number> {
+  const now = { size: await readLogSize(catalog.tx), ms: performance.now() };
+  const perSecond = ((now.size - looked.size) * 1000) / Math.max(now.ms - looked.ms, 1);
+  looked = now;
+  return perSecond > busyRecords
+    ? Math.min(workedMs * 9, restMsMax)
+    : Math.min(workedMs, intervalMs);
 }
 
 /** The index, opened again or made anew where its file is not the one that was opened. */
@@ -150,7 +168,8 @@ async function advance(writer: ObjectIndexWriter): Promise<boolean> {
     damaged = `it is ${size - state.through} records behind`;
     return true;
   }
-  if (size > state.through) return followLog(writer, state, size);
+  if (size > state.through && (await followLog(writer, state, size))) return true;
+  // Also where something is asked for all the time.
   return compareSome(writer);
 }
 
@@ -251,16 +270,35 @@ async function compareSome(writer: ObjectIndexWriter): Promise<boolean> {
   wrong.push(...(await findExtra(writer, rows)));
   const last = rows.length < comparedAtOnce ? undefined : rows.at(-1);
   compared = last ? { bucketId: last.bucketId, key: last.key } : { bucketId: 0, key: '' };
-  if (wrong.length === 0) return false;
-  const state = await writer.state();
-  // What was changed meanwhile is not followed yet, and is no fault.
-  if ((await readLogSize(catalog.tx)) > state.through) return true;
-  await writer.write(async () => {
-    for (const place of wrong) await writer.mend(place, await readObject(place));
-    return state;
-  });
-  tell({ mended: wrong.length });
+  return wrong.length > 0 && mendSome(writer, wrong);
+}
+
+/** Mends those that are wrong still when the log was followed: what was changed is no fault. */
+async function mendSome(writer: ObjectIndexWriter, places: ObjectPlace[]): Promise<boolean> {
+  for (let tries = 0; tries < mendingTriesMax; tries++) {
+    const state = await writer.state();
+    const size = await readLogSize(catalog.tx);
+    if (size > state.through) {
+      await followLog(writer, state, size);
+      continue;
+    }
+    const wrong: ObjectPlace[] = [];
+    for (const place of places) if (!(await isRight(writer, place))) wrong.push(place);
+    if ((await readLogSize(catalog.tx)) > state.through) continue;
+    if (wrong.length === 0) return true;
+    await writer.write(async () => {
+      for (const place of wrong) await writer.mend(place, await readObject(place));
+      return state;
+    });
+    tell({ mended: wrong.length });
+    return true;
+  }
   return true;
+}
+
+async function isRight(writer: ObjectIndexWriter, place: ObjectPlace): Promise<boolean> {
+  const row = await readObject(place);
+  return row ? writer.leadsTo(row) : (await writer.keysFrom(place, 1))[0] !== place.key;
 }
 
 /** What the index has among these objects that the catalog does not. */
