@@ -9,50 +9,50 @@ import { print, printJson, printPairs } from './output.ts';
 
 type Hook = Answers['GetTenantAlarmHook'] & Partial<Answers['PutTenantAlarmHook']>;
 
-interface AlarmFlags {
-  tenant?: string;
-}
+const whose = 'of this tenant (default: of all accounts, for operators)';
 
 export function addAlarmCommands(program: Command): void {
   const alarm = program
     .command('alarm')
-    .description('webhooks that are told when a limit is used up to 50, 80 and 100%');
-  addTenant(alarm.command('set <url>'))
-    .description(
-      'tell alarms to this webhook, and show the secret that its messages are signed with',
-    )
+    .description('where it is told that a limit is used up to 50, 80 and 100%');
+  alarm
+    .command('set')
+    .argument('<url>', 'a webhook, https://…, or an address, mailto:quotas@example.org')
+    .argument('[tenant]', whose)
+    .description('tell alarms there; of a webhook, show the secret that messages are signed with')
     .action(
-      calling((url: string, given: AlarmFlags) => {
-        return { method: 'PUT', path: pathOf(given), body: { url } };
+      calling((url: string, tenant: string | undefined) => {
+        return { method: 'PUT', path: pathOf(tenant), body: { url } };
       }, showHook),
     );
-  addTenant(alarm.command('show'))
-    .description('show the webhook, and how it goes with it')
-    .action(calling((given: AlarmFlags) => ({ method: 'GET', path: pathOf(given) }), showHook));
-  addTenant(alarm.command('test'))
-    .description('send the webhook a message that is no alarm, and say whether it was taken')
-    .action(async (given: AlarmFlags, command: Command) => {
+  alarm
+    .command('show')
+    .argument('[tenant]', whose)
+    .description('show where alarms are told, and how it goes with that')
+    .action(
+      calling((tenant: string | undefined) => ({ method: 'GET', path: pathOf(tenant) }), showHook),
+    );
+  alarm
+    .command('test')
+    .argument('[tenant]', whose)
+    .description('send a message that is no alarm, and say whether it was taken')
+    .action(async (tenant: string | undefined, _given: object, command: Command) => {
       const { connection, flags } = connect(command);
-      const request = { method: 'POST', path: [...pathOf(given), 'test'] } as const;
+      const request = { method: 'POST', path: [...pathOf(tenant), 'test'] } as const;
       const { problem } = (await callApi(connection, request))
         .json as Answers['TestTenantAlarmHook'];
       if (problem !== null) throw new CommandFailure('failed', `it was not taken: ${problem}`);
       if (flags.json) printJson({ problem });
       else print('it was taken');
     });
-  addTenant(alarm.command('delete'))
-    .description('tell no webhook any more')
-    .action(calling((given: AlarmFlags) => ({ method: 'DELETE', path: pathOf(given) })));
+  alarm
+    .command('delete')
+    .argument('[tenant]', whose)
+    .description('tell alarms nowhere any more')
+    .action(calling((tenant: string | undefined) => ({ method: 'DELETE', path: pathOf(tenant) })));
 }
 
-function addTenant(command: Command): Command {
-  return command.option(
-    '--tenant <name>',
-    "of this tenant's accounts (default: of all, for operators)",
-  );
-}
-
-function pathOf({ tenant }: AlarmFlags): string[] {
+function pathOf(tenant: string | undefined): string[] {
   return tenant === undefined ? ['alarm-hook'] : ['tenants', tenant, 'alarm-hook'];
 }
 
@@ -60,7 +60,7 @@ function showHook({ tenant, secret, ...hook }: Hook): void {
   printPairs(12, [
     ['alarms of', tenant === null ? 'all accounts' : `tenant ${tenant}`],
     ['url', hook.url],
-    ...(secret === undefined ? [] : [['secret', secret] as const]),
+    ...(secret ? [['secret', secret] as const] : []),
     ['since', hook.createdAt],
     ['last taken', hook.toldAt ?? 'none yet'],
     ['waiting', String(hook.waiting)],

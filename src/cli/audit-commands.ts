@@ -1,5 +1,6 @@
 // `bursar audit`: what auditors take away, and what is erased.
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { addAuditAccessCommand } from './audit-access-command.ts';
@@ -65,12 +66,15 @@ export function addAuditCommands(program: Command): void {
   audit
     .command('erase')
     .description('erase records: what they say and what opens their leaves; the log stays as it is')
-    .argument('<index...>', 'log indexes of the records', parseIndexes)
+    .argument(
+      '<words...>',
+      'the tenant whose principals asked for them (default: your own), and their log indexes',
+    )
     .requiredOption('--reason <text>', 'why; it is recorded, and must say nothing of the content')
-    .option('--tenant <name>', 'whose principals asked for them (default: your own)')
-    .action(async (indexes: number[], given: EraseFlags, command: Command) => {
+    .action(async (words: string[], { reason }: EraseFlags, command: Command) => {
       const { connection, flags } = connect(command);
-      const erased = await eraseRecords(connection, indexes, given);
+      const { tenant, indexes } = readErased(words);
+      const erased = await eraseRecords(connection, indexes, { reason, tenant });
       if (flags.json) printJson({ erased });
       else print(`${formatCount(erased.length)} erased; the log verifies as before`);
     });
@@ -78,13 +82,12 @@ export function addAuditCommands(program: Command): void {
 
 interface EraseFlags {
   reason: string;
-  tenant?: string;
 }
 
 async function eraseRecords(
   connection: Connection,
   indexes: number[],
-  { reason, tenant }: EraseFlags,
+  { reason, tenant }: EraseFlags & { tenant: string | undefined },
 ): Promise<number[]> {
   const path = ['tenants', tenant ?? (await ownTenant(connection)), 'erasures'];
   for (let at = 0; at < indexes.length; at += erasedMax) {
@@ -99,8 +102,14 @@ async function ownTenant(connection: Connection): Promise<string> {
   return (json as Answers['WhoAmI']).tenant;
 }
 
-function parseIndexes(value: string, before: number[] = []): number[] {
-  const index = Number(value);
-  if (!/^\d{1,15}$/.test(value)) throw new InvalidArgumentError('Must be a log index.');
-  return before.includes(index) ? before : [...before, index];
+/** `cms 1042 1043`, or indexes alone; what is not a number is a tenant. */
+function readErased(words: readonly string[]): { tenant: string | undefined; indexes: number[] } {
+  const [first = ''] = words;
+  const isNamed = !/^\d/.test(first);
+  const indexes = new Set(isNamed ? words.slice(1) : words);
+  for (const index of indexes) {
+    if (!/^\d{1,15}$/.test(index)) throw new CommandFailure('usage', `${index} is no log index`);
+  }
+  if (indexes.size === 0) throw new CommandFailure('usage', 'say which log indexes');
+  return { tenant: isNamed ? first : undefined, indexes: [...indexes].map(Number) };
 }

@@ -89,6 +89,11 @@ function commandFor(
       return `bursar group remove ${tenant}/${name} ${principal}`;
     case 'limit':
       return `bursar limit delete ${name}`;
+    case 'token':
+      return `bursar token delete ${name}`;
+    case 'mount':
+      // Its own, by its own key; it goes with the principal.
+      return `bursar mount delete ${tenant}/${principal}/${name}`;
     default:
       throw new CommandFailure('failed', `the gateway tells of a ${kind}, which is not known here`);
   }
@@ -120,7 +125,9 @@ export async function transfer(id: string, _: object, command: Command): Promise
   if (from === to) throw new CommandFailure('usage', 'both are the same');
   await callApi(connection, { method: 'GET', path: pathIn('principals', flags.to) });
   const all = await listHoldings(connection, id);
-  const holdings = all.filter(({ kind }) => !['policy', 'group', 'limit'].includes(kind));
+  const holdings = all.filter(
+    ({ kind }) => !['policy', 'group', 'limit', 'token', 'mount'].includes(kind),
+  );
   if (flags.dryRun) return printEntries(flags.json, plan, holdings, holdings);
   const failed: (Holding & { reason: string })[] = [];
   let done = 0;

@@ -239,7 +239,6 @@ function makeCredentials({ out }: NewFlags): Made {
 interface ProofFlags {
   key: string;
   audience: string;
-  principal: string;
   nonce?: string;
   json?: boolean;
 }
@@ -247,13 +246,13 @@ interface ProofFlags {
 function addProof(key: Command): void {
   key
     .command('proof')
+    .argument('<tenant/name>', 'the principal whose key it will be')
     .description('prove that you hold a private key, for enrolling its public half')
     .requiredOption('--key <file>', 'the private key, or the credentials file of a SigV4A key')
     .requiredOption('--audience <url>', "the gateway's URL")
-    .requiredOption('--principal <tenant/name>', 'the principal whose key it will be')
     .option('--nonce <nonce>', 'what the gateway gave out for this enrolment')
     .option('--json', 'the public key too, as the enrolment takes them')
-    .action(({ key: file, audience, principal, nonce, json }: ProofFlags) => {
+    .action((principal: string, { key: file, audience, nonce, json }: ProofFlags) => {
       splitId(principal);
       const enrolment = createEnrolment(file, { audience, principal, nonce });
       if (json) printJson(enrolment);

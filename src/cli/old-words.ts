@@ -30,7 +30,15 @@ export const oldVerbs: readonly Old[] = [
  * before the other arguments.
  */
 export const oldFlags = [
+  { command: 'alarm set', flag: '--tenant', before: false },
+  { command: 'alarm show', flag: '--tenant', before: false },
+  { command: 'alarm test', flag: '--tenant', before: false },
+  { command: 'alarm delete', flag: '--tenant', before: false },
   { command: 'audit export', flag: '--tenant', before: true },
+  { command: 'audit erase', flag: '--tenant', before: true },
+  { command: 'key proof', flag: '--principal', before: true },
+  { command: 'token issue', flag: '--principal', before: true },
+  { command: 'verify data', flag: '--tenant', before: true },
   { command: 'cost', flag: '--account', before: true },
   { command: 'snapshot create', flag: '--name', before: false },
   { command: 'snapshot restore', flag: '--from', before: false },

@@ -15,6 +15,7 @@ const repeatable: ReadonlySet<keyof Config> = new Set([
   'witnesses',
   'privateIssuers',
   'privateWebhooks',
+  'mailDomains',
 ]);
 
 /** The settings that lead to the stores, and to the keys of what is in them. */

@@ -60,29 +60,54 @@ async function readBuckets(
   connection: Connection,
   tenant: string,
   { principals }: Contents,
-): Promise<string[]> {
-  const buckets: string[] = [];
+): Promise<Bucket[]> {
+  const buckets: Bucket[] = [];
   for (const principal of principals) {
     const held = await listHoldings(connection, `${tenant}/${principal}`);
-    buckets.push(...held.filter(({ blocks }) => blocks).map(({ name }) => name));
+    buckets.push(...held.filter(({ blocks }) => blocks));
   }
-  return buckets.sort();
+  return buckets.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+interface Bucket {
+  name: string;
+  hasObjectLock: boolean;
 }
 
 /** A bucket stays in its tenant, so it can only be deleted. */
-function refuse(tenant: string, buckets: readonly string[], { json }: CommandFlags): void {
+function refuse(tenant: string, found: readonly Bucket[], { json }: CommandFlags): void {
+  const buckets = found.map(({ name }) => name);
   process.exitCode = 1;
   const reason = `${tenant} has ${count(buckets.length, 'bucket')}, which would have to go first`;
   const commands = buckets.map((bucket) => `aws s3 rb --force s3://${bucket}`);
+  const locked = found.filter(({ hasObjectLock }) => hasObjectLock).map(({ name }) => name);
   if (json) {
-    printJson({ deleted: false, reason, buckets, commands });
+    printJson({ deleted: false, reason, buckets, locked, commands });
     return;
   }
   const shown = commands.slice(0, shownMax).map((line) => `  ${line}`);
   const more = commands.length - shown.length;
   if (more > 0) shown.push(`  and ${more} more (--json names all)`);
   const lines = [`bursar: ${reason}`, '', `In the way (aws: with a key of ${tenant}):`, ...shown];
+  if (locked.length > 0) {
+    const until = 'what is locked there goes when its time is over, or with';
+    lines.push(
+      '',
+      `With object lock, ${locked.join(', ')}: ${until}`,
+      ...unlocking(locked[0] ?? ''),
+    );
+  }
   process.stderr.write(`${lines.join('\n')}\n`);
+}
+
+/** Commands that show what is locked, and delete what is locked in governance mode. */
+function unlocking(bucket: string): string[] {
+  const version = `--bucket ${bucket} --key KEY --version-id ID`;
+  return [
+    `  aws s3api list-object-versions --bucket ${bucket}`,
+    `  aws s3api put-object-legal-hold ${version} --legal-hold Status=OFF`,
+    `  aws s3api delete-object ${version} --bypass-governance-retention`,
+  ];
 }
 
 const shownMax = 20;

@@ -42,7 +42,6 @@ export function addTokenCommands(program: Command): void {
 
 interface IssueFlags extends RestrictionFlags {
   key: string;
-  principal: string;
   audience: string;
   expires: string;
   json?: boolean;
@@ -51,20 +50,20 @@ interface IssueFlags extends RestrictionFlags {
 function addIssue(token: Command): void {
   const command = token
     .command('issue')
+    .argument('<tenant/name>', 'you, in whose name it acts')
     .description('make a token with your own enrolled key; no gateway is asked')
     .requiredOption('--key <file>', 'your private key')
-    .requiredOption('--principal <tenant/name>', 'you, in whose name it acts')
     .requiredOption('--audience <url>', "the gateway's URL")
     .requiredOption('--scope <scope>', 'such as storage.read:/bucket/prefix; repeatable', collect)
     .requiredOption('--expires <duration>', 'how long it is valid, such as 12h or 7d');
   addRestrictionFlags(command)
     .option('--json', 'answer with JSON')
-    .action((flags: IssueFlags) => {
-      splitId(flags.principal);
+    .action((subject: string, flags: IssueFlags) => {
+      splitId(subject);
       const made = refusing(() =>
         issueToken({
           key: loadPrivateKey(flags.key),
-          subject: flags.principal,
+          subject,
           audience: flags.audience,
           scope: readScope(flags.scope),
           expiresAtMs: readExpiry(flags.expires),

@@ -58,10 +58,7 @@ export function addVerifyCommands(program: Command): void {
   verify
     .command('data')
     .description('read and verify stored data; exit code 1 when some of it is damaged')
-    .option(
-      '--tenant <name>',
-      'of this tenant (default: all that you may see; with --bucket, your own)',
-    )
+    .argument('[tenant]', 'of this tenant (default: all that you may see; with --bucket, your own)')
     .option('--bucket <name>', 'of this bucket')
     .option('--prefix <text>', 'of keys that begin so')
     .option(
@@ -75,8 +72,9 @@ export function addVerifyCommands(program: Command): void {
       'go on where the run that kept its position in this file stopped (default: ' +
         `${positionFileDefault})`,
     )
-    .action(async (given: VerifyFlags, command: Command) => {
+    .action(async (tenant: string | undefined, asked: object, command: Command) => {
       const { connection, flags } = connect(command);
+      const given = { ...(asked as VerifyFlags), ...(tenant !== undefined && { tenant }) };
       await verifyData(connection, given, flags.json === true);
     });
 }

@@ -132,7 +132,7 @@ export interface Services extends RequestServices {
   altered: AlteredRecords;
   search: RecordSearch;
   changes: ChangeLog;
-  alarms: Pick<AlarmNotifier, 'stateOf' | 'test'>;
+  alarms: Pick<AlarmNotifier, 'mailer' | 'stateOf' | 'test'>;
   /** Tells targets of changes. */
   inventories: Pick<Inventories, 'stateOf' | 'begin'>;
   notifier: Pick<Notifier, 'stateOf' | 'test' | 'renew'>;

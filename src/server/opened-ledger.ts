@@ -6,7 +6,8 @@ import { onlyPrivate } from '../authz/oidc/address-policy.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { defaultTenant, rootPrincipal } from '../core/principal.ts';
 import { verifyReads } from '../core/seals/sealed-views.ts';
-import { AlarmNotifier } from '../gateway/alarms/alarm-notifier.ts';
+import { AlarmNotifier, attemptMsDefault } from '../gateway/alarms/alarm-notifier.ts';
+import { Mailer } from '../gateway/alarms/mail.ts';
 import { AlteredRecords } from '../gateway/altered-records.ts';
 import { LogHead } from '../gateway/log/log-head.ts';
 import { type CorsRules, readCorsRules } from '../gateway/s3/buckets/cors.ts';
@@ -64,6 +65,7 @@ export async function openLedger(base: Base): Promise<OpenLedger> {
   const startAlarms = async (): Promise<AlarmNotifier> => {
     notifier = await AlarmNotifier.open({
       ...{ read, ledger, sealer: folder.sealer, policy: onlyPrivate(config.privateWebhooks ?? []) },
+      mailer: mailerOf(config),
       onError: (error) => log.warn('alarms were not told', error),
       onProblem: (text) => log.warn(text),
     });
@@ -72,6 +74,10 @@ export async function openLedger(base: Base): Promise<OpenLedger> {
   return {
     ...{ ledger, read, state, sealWatch, prices, sealFaults, altered, head, backups, startAlarms },
   };
+}
+
+function mailerOf({ smtp, mailDomains: domains = [] }: Base['config']): Mailer | null {
+  return smtp ? new Mailer({ ...smtp, domains }, attemptMsDefault) : null;
 }
 
 const readCacheKib = 64 * 1024;

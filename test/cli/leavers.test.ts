@@ -15,7 +15,7 @@ let root: S3Client;
 let boss: Record<string, string>;
 let student: S3Client;
 /** Of the student's. */
-const made = { upload: '', share: '', url: '' };
+const made = { upload: '', share: '', url: '', token: '' };
 
 async function serve(): Promise<void> {
   const settings = { ...operatorSettings, ...servedThreads() };
@@ -58,6 +58,12 @@ beforeAll(async () => {
     ...{ effect: 'allow', actions: ['s3:GetObject'], bucket: 'notes' },
     subjects: ['principal:cms/student', 'principal:cms/other', 'principal:cms/lab'],
   });
+  const lent = await call(student, 'POST', 'tokens', { scope: 'storage.read:/raw' });
+  made.token = lent.jti;
+  await call(root, 'POST', 'tenants', { name: 'atlas' });
+  await call(student, 'PUT', 'tenants/cms/principals/student/mounts/theirs', {
+    ...{ bucketTenant: 'atlas', bucket: 'data' },
+  });
   await call(root, 'POST', 'tenants/cms/groups', { name: 'readers' });
   await call(root, 'PATCH', 'tenants/cms/principals/student', { groups: ['readers'] });
   await call(root, 'PUT', 'limits/principal:cms/student', { requests: { day: 1_000_000 } });
@@ -91,6 +97,8 @@ it('is told what is in the way of deleting them, and the command for each', asyn
     'aws s3api get-bucket-policy --bucket raw',
     'bursar group remove cms/readers student',
     'bursar limit delete principal:cms/student',
+    `bursar token delete ${made.token}`,
+    'bursar mount delete cms/student/theirs',
     'bursar principal transfer cms/student --to cms/OTHER',
   ];
   for (const one of commands) expect(said.stderr).toContain(one);
@@ -105,6 +113,7 @@ it('is told what is in the way of deleting them, and the command for each', asyn
     ...['bucket notes true', 'bucket raw true', `upload ${made.upload} false`],
     ...[`share ${made.share} false`, 'grant readers false', 'policy raw false'],
     ...['group readers false', 'limit principal:cms/student false'],
+    ...[`token ${made.token} false`, 'mount theirs false'],
   ]);
 });
 

@@ -17,7 +17,7 @@ beforeAll(async () => {
   await run('key new --out alice.jwk');
   await run('key new --out job.pem --algorithm p256 --format pem');
   const issued = await run(
-    `token issue --key alice.jwk --principal cms/alice --audience ${audience} --expires 7d ` +
+    `token issue cms/alice --key alice.jwk --audience ${audience} --expires 7d ` +
       '--scope storage.read:/raw --scope storage.create:/out --to job.pem.pub --json',
   );
   writeFileSync(join(place.folder, 'token'), `${JSON.parse(issued).token}\n`);
@@ -56,12 +56,12 @@ describe('bursar key', () => {
       join(place.folder, 'credentials'),
       '[bursar]\naws_access_key_id = BURX\naws_secret_access_key = s\n',
     );
-    const line = `key proof --key credentials --audience ${audience} --principal cms/job`;
+    const line = `key proof cms/job --key credentials --audience ${audience}`;
     expect((await refusal(line)).stderr).toContain('BURX, whose secret the gateway knows');
   });
 
   test('proof makes what an enrolment takes', async () => {
-    const line = `key proof --key job.pem --audience ${audience} --principal cms/job --nonce abc`;
+    const line = `key proof cms/job --key job.pem --audience ${audience} --nonce abc`;
     const { jwk, proof } = JSON.parse(await run(`${line} --json`));
     const expected = { audience, principal: 'cms/job', nonce: 'abc', nowMs: Date.now() };
     const key = verifyKeyProof(proof, jwk, expected);

@@ -104,7 +104,7 @@ test('a key of one’s own makes tokens offline, others shrink them, all end wit
   const { thumbprint } = JSON.parse(enrolled);
   const audience = served.endpoint;
   const issued = await run(
-    `token issue --key alice.jwk --principal cms/alice --audience ${audience} ` +
+    `token issue cms/alice --key alice.jwk --audience ${audience} ` +
       '--scope storage.read:/raw --expires 1d --to job.jwk.pub',
   );
   save('token', issued);

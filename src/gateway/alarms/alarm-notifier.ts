@@ -1,5 +1,6 @@
-// Sends alarms to webhooks. An alarm is sent at least once, and again until the webhook has
-// accepted it or the attempts are used up.
+// Sends alarms to webhooks, of which some are addresses of mail. An alarm is sent at least once, and
+// again until the webhook, or the mail server, has accepted it or the attempts are used up. What
+// waits for an address goes in one mail, and the next one a minute later at the soonest.
 // Invariants: the number of alarms that wait for one webhook is bounded, so a webhook that is down
 // takes neither memory nor turns from the others; no webhook gets two requests at a time; and the
 // ledger forgets an alarm only when no webhook is still to be told of it, so that alarms outlive
@@ -20,6 +21,7 @@ import {
   scopeOf,
 } from '../../quota/limits/alarm-hooks.ts';
 import { type Alarm, listUntoldAlarms } from '../../quota/limits/alarms.ts';
+import { addressOf, type Mail, type Mailer, mailOf, testMail } from './mail.ts';
 import { type Message, messageOf, sendMessage, testMessage } from './webhook.ts';
 
 export interface AlarmNotifierOptions {
@@ -30,6 +32,10 @@ export interface AlarmNotifierOptions {
   };
   /** To which addresses tenants' webhooks may lead. The operator's own may lead anywhere. */
   policy: AddressPolicy;
+  /** null: no mail server is set. */
+  mailer?: Mailer | null;
+  /** How long an address gets no other mail, in milliseconds. */
+  mailPauseMs?: number;
   /** Is told why a webhook did not get a message, for the operator to read. */
   onProblem?: (reason: string) => void;
   onError: (error: unknown) => void;
@@ -48,7 +54,8 @@ const pausesMsDefault: readonly number[] = [
   ...[5 * secondMs, 30 * secondMs, 2 * minuteMs, 10 * minuteMs, 30 * minuteMs],
   ...[hourMs, 2 * hourMs, 4 * hourMs, 8 * hourMs],
 ];
-const attemptMsDefault = 10 * secondMs;
+export const attemptMsDefault = 10 * secondMs;
+const mailPauseMsDefault = minuteMs;
 /** The problem of a webhook whose row is not what the gateway wrote: it is sent nothing. */
 const edited = 'it is not what was stored';
 /** At most so many alarms wait for one webhook. */
@@ -70,6 +77,8 @@ interface Line {
   timer: NodeJS.Timeout | null;
   /** When the pause ends. */
   resumeMs: number;
+  /** An address gets no mail before then. */
+  quietUntilMs: number;
   problem: string | null;
   toldMs: number | null;
 }
@@ -108,6 +117,11 @@ export class AlarmNotifier {
     return notifier;
   }
 
+  /** null: no mail server is set. */
+  get mailer(): Mailer | null {
+    return this.#options.mailer ?? null;
+  }
+
   /** Takes alarms once they are durable. */
   tell(alarms: readonly Alarm[]): void {
     this.#take(alarms).catch(this.#options.onError);
@@ -139,7 +153,9 @@ export class AlarmNotifier {
   /** Sends a webhook one message that is no alarm. Gives why it was not accepted, or null. */
   async test(hook: AlarmHook): Promise<string | null> {
     try {
-      await this.#send(hook, testMessage(nowMs(), this.#instance));
+      const address = addressOf(hook.url);
+      if (address === undefined) await this.#send(hook, testMessage(nowMs(), this.#instance));
+      else await this.#sendMail(hook.tenant, address, testMail(nowMs(), this.#instance));
       return null;
     } catch (error) {
       return this.#explain(hook.tenant, error);
@@ -165,6 +181,7 @@ export class AlarmNotifier {
     const scope = scopeOf(tenant);
     const line = getOrMake(this.#lines, scope, () => ({
       ...{ tenant, waiting: [], isSending: false, timer: null, resumeMs: 0 },
+      quietUntilMs: 0,
       ...{ problem: null, toldMs: null },
     }));
     if (line.waiting.length >= waitingMax) this.#giveWay(line);
@@ -188,6 +205,10 @@ export class AlarmNotifier {
     if (line.isSending || this.#stopping.signal.aborted) return;
     const delivery = nextOf(line);
     if (!delivery) return;
+    if (monotonicMs() < line.quietUntilMs) {
+      this.#pause(line);
+      return;
+    }
     line.waiting.splice(line.waiting.indexOf(delivery), 1);
     line.isSending = true;
     this.#attempt(line, delivery)
@@ -203,19 +224,46 @@ export class AlarmNotifier {
     // The webhook was removed meanwhile, so there is nobody to tell.
     if (!hook) return this.#settle(delivery.alarm);
     if (hook === 'edited') return this.#hold(line, delivery);
+    const address = addressOf(hook.url);
+    // What waits goes in the same mail.
+    const deliveries = [delivery, ...(address === undefined ? [] : line.waiting.splice(0))];
     try {
-      const { alarm } = delivery;
-      const isStored = alarm.meter === 'storedBytes';
-      const shares = isStored ? await listHeldShares(this.#options.read, alarm.tenant) : [];
-      await this.#send(hook, messageOf(alarm, this.#instance, shares));
+      if (address === undefined) await this.#send(hook, await this.#messageOf(delivery.alarm));
+      else await this.#sendMail(hook.tenant, address, this.#mailOf(deliveries));
     } catch (error) {
       if (this.#stopping.signal.aborted) return;
-      this.#fail(line, delivery, error);
+      this.#fail(line, deliveries, error);
       return;
     }
     line.problem = null;
     line.toldMs = nowMs();
-    this.#settle(delivery.alarm);
+    if (address !== undefined) {
+      line.quietUntilMs = monotonicMs() + (this.#options.mailPauseMs ?? mailPauseMsDefault);
+    }
+    for (const { alarm } of deliveries) this.#settle(alarm);
+  }
+
+  async #messageOf(alarm: Alarm): Promise<Message> {
+    const isStored = alarm.meter === 'storedBytes';
+    const shares = isStored ? await listHeldShares(this.#options.read, alarm.tenant) : [];
+    return messageOf(alarm, this.#instance, shares);
+  }
+
+  #mailOf(deliveries: readonly Delivery[]): Mail {
+    const alarms = deliveries.map(({ alarm }) => alarm).sort((a, b) => a.id - b.id);
+    return mailOf(alarms, this.#instance);
+  }
+
+  /** `tenant` null: to the operator's address, which may be any. */
+  async #sendMail(tenant: string | null, address: string, mail: Mail): Promise<void> {
+    const { attemptMs = attemptMsDefault } = this.#options;
+    const { mailer } = this;
+    const send = async (signal: AbortSignal) => {
+      if (!mailer) throw new Error('no mail server is set');
+      if (tenant !== null && !mailer.allows(address)) throw new Error('its domain is not allowed');
+      await mailer.send(address, mail, signal);
+    };
+    await failLate(attemptMs, send, this.#stopping.signal);
   }
 
   async #send({ tenant, url, sealedSecret }: AlarmHook, message: Message): Promise<void> {
@@ -253,11 +301,13 @@ export class AlarmNotifier {
   }
 
   /** Alarms that failed less often go first, so one that is always refused stops no other. */
-  #fail(line: Line, delivery: Delivery, error: unknown): void {
+  #fail(line: Line, deliveries: readonly Delivery[], error: unknown): void {
     line.problem = this.#explain(line.tenant, error);
-    delivery.failures += 1;
-    if (delivery.failures > this.#pausesMs.length) this.#settle(delivery.alarm);
-    else line.waiting.push(delivery);
+    for (const delivery of deliveries) {
+      delivery.failures += 1;
+      if (delivery.failures > this.#pausesMs.length) this.#settle(delivery.alarm);
+      else line.waiting.push(delivery);
+    }
     this.#pause(line);
   }
 
@@ -265,7 +315,8 @@ export class AlarmNotifier {
   #pause(line: Line): void {
     const failures = Math.max(1, nextOf(line)?.failures ?? 1);
     // A random part of the pause is left out, so that many gateways do not retry at the same time.
-    const pauseMs = (this.#pausesMs[failures - 1] ?? 0) * (0.5 + Math.random() / 2);
+    const shortMs = (this.#pausesMs[failures - 1] ?? 0) * (0.5 + Math.random() / 2);
+    const pauseMs = Math.max(shortMs, line.quietUntilMs - monotonicMs());
     const resumeMs = monotonicMs() + pauseMs;
     if (line.timer && line.resumeMs <= resumeMs) return;
     if (line.timer) clearTimeout(line.timer);

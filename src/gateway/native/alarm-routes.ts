@@ -4,6 +4,7 @@
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { type AlarmHook, hookContext, readAlarmHook } from '../../quota/limits/alarm-hooks.ts';
+import { addressOf, checkAddress } from '../alarms/mail.ts';
 import { checkHookUrl, newSecret, secretText } from '../alarms/webhook.ts';
 import { type Call, type Outcome, refuseDelegated, routeTable } from './route.ts';
 import {
@@ -17,7 +18,9 @@ import {
   timeOrNull,
 } from './schemas.ts';
 
-const url = text('Where messages are sent by POST: https://….', { maxLength: 2048 });
+const url = text('Where messages are sent by POST, https://…, or by mail, mailto:ADDRESS.', {
+  maxLength: 2048,
+});
 
 const members = {
   tenant: { anyOf: [name, { type: 'null' }], description: 'null: the gateway’s.' },
@@ -31,7 +34,7 @@ const members = {
 const hook = answerObject(members);
 const made = answerObject({
   ...members,
-  secret: text('What messages are signed with. It is not shown again.'),
+  secret: textOrNull('What messages are signed with; not shown again. Null: mails are not.'),
 });
 
 export const tenantAlarmRoutes = routesAt(
@@ -103,12 +106,18 @@ function putHook(call: Call): Outcome {
   refuseDelegated(call);
   const tenant = tenantOf(call);
   const { url: wanted } = call.body as { url: string };
-  checkHookUrl(wanted);
+  const address = addressOf(wanted);
+  const { mailer } = call.deps.alarms;
+  if (address === undefined) checkHookUrl(wanted);
+  else checkAddress(address, { mailer, isOperator: call.who.role === 'operator' });
   const secret = newSecret();
   const sealedSecret = call.deps.sealer.seal(secret, hookContext(tenant));
   return {
     change: { kind: 'setAlarmHook', tenant, hook: { url: wanted, sealedSecret } },
-    answer: async () => ({ ...(await showHook(call, tenant)), secret: secretText(secret) }),
+    answer: async () => {
+      const signs = address === undefined;
+      return { ...(await showHook(call, tenant)), secret: signs ? secretText(secret) : null };
+    },
   };
 }
 

@@ -1,10 +1,13 @@
 // Native API: what is a principal's, or names it, and would keep it from being deleted or stop
 // working then. Each of these can be given to another by itself: buckets, unfinished uploads in the
 // tenant's buckets, share links that work, and grants of the tenant. What names it besides is told,
-// and cannot be given: bucket policies, groups that it is in, and its limits.
+// and cannot be given: bucket policies, groups that it is in, its limits, tokens that act in its
+// name, and its own mounts.
+import { lineOf, listTokens } from '../../authz/issued-tokens.ts';
 import { listShares } from '../../authz/shares.ts';
 import { listOwned, listPolicies } from '../../catalog/buckets.ts';
 import { listInitiated } from '../../catalog/uploads.ts';
+import { nowMs } from '../../core/clock.ts';
 import { Pace } from '../../core/pace.ts';
 import { principalId } from '../../core/principal.ts';
 import { listAccounts } from '../../quota/account-list.ts';
@@ -13,18 +16,22 @@ import { type Call, checkPlace, pageOf, param, routeTable } from './route.ts';
 import { answerObject, answerPage, boolean, pageQuery, text, textOrNull } from './schemas.ts';
 import { stateOf } from './share-routes.ts';
 
-const kinds = ['bucket', 'upload', 'share', 'grant', 'policy', 'group', 'limit'] as const;
+const kinds = [
+  ...(['bucket', 'upload', 'share', 'grant', 'policy', 'group', 'limit'] as const),
+  ...(['token', 'mount'] as const),
+] as const;
 type Kind = (typeof kinds)[number];
 
 const holding = answerObject({
   kind: { type: 'string', enum: [...kinds] },
   name: text(
     'Of a bucket, a grant or a group its name, of a policy that of its bucket, of an upload or ' +
-      'share link its id, of limits their account.',
+      'share link or a token its id, of limits their account, of a mount its own.',
   ),
   bucket: textOrNull('That it is, or is in; of a share link `TENANT:BUCKET`.'),
   key: textOrNull('Of an upload or a share link.'),
   blocks: boolean('It keeps the principal from being deleted.'),
+  hasObjectLock: boolean('Of a bucket: what is locked in it cannot be deleted before its time.'),
 });
 
 interface Holding {
@@ -33,6 +40,7 @@ interface Holding {
   bucket: string | null;
   key: string | null;
   blocks: boolean;
+  hasObjectLock: boolean;
 }
 
 export const holdingRoutes = routeTable([
@@ -42,7 +50,7 @@ export const holdingRoutes = routeTable([
     action: 'bursar:ListHoldings',
     summary:
       "List what is a principal's or names it: buckets, uploads, share links and grants, and " +
-      'policies, groups and limits.',
+      'policies, groups, limits, tokens that work and mounts of its own.',
     query: { ...pageQuery, after: { ...pageQuery.after, maxLength: 256 } },
     answer: answerPage('holdings', holding),
     run: async (call) => {
@@ -61,6 +69,8 @@ export const holdingRoutes = routeTable([
   },
 ]);
 
+const none = { bucket: null, key: null, blocks: false, hasObjectLock: false };
+
 type List = (call: Call, after: string, max: number) => Promise<Holding[]>;
 
 /** By name or id, at most `max` behind `after`. */
@@ -68,13 +78,19 @@ const list: Readonly<Record<Kind, List>> = {
   bucket: async (call, after, max) => {
     const [tenant, owner] = [param(call, 't'), param(call, 'p')];
     const names = await listOwned(call.deps.read, { tenant, owner, after, max });
-    return names.map((name) => ({ kind: 'bucket', name, bucket: name, key: null, blocks: true }));
+    const holdings: Holding[] = [];
+    for (const name of names) {
+      const hasObjectLock =
+        ((await call.deps.buckets.find(tenant, name))?.objectLock ?? null) !== null;
+      holdings.push({ ...none, kind: 'bucket', name, bucket: name, blocks: true, hasObjectLock });
+    }
+    return holdings;
   },
   upload: async (call, after, max) => {
     const tenant = param(call, 't');
     const initiator = principalId(tenant, param(call, 'p'));
     const uploads = await listInitiated(call.deps.read, { tenant, initiator, after, max });
-    return uploads.map(({ id: name, ...at }) => ({ kind: 'upload', name, ...at, blocks: false }));
+    return uploads.map(({ id: name, ...at }) => ({ ...none, kind: 'upload', name, ...at }));
   },
   share: (call, after, max) => {
     const [tenant, principal] = [param(call, 't'), param(call, 'p')];
@@ -91,7 +107,7 @@ const list: Readonly<Record<Kind, List>> = {
       nameOf: ({ id }) => id,
       isMeant: (share) => stateOf(share) === 'valid',
       show: ({ id: name, bucketTenant, bucket: of, key }) => {
-        return { kind: 'share', name, bucket: `${bucketTenant}:${of}`, key, blocks: false };
+        return { ...none, kind: 'share', name, bucket: `${bucketTenant}:${of}`, key };
       },
     });
   },
@@ -103,7 +119,7 @@ const list: Readonly<Record<Kind, List>> = {
       nameOf: ({ grant }) => grant.name,
       isMeant: ({ grant }) => grant.subjects.includes(subject),
       show: ({ grant: { name, bucket = null } }) => {
-        return { kind: 'grant', name, bucket, key: null, blocks: false };
+        return { ...none, kind: 'grant', name, bucket };
       },
     });
   },
@@ -117,7 +133,7 @@ const list: Readonly<Record<Kind, List>> = {
       nameOf: ({ name }) => name,
       isMeant: ({ policy }) => named.some((form) => policy.includes(form)),
       show: ({ name }) => {
-        return { kind: 'policy', name, bucket: name, key: null, blocks: false };
+        return { ...none, kind: 'policy', name, bucket: name };
       },
     });
   },
@@ -126,7 +142,7 @@ const list: Readonly<Record<Kind, List>> = {
     const { groups = [] } = (await call.deps.directory.readPrincipal(tenant, principal)) ?? {};
     const behind = [...groups].sort().filter((name) => name > after);
     return behind.slice(0, max).map((name) => {
-      return { kind: 'group', name, bucket: null, key: null, blocks: false };
+      return { ...none, kind: 'group', name };
     });
   },
   limit: async (call, after, max) => {
@@ -137,7 +153,32 @@ const list: Readonly<Record<Kind, List>> = {
         listAccounts(call.deps.read, of, { after: name, limit: readAtOnce, isLimited: true }),
       nameOf: (name) => name,
       isMeant: (name) => namesIt(name, principalId(tenant, of.principal)),
-      show: (name) => ({ kind: 'limit', name, bucket: null, key: null, blocks: false }),
+      show: (name) => ({ ...none, kind: 'limit', name }),
+    });
+  },
+  token: (call, after, max) => {
+    const [tenant, principal] = [param(call, 't'), param(call, 'p')];
+    return filled(after, max, {
+      read: (id) => {
+        const page = { after: { tenant, principal, id }, limit: readAtOnce };
+        return listTokens(call.deps.read, { tenant, principal }, page);
+      },
+      nameOf: ({ id }) => id,
+      // Those that were made of others go with them.
+      isMeant: ({ id, parent, isActive, expiresMs }) =>
+        parent === null &&
+        isActive &&
+        expiresMs > nowMs() &&
+        !call.deps.revocations.has(lineOf(id)),
+      show: ({ id: name }) => ({ ...none, kind: 'token', name }),
+    });
+  },
+  mount: async (call, after, max) => {
+    const id = principalId(param(call, 't'), param(call, 'p'));
+    const all = [...call.deps.mounts.listOwn(id)].filter(({ name }) => name > after);
+    all.sort((a, b) => (a.name < b.name ? -1 : 1));
+    return all.slice(0, max).map(({ name, bucketTenant, bucket }) => {
+      return { ...none, kind: 'mount', name, bucket: `${bucketTenant}:${bucket}` };
     });
   },
 };

@@ -3,6 +3,7 @@ import { unchanged } from '../../catalog/outcome.ts';
 import type { Limits } from '../../core/quota-terms.ts';
 import {
   type SetAlarmHook as AlarmHookSetting,
+  originOf,
   setAlarmHook as setAlarmHookRows,
 } from '../../quota/limits/alarm-hooks.ts';
 import type { Command } from './command.ts';
@@ -76,7 +77,7 @@ export const setAlarmHook: Command<SetAlarmHook> = {
     isAwaited: true,
   },
   // The record has only the origin of its URL, because the rest may be a secret.
-  account: ({ hook }) => hook && { origin: new URL(hook.url).origin },
+  account: ({ hook }) => hook && { origin: originOf(hook.url) },
   // Webhooks are read when an alarm is to be told.
   causes: null,
 };

@@ -5,6 +5,7 @@ import type { Reader } from '../../core/database.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import { type Meter, meters } from '../../core/quota-terms.ts';
 import { amountText } from '../../quota/cap-report.ts';
+import { originOf } from '../../quota/limits/alarm-hooks.ts';
 import { ComparedThings, type Comparison, rowsOf, walkTable } from './compared-things.ts';
 import type { Staging } from './staging.ts';
 
@@ -74,7 +75,7 @@ const listHooks = rowsOf(
   },
   ({ scope, tenant, url, createdMs }) => {
     const own = tenant === null ? gatewayScope : `tenant:${tenant}`;
-    const origin = URL.canParse(String(url)) ? new URL(String(url)).origin : url;
+    const origin = originOf(String(url)) ?? url;
     // One of another tenant than its name says is none that a record made.
     const id = scope === own ? own : `${scope}, of ${own}`;
     return { id, members: { origin, createdMs } };

@@ -18,7 +18,7 @@ import { inParallel } from '../../core/in-parallel.ts';
 import { type PrincipalKind, principalId, type Role } from '../../core/principal.ts';
 import { readLimits } from '../../core/quota-terms.ts';
 import { type RecordReads, recordReadsModes } from '../../core/record-reads.ts';
-import { hookContext } from '../../quota/limits/alarm-hooks.ts';
+import { hookContext, originOf } from '../../quota/limits/alarm-hooks.ts';
 import { decodeDefinition } from '../../tiering/classes/class-definition.ts';
 import type { IdentityChange } from '../commands/identities.ts';
 import type { Change } from '../commands/index.ts';
@@ -308,7 +308,7 @@ async function restoreWebhook({ work, commit }: Restoring, entry: Of<'webhook'>)
   const hook = { url, sealedSecret: known || sealer.seal(randomBytes(secretBytes), context) };
   const about = {
     ...{ action: 'bursar:RestoreAlarmWebhook', target, ...(tenant !== null && { tenant }) },
-    change: recordedChange({ origin: new URL(url).origin }),
+    change: recordedChange({ origin: originOf(url) }),
   };
   const refused = await commit({ kind: 'setAlarmHook', tenant, hook }, about);
   if (refused) report.identities.leftOut.add(`${target}: ${refused}`);

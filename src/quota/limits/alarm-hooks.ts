@@ -15,6 +15,7 @@ CREATE TABLE alarm_hooks (
 export interface AlarmHook {
   /** null: the gateway's. */
   tenant: string | null;
+  /** `https:`, or the address of `mailto:`. */
   url: string;
   sealedSecret: Uint8Array;
   createdMs: number;
@@ -24,6 +25,13 @@ export interface AlarmHook {
 export interface SetAlarmHook {
   tenant: string | null;
   hook: { url: string; sealedSecret: Uint8Array } | null;
+}
+
+/** Where a webhook's URL leads, without what of it may be a secret; undefined: it is none. */
+export function originOf(url: string): string | undefined {
+  if (!URL.canParse(url)) return undefined;
+  const { protocol, pathname, origin } = new URL(url);
+  return protocol === 'mailto:' ? `mailto:${pathname.replace(/^.*@/, '')}` : origin;
 }
 
 /** What its secret is sealed for. */

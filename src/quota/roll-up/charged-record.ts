@@ -15,7 +15,7 @@ export interface Parties {
   readonly bucketOwner?: string;
   readonly payer?: string;
   /** The accounts of prefixes and writers with limits. */
-  readonly limited?: readonly LimitedUse[] | undefined;
+  limited?: readonly LimitedUse[] | undefined;
 }
 
 /** What a record says of one account of a prefix or a writer. */

@@ -1,7 +1,7 @@
 // What the newest records charged, as it was known when they were appended: whoever adds them up
 // need not read it out of their texts. Invariant: a run of records follows each other in the log
 // without gaps, and what it has is what their texts say.
-import { type Part, partsOfUse, type Use } from './charged-record.ts';
+import { type LimitedUse, type Part, partsOfUse, type Use } from './charged-record.ts';
 
 /** Records of a run: what is added up at once, in a millisecond or two of the ledger's thread. */
 export const runMax = 200;
@@ -23,8 +23,9 @@ class Run {
 
   add(use: Use): void {
     // Most runs have a few; to make a name of so many parts costs more than to compare them.
-    for (const sum of use.limited ? [] : this.#uses) {
+    for (const sum of this.#uses) {
       if (!isAlike(sum, use)) continue;
+      if (use.limited) sum.limited = addLimited(sum.limited ?? [], use.limited);
       sum.requests += use.requests;
       sum.ingressBytes += use.ingressBytes;
       sum.egressBytes += use.egressBytes;
@@ -45,7 +46,7 @@ class Run {
 /** Returns whether two have the same parties, and are of the same kind. */
 function isAlike(one: Use, other: Use): boolean {
   return (
-    one.limited === undefined &&
+    isChargedAlike(one.limited, other.limited) &&
     one.principal === other.principal &&
     one.bucket === other.bucket &&
     one.action === other.action &&
@@ -56,6 +57,23 @@ function isAlike(one: Use, other: Use): boolean {
     one.payer === other.payer &&
     one.day === other.day
   );
+}
+
+/** Returns whether both name the same prefixes and writers, and charge them alike. */
+function isChargedAlike(one: Use['limited'], other: Use['limited']): boolean {
+  if (one === other) return true;
+  if (one?.length !== other?.length) return false;
+  return (one ?? []).every(({ account, charged }, i) => {
+    return account === other?.[i]?.account && charged === other[i].charged;
+  });
+}
+
+function addLimited(sums: readonly LimitedUse[], more: readonly LimitedUse[]): LimitedUse[] {
+  return sums.map((sum, i) => {
+    const { storedBytes = 0, storedObjects = 0 } = more[i] ?? {};
+    const objects = sum.storedObjects + storedObjects;
+    return { ...sum, storedBytes: sum.storedBytes + storedBytes, storedObjects: objects };
+  });
 }
 
 export type UseRun = Pick<Run, 'count' | 'parts'>;

@@ -82,6 +82,22 @@ export function parseDomains(value: string): string[] {
   return domains;
 }
 
+/** `server` has the user's name and password, `from` is an address. */
+export function parseSmtp(value: string): { server: URL; from: string } {
+  const server = URL.canParse(value) ? new URL(value) : undefined;
+  const from = server?.searchParams.get('from') ?? '';
+  const isServer =
+    (server?.protocol === 'smtps:' || server?.protocol === 'smtp:') &&
+    server.hostname !== '' &&
+    /^\/?$/.test(server.pathname) &&
+    server.hash === '' &&
+    [...server.searchParams.keys()].join() === 'from';
+  if (!server || !isServer || !/^[^@\s<>,;"]{1,64}@[a-z0-9.-]+$/i.test(from)) {
+    throw new Error('must be such as smtps://user:password@mail.example.org?from=me@example.org');
+  }
+  return { server, from };
+}
+
 /** `no`, which earlier releases took, is the empty list. */
 export function parsePrivateHosts(value: string): PrivateHost[] {
   if (value === 'no') return [];

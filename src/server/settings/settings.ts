@@ -30,6 +30,7 @@ import {
   parseRegion,
   parseSecret,
   parseShippingInterval,
+  parseSmtp,
   parseSpendMax,
   parseStoredPages,
   parseText,
@@ -388,6 +389,20 @@ export const settings = {
     description:
       "hosts with private addresses that tenants' webhooks may be at; comma-separated if several",
     parse: parsePrivateHosts,
+  }),
+  smtp: optional({
+    key: 'smtp',
+    placeholder: 'URL',
+    description:
+      'mail server for alarms: smtps://USER:PASSWORD@HOST?from=ADDRESS, or smtp:// with STARTTLS',
+    secret: true,
+    parse: parseSmtp,
+  }),
+  mailDomains: optional({
+    key: 'mailDomains',
+    placeholder: 'DOMAIN',
+    description: 'where tenants may have alarms mailed to; comma-separated if several',
+    parse: parseDomains,
   }),
   migrateWithoutCopy: setting({
     key: 'migrateWithoutCopy',

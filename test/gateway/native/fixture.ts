@@ -228,6 +228,7 @@ export async function openFixture(): Promise<Fixture> {
     bookOf: () => free,
     usageRollUp: { catchUp: async () => {} },
     alarms: {
+      mailer: null,
       stateOf: () => ({ waiting: 0, problem: null, toldAt: null }),
       test: async () => null,
     },
