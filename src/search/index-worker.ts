@@ -11,10 +11,12 @@ import { readLogSize } from '../audit/log/stored-tiles.ts';
 import { RecordStore } from '../audit/record-store.ts';
 import { openDatabase } from '../core/database.ts';
 import {
+  commitmentOf,
   type IndexedVersion,
   type IndexState,
   indexedColumns,
   isDamage,
+  isOfLog,
   ObjectIndexWriter,
   type ObjectPlace,
 } from './object-index.ts';
@@ -133,7 +135,7 @@ async function open(): Promise<{ writer: ObjectIndexWriter }> {
   closeIndex();
   const reason = damaged ?? (wasGone ? 'its file was not there any more' : null);
   if (reason !== null) tell({ begun: reason });
-  const isOf = async (state: IndexState) => damaged === null && (await isOfLog(state));
+  const isOf = async (state: IndexState) => damaged === null && (await isOfLog(catalog.tx, state));
   const writer = await ObjectIndexWriter.open(indexPath, metadata, isOf);
   damaged = null;
   index = { writer, file: new WatchedFile(indexPath) };
@@ -144,19 +146,6 @@ async function open(): Promise<{ writer: ObjectIndexWriter }> {
 function closeIndex(): void {
   index?.writer.close();
   index = null;
-}
-
-/** An index that was put back from elsewhere may be of another log, or ahead of this one. */
-async function isOfLog({ through, commitment }: IndexState): Promise<boolean> {
-  if (through === 0) return true;
-  const kept = await commitmentOf(through - 1);
-  return kept !== null && commitment !== null && kept.equals(commitment);
-}
-
-/** Of a record that is in the database; null: it is not there, or archived. */
-async function commitmentOf(at: number): Promise<Buffer | null> {
-  const sql = 'SELECT commitment FROM records WHERE idx = ?';
-  return (await catalog.tx.get<{ commitment: Buffer }>(sql, at))?.commitment ?? null;
 }
 
 /** Does what is next; gives whether there is more to do. */
@@ -194,7 +183,10 @@ async function readCatalog(
 
 async function beginning(): Promise<Pick<IndexState, 'through' | 'commitment'>> {
   const through = await readLogSize(catalog.tx);
-  return { through, commitment: through === 0 ? null : await commitmentOf(through - 1) };
+  return {
+    through,
+    commitment: through === 0 ? null : await commitmentOf(catalog.tx, through - 1),
+  };
 }
 
 function readObjects({ bucketId, key }: ObjectPlace, max: number): Promise<IndexedVersion[]> {
@@ -232,7 +224,7 @@ async function followLog(
   }
   // What lies between was archived in this moment.
   if (through === state.through) return true;
-  const commitment = await commitmentOf(through - 1);
+  const commitment = await commitmentOf(catalog.tx, through - 1);
   await writer.write(async () => {
     for (const place of places.values()) await writer.put(place, await readObject(place));
     return { through, commitment, scan: null };

@@ -261,6 +261,25 @@ export function isDamage(cause: unknown): boolean {
 }
 
 /** Throws where the index has none: it is not one. */
+/**
+ * Whether an index follows this log: one that was put back from elsewhere, or whose database was,
+ * may be of another one, or ahead of it. Such an index is made anew.
+ */
+export async function isOfLog(
+  catalog: Reader,
+  { through, commitment }: Pick<IndexState, 'through' | 'commitment'>,
+): Promise<boolean> {
+  if (through === 0) return true;
+  const kept = await commitmentOf(catalog, through - 1);
+  return kept !== null && commitment !== null && kept.equals(commitment);
+}
+
+/** Of a record that is in the database; null: it is not there, or archived. */
+export async function commitmentOf(catalog: Reader, at: number): Promise<Buffer | null> {
+  const sql = 'SELECT commitment FROM records WHERE idx = ?';
+  return (await catalog.get<{ commitment: Buffer }>(sql, at))?.commitment ?? null;
+}
+
 export async function readState(index: Reader): Promise<IndexState> {
   const row = await index.get<{
     through: number;

@@ -269,10 +269,10 @@ describe('alarms', () => {
 
   test('go to the webhook that was set, at 50, 80 and 100%, and are counted', async () => {
     const url = `http://127.0.0.1:${(hook.address() as AddressInfo).port}/`;
-    const made = await json(`alarm set ${url} --tenant cms`, as('cms/boss'));
+    const made = await json(`alarm set ${url} cms`, as('cms/boss'));
     expect(made).toMatchObject({ tenant: 'cms', url, waiting: 0, problem: null });
     expect(made.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
-    expect(await run('alarm test --tenant cms', as('cms/boss'))).toBe('it was taken\n');
+    expect(await run('alarm test cms', as('cms/boss'))).toBe('it was taken\n');
     messages.length = 0;
     await run('limit set principal:cms/alice --requests day=1000');
     const used = (await json('usage bucket:cms/raw')).requests;
@@ -280,7 +280,7 @@ describe('alarms', () => {
     await read(used + 10 - 1);
     expect((await read(3)).at(-1)).toBe(403);
     await expect.poll(() => percents('bucket:cms/raw')).toEqual([50, 80, 100]);
-    const shown = await run('alarm show --tenant cms', as('cms/boss'));
+    const shown = await run('alarm show cms', as('cms/boss'));
     expect(shown).toMatch(/alarms of +tenant cms\n/);
     expect(shown).toMatch(/last taken +\d{4}-/);
     expect(shown).not.toContain('whsec_');
@@ -311,10 +311,8 @@ describe('alarms', () => {
     served = await place.serve(['--private-webhooks', '127.0.0.1:*']);
     await expect.poll(() => messages.length).toBe(before + 2);
     expect(messages.at(-1)).toEqual(messages.at(-2));
-    await run('alarm delete --tenant cms', as('cms/boss'));
-    expect((await fail('alarm show --tenant cms', as('cms/boss'))).stderr).toContain(
-      'No webhook is set',
-    );
+    await run('alarm delete cms', as('cms/boss'));
+    expect((await fail('alarm show cms', as('cms/boss'))).stderr).toContain('No webhook is set');
   });
 
   test("are the operator's to hear for all, an admin's for its tenant, no member's", async () => {
@@ -322,10 +320,10 @@ describe('alarms', () => {
     for (const line of [`alarm set ${url}`, 'alarm show', 'alarm delete']) {
       expect((await fail(line, as('cms/boss'))).stderr).toContain('AccessDenied');
     }
-    for (const line of [`alarm set ${url} --tenant cms`, 'alarm show --tenant cms']) {
+    for (const line of [`alarm set ${url} cms`, 'alarm show --tenant cms']) {
       expect((await fail(line, as('cms/alice'))).stderr).toContain('AccessDenied');
     }
-    for (const line of [`alarm set ${url} --tenant nowhere`, 'alarm show --tenant nowhere']) {
+    for (const line of [`alarm set ${url} nowhere`, 'alarm show --tenant nowhere']) {
       expect((await fail(line, as('cms/boss'))).stderr).toContain('NoSuchTenant');
       expect((await fail(line)).stderr).toContain('NoSuchTenant');
     }

@@ -134,7 +134,7 @@ describe('a run', () => {
   });
 
   it('refuses what is not there, with the gateway’s own words', async () => {
-    expect(await verify('--tenant', 'lhcb')).toEqual({
+    expect(await verify('lhcb')).toEqual({
       code: 1,
       stdout: '',
       stderr: 'bursar: The tenant does not exist. (NoSuchTenant)\n',

@@ -273,6 +273,7 @@ describe('a store', () => {
         ready: true,
         canRead: true,
         reason: null,
+        declared: { domains: [], annualLoss: null, kind: 'online', storageClass: null },
         health: { breaker: 'closed', capabilities: { write: true, condition: false } },
         detail: expect.objectContaining({ requests: 7 }),
       },

@@ -27,11 +27,12 @@ export async function carryOut(
   onDone: (count: number) => void,
 ): Promise<Outcome> {
   const outcome: Outcome = { done: [], failed: [], stopped: null };
+  const done = new Set<Step>();
   const work = async (step: Step): Promise<void> => {
     try {
       await carryOutOne(step, doer);
-      outcome.done.push(step);
-      onDone(outcome.done.length);
+      done.add(step);
+      onDone(done.size);
     } catch (error) {
       if (error instanceof Unreachable || !(error instanceof CommandFailure)) throw error;
       outcome.failed.push({ ...step, reason: messageOfFailure(error) });
@@ -44,6 +45,8 @@ export async function carryOut(
     if (!(error instanceof Unreachable)) throw error;
     outcome.stopped = messageOfFailure(error);
   }
+  // In the order of the plan, whichever of those that were done at once was answered first.
+  outcome.done = steps.filter((step) => done.has(step));
   return outcome;
 }
 

@@ -1,6 +1,6 @@
-// Sends alarms to webhooks, of which some are addresses of mail. An alarm is sent at least once, and
-// again until the webhook, or the mail server, has accepted it or the attempts are used up. What
-// waits for an address goes in one mail, and the next one a minute later at the soonest.
+// Sends alarms to webhooks, of which some are addresses of mail. An alarm is sent at least once,
+// and again until the webhook, or the mail server, has accepted it or the attempts are used up.
+// What waits for an address goes in one mail, and the next one a minute later at the soonest.
 // Invariants: the number of alarms that wait for one webhook is bounded, so a webhook that is down
 // takes neither memory nor turns from the others; no webhook gets two requests at a time; and the
 // ledger forgets an alarm only when no webhook is still to be told of it, so that alarms outlive

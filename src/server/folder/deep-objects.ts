@@ -1,6 +1,7 @@
 // `bursar verify deep`, of the index of objects: does it lead to every object by all that the
 // object says? Objects whose changes it has not followed yet are left out, so that a gateway may
-// run meanwhile. An index that is being made, or is not there, has nothing to be compared.
+// run meanwhile. An index that is being made, or is not there, has nothing to be compared; nor has
+// one of another log, which is made anew at the next start.
 import { existsSync } from 'node:fs';
 import { changeOf } from '../../audit/changes/object-change.ts';
 import { readLogSize } from '../../audit/log/stored-tiles.ts';
@@ -10,6 +11,7 @@ import { openDatabase, type Reader } from '../../core/database.ts';
 import {
   type IndexedVersion,
   indexedColumns,
+  isOfLog,
   leadsTo,
   readMetadata,
   readState,
@@ -40,7 +42,8 @@ export async function compareObjectIndex(options: DeepObjects): Promise<number> 
   if (!existsSync(indexPath)) return 0;
   try {
     using index = openDatabase(indexPath, { readonly: true, cacheKib });
-    if ((await readState(index.tx)).scan) return 0;
+    const state = await readState(index.tx);
+    if (state.scan || !(await isOfLog(read, state))) return 0;
     const metadata = await readMetadata(index.tx);
     const wrong: Row[] = [];
     let count = 0;

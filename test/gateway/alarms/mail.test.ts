@@ -215,7 +215,7 @@ describe('an alarm by mail', () => {
     expect([mails.length, await untold()]).toEqual([0, 1]);
   });
 
-  it('goes nowhere without a mail server, or where its domain is not allowed any more', async () => {
+  it('goes nowhere without a mail server, or where its domain is allowed no more', async () => {
     const [, port] = await serve();
     await hook();
     (await open(null)).tell([await alarm(7)]);
