@@ -107,7 +107,7 @@ export async function startFolderTarget(): Promise<Target> {
 }
 
 const ownFile =
-  /^((bursar|search)\.db(-wal|-shm|-journal)?|lock\.db(-journal)?|credentials|log-keys\.json|log-checkpoint(\.tmp)?|http\.sock|samples\/traffic(-\d{8}\.jsonl|\.lock(-journal)?)|keys\/root-keys\.json|extents\/([0-9a-f]{2}\/){2}[0-9a-f]{32})$/;
+  /^((bursar|search|objects)\.db(-wal|-shm|-journal)?|lock\.db(-journal)?|credentials|log-keys\.json|log-checkpoint(\.tmp)?|http\.sock|samples\/traffic(-\d{8}\.jsonl|\.lock(-journal)?)|keys\/root-keys\.json|extents\/([0-9a-f]{2}\/){2}[0-9a-f]{32})$/;
 const ownObject = /^some\/prefix\/(owner|extents\/[0-9a-f]{2}\/[0-9a-f]{32}|journal\/[\w/-]+)$/;
 
 const ownInFolder = /^(owner|extents\/[0-9a-f]{2}\/[0-9a-f]{32}|journal\/[\w/-]+)$/;
