@@ -8,7 +8,7 @@ import type { Base } from './base.ts';
 import { opened } from './closers.ts';
 
 /** Between two looks at the log: how far the index is behind, besides the work itself. */
-const intervalMs = 100;
+const intervalMs = 400;
 /** Between two times that some objects are compared with the index. */
 const comparingMs = 5000;
 
