@@ -7,8 +7,9 @@ import { Journals } from '#bursar/ledger/journal/journals.js';
 const anyConditions = { ifMatch: null, ifNoneMatch: null };
 const put = {
   ...{ kind: 'putObject', bucketId: 1, key: 'k', conditions: anyConditions },
-  ...{ extentIds: [Buffer.alloc(16)], inline: null },
+  ...{ extentIds: [Buffer.alloc(16)], inline: null, object: { class: 'STANDARD' } },
 } as unknown as Change;
+const elsewhere = { ...put, object: { class: 'scratch' } } as unknown as Change;
 const part = { kind: 'putPart' } as unknown as Change;
 const amended = { kind: 'amendVersion', bucketId: 1, key: 'k', amendment: { tags: null } } as const;
 const versioned = { kind: 'setVersioning', bucketId: 1, versioning: 'Enabled' } as const;
@@ -33,6 +34,12 @@ describe('a change in an S3 store', () => {
     journals.admit(2, put, 'Unversioned');
     expect(journals.confirm(2, put, { ok: true, index: 7, timeMs: 1 })).toBeNull();
     expect(calls).toEqual(['admit false', 'note 7']);
+  });
+
+  it('waits where its extents may be in the store of a class', () => {
+    const { calls, journals } = open();
+    journals.admit(2, elsewhere, 'Unversioned');
+    expect(calls).toEqual(['admit true']);
   });
 
   it('waits until the secret is told that its bytes are encrypted under, once', async () => {
