@@ -2,6 +2,7 @@
 // public, and a test is in the folder of what it tests.
 import { describe, expect, it } from 'vitest';
 import {
+  hastyWaits,
   longLines,
   lostCitations,
   readTreeFile,
@@ -54,6 +55,22 @@ describe('documents that are cited', () => {
       'DESIGN',
     ]);
     expect(lostCitations('src/a.ts', '// Specification: docs/formats/log.md; §4')).toEqual(['§']);
+  });
+});
+
+describe('waits of tests', () => {
+  it('say how long they wait at most', () => {
+    const tests = texts.filter(({ path }) => /^test\/.*\.ts$/.test(path) && !self.includes(path));
+    const hasty = tests.flatMap(({ path, text }) =>
+      hastyWaits(text).map((line) => `${path}:${line}`),
+    );
+    expect(hasty).toEqual([]);
+  });
+
+  it('are found that do not', () => {
+    const waits = ['(a)', '(() => {\n  a(1, 2);\n})', "(() => ',', )", '(a, 20_000)', '(\n  a,\n)'];
+    const found = waits.map((wait) => hastyWaits(`await vi.waitFor${wait};`).length);
+    expect(found).toEqual([1, 1, 1, 0, 1]);
   });
 });
 

@@ -26,6 +26,7 @@ import { listUsage } from '../quota/listed-usage.ts';
 const bucket = { id: 1, tenant: 'one', name: 'data' };
 const any = { ifMatch: null, ifNoneMatch: null };
 const book = 'aws-us-east-1-2026';
+const soonMs = 20_000;
 const isFull = process.env.BURSAR_FULL === '1';
 let fixture: LedgerFixture;
 
@@ -204,7 +205,7 @@ describe('a snapshot', () => {
     await vi.waitFor(async () => {
       await count();
       expect(await listUncounted(fixture.read)).toEqual([]);
-    });
+    }, soonMs);
     const sum = 'SELECT sum(versions) AS versions, sum(bytes) AS bytes FROM held_totals';
     expect(await fixture.read.get(sum)).toEqual({ versions: 1, bytes: 10 });
     await remove('b');
@@ -322,7 +323,7 @@ describe('an undelete window', () => {
     await vi.waitFor(async () => {
       await release();
       expect([await stored(), await held()]).toEqual([[10, 1], { versions: 0, bytes: 0 }]);
-    });
+    }, soonMs);
     expect(await refs()).toBe(1);
   });
 
@@ -332,7 +333,8 @@ describe('an undelete window', () => {
     await commit(window(2 * hourMs));
     expect(await readWindow(fixture.read, 1)).toEqual({ ...first, windowMs: 2 * hourMs });
     await commit(window(1));
-    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan((first?.sinceMs ?? 0) + 10));
+    const later = (first?.sinceMs ?? 0) + 10;
+    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(later), soonMs);
     await commit(window(hourMs));
     const last = await readWindow(fixture.read, 1);
     expect(last?.sinceMs).toBeGreaterThan(first?.sinceMs ?? 0);

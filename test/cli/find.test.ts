@@ -29,7 +29,7 @@ beforeAll(async () => {
   await put('/sim/in/d', '7', 'x');
   await vi.waitFor(async () => {
     expect((await find('s3://raw', 's3://sim', 'meta.run = 7', '--count')).stdout).toBe('3\n');
-  });
+  }, 30_000);
 });
 afterAll(() => place.remove());
 

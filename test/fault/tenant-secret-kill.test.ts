@@ -207,7 +207,10 @@ describeWithTool(compiler, 'the first start with the data of 0.1.0, killed', (co
     try {
       const what = JSON.parse(readFileSync(join(folder, 'kept/what.json'), 'utf8')) as What;
       const alice = new S3Client({ endpoint: gateway.endpoint, ...what.keys.alice });
-      await vi.waitFor(async () => expect((await secretsIn(dataDir)).has('cms')).toBe(true));
+      await vi.waitFor(
+        async () => expect((await secretsIn(dataDir)).has('cms')).toBe(true),
+        20_000,
+      );
       await look();
       expect([...seen.keys()]).toEqual(expect.arrayContaining(['cms', 'default']));
       for (const [path, content] of Object.entries(what.objects)) {

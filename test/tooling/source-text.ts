@@ -55,6 +55,35 @@ export function longLines(path: string, text: string): number[] {
 }
 
 /**
+ * The lines, counted from 1, where `vi.waitFor` is called without a timeout of its own: it waits a
+ * second then, which a busy machine may take.
+ */
+export function hastyWaits(text: string): number[] {
+  const calls = [...text.matchAll(/\bvi\.waitFor\(/g)].map(({ index, 0: call }) => ({
+    line: text.slice(0, index).split('\n').length,
+    from: index + call.length,
+  }));
+  return calls.flatMap(({ line, from }) => (hasSecondArgument(text, from) ? [] : [line]));
+}
+
+/** Of a call whose arguments begin there, as the formatter writes them. */
+function hasSecondArgument(text: string, from: number): boolean {
+  let depth = 1;
+  let quote: string | null = null;
+  for (let at = from; at < text.length && depth > 0; at++) {
+    const sign = text[at] as string;
+    if (quote !== null) {
+      if (sign === '\\') at += 1;
+      else if (sign === quote) quote = null;
+    } else if (`'"\``.includes(sign)) quote = sign;
+    else if ('([{'.includes(sign)) depth += 1;
+    else if (')]}'.includes(sign)) depth -= 1;
+    else if (sign === ',' && depth === 1) return /^\s*[^\s)]/.test(text.slice(at + 1));
+  }
+  return false;
+}
+
+/**
  * What the file cites that a reader cannot open: a page that is not in the tree, or a section of a
  * document that has no public name. Links between pages are tried elsewhere (test/docs/).
  */
