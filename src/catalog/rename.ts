@@ -6,6 +6,7 @@
 // it does, the version stays under a delete marker, and the new one shares its extents.
 import type { Tx } from '../core/database.ts';
 import { computeRowMac, isAuthentic, verifyListed } from './authentic.ts';
+import { refuseLossyLock } from './class-locks.ts';
 import type { WriteConditions } from './conditions.ts';
 import { findHolder } from './held-versions.ts';
 import { shareManifest } from './long-manifests.ts';
@@ -73,7 +74,8 @@ export async function renameObject(
   if (found.isDamaged) return refused('BursarIntegrityError');
   // Its tags may have been changed since it was decided by them.
   if ((source.attributes ?? found.attributes) !== found.attributes) return refused('SlowDown');
-  const locked = refuseEnd(bucket, found, {}, moment);
+  const locked =
+    refuseEnd(bucket, found, {}, moment) ?? (await refuseArrival(tx, bucket, found, moment));
   if (locked) return locked;
   // A journal says what there is when it is asked, which may be later than what it was asked for:
   // if it had still to tell of either key, it could tell of the one and not yet of the other.
@@ -94,6 +96,17 @@ export async function renameObject(
     ? await leave(tx, gone, left, leaving)
     : await leaveShared(tx, source.key, left, leaving);
   return { ok: true, storage: arrived, result: null, also: { key: source.key, storage: also } };
+}
+
+/** Why its class may not have the lock that it would get at its new key; null: it may. */
+async function refuseArrival(
+  tx: Tx,
+  bucket: OpenBucket,
+  found: FoundVersion,
+  moment: Moment,
+): Promise<Outcome<never> | null> {
+  const lock = JSON.parse(attributesOf(found, bucket, moment)) as Attributes;
+  return refuseLossyLock(tx, bucket, found.class, lock);
 }
 
 /** The current version of the old key, without its manifest, which can be large. */

@@ -7,6 +7,7 @@ import { hash, randomBytes } from 'node:crypto';
 import type { Acl } from '../core/acl.ts';
 import type { Tx } from '../core/database.ts';
 import { sealObject } from './authentic.ts';
+import { refuseLossyLock } from './class-locks.ts';
 import type { WriteConditions } from './conditions.ts';
 import { addReferences, adoptExtents, areIntents, type InlineExtent } from './extents.ts';
 import { mayAmend, type Retention, withDefaultRetention } from './object-lock.ts';
@@ -259,6 +260,8 @@ export async function amendVersion(
   if ('retention' in amendment) {
     const lockMoment = lockMomentOf(change, moment);
     if (!mayAmend(attributes, amendment.retention, lockMoment)) return refused('AccessDenied');
+    const lossy = await refuseLossyLock(tx, bucket, found.class, amend(attributes, amendment));
+    if (lossy) return lossy;
   }
   const amended = JSON.stringify(amend(attributes, amendment));
   await amendRow(tx, bucket, found, amended, moment);

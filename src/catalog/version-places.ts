@@ -4,7 +4,9 @@
 // lock holds does not end, whatever the bucket's row says.
 // Specification: "How S3 Versioning works" of the Amazon S3 user guide.
 import type { Tx } from '../core/database.ts';
+import { isOwnClass } from '../core/own-class.ts';
 import { type BucketName, isAuthentic, verifyVersion } from './authentic.ts';
+import { refuseLossyLock } from './class-locks.ts';
 import {
   checkDeletion,
   checkWriteConditions,
@@ -12,10 +14,10 @@ import {
   type WriteConditions,
 } from './conditions.ts';
 import { findHolder } from './held-versions.ts';
-import { type Lock, type LockMoment, mayEnd } from './object-lock.ts';
+import { type Lock, type LockMoment, mayEnd, withDefaultRetention } from './object-lock.ts';
 import { type Moment, type NamedVersion, noStorage, type Outcome, refused } from './outcome.ts';
 import { type FoundVersion, removalOf } from './version-rows.ts';
-import { readNamed, type StoredVersion, type VersionName } from './versions.ts';
+import { type ObjectDraft, readNamed, type StoredVersion, type VersionName } from './versions.ts';
 
 /** A bucket as its row says, for a change in it. */
 export interface OpenBucket extends BucketName {
@@ -99,19 +101,26 @@ export async function findPlace(
   return { bucket, ends: row ? examine(bucket, row, moment) : null, keeps: found };
 }
 
+/** Of the object that a write brings: absent where the version is another's (rename.ts). */
+type Brought = Pick<ObjectDraft, 'class' | 'attributes'>;
+
 /**
- * Where a write of an object comes. It is refused where what it ends is locked, or when what is
- * then owed for that is too much.
+ * Where a write of an object comes. It is refused where what it ends is locked, when what is then
+ * owed for that is too much, or where its class can lose what its lock keeps.
  */
 export async function openToReplace(
   tx: Tx,
-  at: { bucketId: number; key: string; conditions: WriteConditions },
+  at: { bucketId: number; key: string; conditions: WriteConditions; object?: Brought },
   moment: Moment,
 ): Promise<Outcome<Place>> {
   const opening = await openKey(tx, at, moment);
   if (!opening.ok) return opening;
   const place = await findPlace(tx, opening.result, at, moment);
   const { bucket, ends } = place;
+  if (at.object && isOwnClass(at.object.class)) {
+    const refusal = await refuseWrittenLock(tx, bucket, at.object, moment);
+    if (refusal) return refusal;
+  }
   if (ends) {
     const refusal = refuseEnd(bucket, ends, {}, moment);
     if (refusal) return refusal;
@@ -124,6 +133,17 @@ export async function openToReplace(
       return refused('QuotaExceeded');
   }
   return { ok: true, storage: noStorage, result: place };
+}
+
+/** Why it may not be made in its class, with the lock that the bucket adds; null: it may. */
+async function refuseWrittenLock(
+  tx: Tx,
+  bucket: OpenBucket,
+  { class: of, attributes }: Brought,
+  { timeMs }: Moment,
+): Promise<Outcome<never> | null> {
+  const lock = JSON.parse(withDefaultRetention(attributes, bucket.objectLock, timeMs)) as Lock;
+  return refuseLossyLock(tx, bucket, of, lock);
 }
 
 /** Why a version may not end; null: it may. */

@@ -265,6 +265,65 @@ describe('what is refused', () => {
     await client.send(new s3.DeleteBucketPolicyCommand({ Bucket: 'second' }));
   });
 
+  test('a compliance lock in a class that can lose objects, by whatever way it comes', async () => {
+    const Bucket = 'locked';
+    await client.send(new s3.CreateBucketCommand({ Bucket, ObjectLockEnabledForBucket: true }));
+    const until = new Date(Date.now() + 3_600_000);
+    const retain = (Key: string, Mode: s3.ObjectLockRetentionMode) =>
+      refusal(
+        client.send(
+          new s3.PutObjectRetentionCommand({
+            ...{ Bucket, Key, Retention: { Mode, RetainUntilDate: until } },
+            BypassGovernanceRetention: true,
+          }),
+        ),
+      );
+    const lockBucket = (Mode: s3.ObjectLockRetentionMode) =>
+      client.send(
+        new s3.PutObjectLockConfigurationCommand({
+          Bucket,
+          ObjectLockConfiguration: {
+            ...{ ObjectLockEnabled: 'Enabled', Rule: { DefaultRetention: { Mode, Days: 1 } } },
+          },
+        }),
+      );
+    const refused = '400 InvalidRequest';
+    await put(Bucket, 'lossy', 'x', 'derived');
+    await put(Bucket, 'kept', 'x', 'kept');
+    expect(await retain('lossy', 'COMPLIANCE')).toBe(refused);
+    expect(await retain('lossy', 'GOVERNANCE')).toBe('done');
+    expect(await retain('lossy', 'COMPLIANCE')).toBe(refused);
+    await put(Bucket, 'renamed', 'x', 'derived');
+    const begun = new s3.CreateMultipartUploadCommand({
+      ...{ Bucket, Key: 'parts', StorageClass: 'ONEZONE_IA' },
+    });
+    const { UploadId } = await client.send(begun);
+    const part = { Bucket, Key: 'parts', UploadId, PartNumber: 1, Body: 'x' };
+    const { ETag } = await client.send(new s3.UploadPartCommand(part));
+    await lockBucket('COMPLIANCE');
+    const MultipartUpload = { Parts: [{ PartNumber: 1, ETag }] };
+    const completion = { Bucket, Key: 'parts', UploadId, MultipartUpload };
+    const copy = { Bucket, Key: 'copy', CopySource: `${Bucket}/lossy` };
+    const rename = { Bucket, Key: 'new', RenameSource: `/${Bucket}/renamed` };
+    for (const command of [
+      new s3.PutObjectCommand({ Bucket, Key: 'y', Body: 'x', StorageClass: 'ONEZONE_IA' }),
+      new s3.CreateMultipartUploadCommand({ Bucket, Key: 'y', StorageClass: 'ONEZONE_IA' }),
+      new s3.CompleteMultipartUploadCommand(completion),
+      new s3.CopyObjectCommand({ ...copy, StorageClass: 'ONEZONE_IA' }),
+      new s3.RenameObjectCommand(rename),
+    ]) {
+      const sent = client.send(command as s3.PutObjectCommand);
+      expect(await refusal(sent), command.constructor.name).toBe(refused);
+    }
+    expect(await refusal(put(Bucket, 'y', 'x', 'kept'))).toBe('done');
+    expect(await refusal(client.send(new s3.CopyObjectCommand(copy)))).toBe('done');
+    await lockBucket('GOVERNANCE');
+    expect(await refusal(client.send(new s3.CompleteMultipartUploadCommand(completion)))).toBe(
+      'done',
+    );
+    expect(await retain('parts', 'COMPLIANCE')).toBe(refused);
+  });
+
   test('to delete a class that is used', async () => {
     const { code, stderr } = await place.run(['class', 'delete', 'default/derived']);
     expect(stderr).toContain('A bucket has, or had, objects or uploads of this class. (InUse)');

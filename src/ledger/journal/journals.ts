@@ -4,7 +4,7 @@
 // the secret that its bytes are encrypted under, which the journal has to tell first. Nothing is
 // answered for unless the store was seen to be ours a moment before.
 import type { Versioning } from '../../catalog/buckets.ts';
-import { isOwnClass } from '../../quota/prices/price-book.ts';
+import { isOwnClass } from '../../core/own-class.ts';
 import { type Change, commandOf } from '../commands/index.ts';
 import type { CommitResult } from '../commit.ts';
 import type { Journal, JournalState } from './journal.ts';

@@ -2,6 +2,7 @@
 // Invariant: a book that was read has a price for everything that can be charged; nothing in it is
 // left out, unknown, or without a source. Specification: docs/formats/price-book.md.
 import type { Picodollars } from '../../core/money.ts';
+import { isOwnClass } from '../../core/own-class.ts';
 import {
   type Members,
   parsePlainJson,
@@ -103,11 +104,6 @@ function dearestOf(all: readonly UsePrices[]): UsePrices {
     picodollarsPerGet: most((prices) => prices.picodollarsPerGet),
     retrievalPicodollarsPerGb: most((prices) => prices.retrievalPicodollarsPerGb),
   };
-}
-
-/** Whether a class is one that tenants define, whose names are of lower case. */
-export function isOwnClass(storageClass: string): boolean {
-  return /^[a-z]/.test(storageClass);
 }
 
 /**

@@ -5,13 +5,13 @@
 // paid, since nobody asked for that before.
 import type { Reader, Tx } from '../../core/database.ts';
 import type { Picodollars } from '../../core/money.ts';
+import { isOwnClass } from '../../core/own-class.ts';
 import { Pace } from '../../core/pace.ts';
 import { type Charge, drawsOfOwner } from '../charge.ts';
 import type { AccountBook } from '../leases/account-book.ts';
 import type { AccountMacs } from '../leases/account-macs.ts';
 import { noSettlement, type Shortage } from '../leases/requests.ts';
 import { billableBytes, chargeEarlyDeletion } from '../prices/charges.ts';
-import { isOwnClass } from '../prices/price-book.ts';
 import { marketOf, type PriceBooks } from '../prices/price-books.ts';
 import { chargeStorage, monthAt } from '../prices/storage-accrual.ts';
 import { StorageBook } from './storage-book.ts';

@@ -2,7 +2,7 @@
 // is the name of a class, never an alias; and a class that cannot be kept is refused, never another
 // written in its place.
 import type { Bucket } from '../../../catalog/buckets.ts';
-import type { Attributes } from '../../../catalog/versions.ts';
+import type { RetentionMode } from '../../../catalog/object-lock.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { localStore, localStoreName } from '../../../core/manifest.ts';
 import type { StorageClass } from '../../../state/class-book.ts';
@@ -133,13 +133,15 @@ export function classHeaders(
 
 /**
  * Throws `Refusal` InvalidRequest where nothing may be lost, and the class can lose it: what is
- * locked in compliance mode has to be there as long as it says.
+ * locked in compliance mode, by itself or by the bucket's default, has to be there as long as it
+ * says. The ledger decides it for good (catalog/class-locks.ts); here it is said in words, and
+ * before a body is sent.
  */
 export function checkLock(
   { classes }: Pick<ClassServices, 'classes'>,
-  { tenant }: Pick<Bucket, 'tenant'>,
+  { tenant, objectLock }: Pick<Bucket, 'tenant' | 'objectLock'>,
   name: string,
-  { retention }: Pick<Attributes, 'retention'>,
+  { retention = objectLock?.default }: { retention?: { mode: RetentionMode } | undefined },
 ): void {
   if (name === standardClass || retention?.mode !== 'COMPLIANCE') return;
   if (classes.named(tenant, name)?.definition.loss === 'refuse') return;

@@ -2,6 +2,7 @@
 // retention and the legal hold of a version, which keep it from being deleted.
 import { recordedChange } from '../../../audit/recorded-change.ts';
 import type { Lock, Retention } from '../../../catalog/object-lock.ts';
+import type { Version } from '../../../catalog/versions.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { emptyReply, type Reply, xmlReply } from '../../http/reply.ts';
 import { findAsked, shownId } from '../asked-version.ts';
@@ -19,6 +20,7 @@ import {
   parseRetention,
   retentionElements,
 } from '../objects/object-lock-xml.ts';
+import { checkLock } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import type { Asked, Reserved } from '../stages.ts';
 
@@ -71,7 +73,7 @@ interface Protection<T> {
   learn(value: T): Lock;
   /** What GET answers; null: the version has none. */
   show(lock: Lock): Reply | null;
-  put(context: Reserved<'object'>, versionId: string | undefined, value: T): Promise<void>;
+  put(context: Reserved<'object'>, version: Version, value: T): Promise<void>;
 }
 
 function protection<T>({ name, parse, learn, show, put }: Protection<T>): {
@@ -111,7 +113,7 @@ function protection<T>({ name, parse, learn, show, put }: Protection<T>): {
       async run(context, value) {
         demandObjectLock(context);
         const version = await findAsked(context, 'MethodNotAllowed');
-        await put(context, shownId(context.bucket, version), value);
+        await put(context, version, value);
         return emptyReply(200);
       },
     },
@@ -125,8 +127,9 @@ export const objectLegalHold = protection<boolean>({
   learn: (legalHold) => ({ legalHold }),
   show: ({ legalHold }) =>
     legalHold === undefined ? null : xmlReply('LegalHold', { Status: legalHold ? 'ON' : 'OFF' }),
-  put: async (context, versionId, legalHold) => {
+  put: async (context, version, legalHold) => {
     const { bucket, key } = context;
+    const versionId = shownId(bucket, version);
     await context.commit(
       { kind: 'amendVersion', bucketId: bucket.id, key, versionId, amendment: { legalHold } },
       { change: recordedChange({ legalHold }) },
@@ -140,8 +143,10 @@ export const objectRetention = protection<Retention | null>({
   parse: parseRetention,
   learn: (retention) => (retention ? { retention } : {}),
   show: ({ retention }) => (retention ? xmlReply('Retention', retentionElements(retention)) : null),
-  put: async (context, versionId, retention) => {
-    const { bucket, key } = context;
+  put: async (context, version, retention) => {
+    const { bucket, key, services } = context;
+    if (retention) checkLock(services, bucket, version.class, { retention });
+    const versionId = shownId(bucket, version);
     const bypassGovernance = await bypassesGovernance(context, { key, versionId });
     const told = { retention: retention && shownRetention(retention), bypassGovernance };
     const amendment = { retention };
