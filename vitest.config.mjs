@@ -11,9 +11,9 @@ export default defineConfig({
     globalSetup: 'test/tooling/own-environment.ts',
     maxWorkers: Math.max(3, availableParallelism()),
     // A busy machine may take its time; what never comes fails all the same.
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
-    expect: { poll: { timeout: 20_000 } },
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 40_000 } },
     projects: [
       { extends: true, test: { name: 'rooms', include: [`${rooms}/*.test.ts`], isolate: false } },
       { extends: true, test: { name: 'all', exclude: [...configDefaults.exclude, rooms] } },

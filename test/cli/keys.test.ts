@@ -14,7 +14,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 const inline = 3000;
 const stored = 300 * 1024;
 /** After a rotation was asked for. */
-const rotationsMin = process.env.BURSAR_FULL === '1' ? 200 : 40;
+const rotationsMin = process.env.BURSAR_FULL === '1' ? 200 : 15;
 const killsAfterMs = process.env.BURSAR_FULL === '1' ? [0, 1, 2, 4, 8, 16] : [0, 2, 16];
 
 let place: Workplace;

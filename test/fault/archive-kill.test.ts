@@ -216,8 +216,8 @@ describeWithTool(compiler, 'archiving on a disk that refuses a write', (cc) => {
   }
 
   it.each([
-    ['any', isFull ? 1 : 31],
-    ['sync', isFull ? 1 : 4],
+    ['any', isFull ? 1 : 67],
+    ['sync', isFull ? 1 : 7],
   ])('of kind %s, whichever it is, loses no record and goes on later', async (call, step) => {
     let met = 0;
     for (let number = 1; ; number += step) {

@@ -12,7 +12,7 @@ import { Workplace } from '../cli/command.ts';
 import { randomBelow, randomOf, seededRandom } from '../fuzz/seeded-random.ts';
 import { elementOf, elementsOf, type Message, send, type Target } from '../protocol/target.ts';
 
-const kills = Number(process.env.BURSAR_CHANGE_KILLS ?? 8);
+const kills = Number(process.env.BURSAR_CHANGE_KILLS ?? (process.env.BURSAR_FULL === '1' ? 8 : 3));
 const random = seededRandom(Number(process.env.BURSAR_KILL_SEED ?? 25));
 const place = new Workplace();
 let following: ChildProcess | null = null;

@@ -21,7 +21,7 @@ import {
 } from '../protocol/target.ts';
 import { randomText } from '../search/random-queries.ts';
 
-const kills = Number(process.env.BURSAR_FIND_KILLS ?? 4);
+const kills = Number(process.env.BURSAR_FIND_KILLS ?? (process.env.BURSAR_FULL === '1' ? 4 : 2));
 const seed = Number(process.env.BURSAR_KILL_SEED ?? 109);
 const random = seededRandom(seed);
 const place = new Workplace();

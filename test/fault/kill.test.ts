@@ -76,7 +76,7 @@ describe('a gateway killed during its first start', () => {
 
   it('ends the next start with credentials that work', async () => {
     const random = seededRandom(seed);
-    const starts = isFull ? 8 : 3;
+    const starts = isFull ? 8 : 2;
     for (let i = 0; i < starts; i++) {
       const folder = join(dataDir, String(i));
       // Early and late ones.

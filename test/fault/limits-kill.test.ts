@@ -80,8 +80,8 @@ function surviveKills(killsMin: number, start: () => Promise<LastingGateway>): v
 }
 
 describe(`a gateway with limits, killed again and again (seed ${seed})`, () => {
-  surviveKills(isFull ? 50 : 6, () => startLocalGateway(sweeping));
+  surviveKills(isFull ? 50 : 4, () => startLocalGateway(sweeping));
 });
 describeWithTool(versitygw, 'a gateway with limits and its bytes in S3, killed again', (path) => {
-  surviveKills(isFull ? 20 : 3, () => startBackedGateway({ path, args: sweeping }));
+  surviveKills(isFull ? 20 : 2, () => startBackedGateway({ path, args: sweeping }));
 });

@@ -26,7 +26,7 @@ vi.setConfig({ testTimeout: isFull ? 900_000 : 120_000, hookTimeout: 300_000 });
 const seed = Number(process.env.BURSAR_LIMITS_SEED ?? 20260705);
 const principals = 50;
 /** Of requests and of what limits leave them, where not all is sent. */
-const share = isFull ? 1 : 3;
+const share = isFull ? 1 : 6;
 const atOnce = Math.ceil(1000 / share);
 
 /** How much each limit leaves: less than a run would use, more than a single request. */

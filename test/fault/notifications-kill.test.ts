@@ -10,7 +10,7 @@ import { randomBelow, randomOf, seededRandom } from '../fuzz/seeded-random.ts';
 import { callNative, elementsOf, send, type Target } from '../protocol/target.ts';
 import { Receiver, status } from '../tooling/webhook-receiver.ts';
 
-const kills = Number(process.env.BURSAR_TELL_KILLS ?? 5);
+const kills = Number(process.env.BURSAR_TELL_KILLS ?? (process.env.BURSAR_FULL === '1' ? 5 : 3));
 const random = seededRandom(Number(process.env.BURSAR_KILL_SEED ?? 111));
 const place = new Workplace();
 const receiver = new Receiver();

@@ -15,7 +15,7 @@ import { type ServedGateway, startServedGateway } from '../tooling/served-gatewa
 import { S3Client } from './s3-client.ts';
 
 const seed = Number(process.env.BURSAR_KILL_SEED ?? 20261123);
-const kills = process.env.BURSAR_FULL === '1' ? 40 : 4;
+const kills = process.env.BURSAR_FULL === '1' ? 40 : 2;
 const buckets = ['plain', 'versioned'];
 const objects = 120;
 const atOnce = 12;

@@ -1,6 +1,6 @@
 // Whoever can write to a store's bucket shortens the journal there before a data folder is restored
 // from its backup. What the backup has is there all the same, is not what it was before, and the
-// restore says which journal lacks what.
+// restore says which journal lacks what. BURSAR_FULL=1 tries every way to shorten it.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -90,7 +90,9 @@ describeWithTool(versitygw, 'a backup whose store has a journal', (path) => {
     ],
   ];
 
-  it.each(attacks)('%s has all that was acknowledged', async (_, attack, told) => {
+  // A journal of before lacks what one lacks that was cut; a marker is looked for as a segment is.
+  const tried = attacks.filter((_, i) => i % 2 === 0 || process.env.BURSAR_FULL === '1');
+  it.each(tried)('%s has all that was acknowledged', async (_, attack, told) => {
     await fillBefore(rig.client);
     const old = new Map(names().map((name) => [name, readFileSync(rig.pathOf(name))]));
     await changeAfter(rig.client);

@@ -14,7 +14,7 @@ import { RebuildRig } from './rebuild-rig.ts';
 import { listVersions } from './restore-content.ts';
 import type { S3Client } from './s3-client.ts';
 
-const rounds = process.env.BURSAR_FULL === '1' ? 20 : 2;
+const rounds = process.env.BURSAR_FULL === '1' ? 20 : 1;
 const keys = 42;
 const writers = 6;
 const enabled = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';

@@ -18,7 +18,7 @@ import { findStrayObjects } from './stray-objects.ts';
 vi.setConfig({ testTimeout: 400_000, hookTimeout: 120_000 });
 
 const isFull = process.env.BURSAR_FULL === '1';
-const faultsMin = isFull ? 1000 : 200;
+const faultsMin = isFull ? 1000 : 100;
 /** If each fault lost a buffer, none would be left. */
 const bufferMemory = isFull ? '128MiB' : '26MiB';
 const workersCount = 12;

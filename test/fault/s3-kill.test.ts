@@ -9,7 +9,7 @@ import { findStrayObjects } from './stray-objects.ts';
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
 
-const rounds = process.env.BURSAR_FULL === '1' ? 5 : 3;
+const rounds = process.env.BURSAR_FULL === '1' ? 5 : 2;
 const isLarge = (seed: number): boolean => seed % 4 === 0;
 /** Bytes, of two extents or in one write. */
 const sizeOf = (seed: number): number => (isLarge(seed) ? 9 * MiB : 30 * KiB) + seed;

@@ -16,7 +16,7 @@ import { sleep } from './plain-start.ts';
 import { S3Client } from './s3-client.ts';
 
 const seed = Number(process.env.BURSAR_KILL_SEED ?? 20261121);
-const kills = process.env.BURSAR_FULL === '1' ? 30 : 3;
+const kills = process.env.BURSAR_FULL === '1' ? 30 : 2;
 const timeoutMs = 60_000 + kills * 12_000;
 const workers = 4;
 

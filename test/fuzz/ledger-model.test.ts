@@ -51,7 +51,7 @@ type Random = () => number;
 /** The gateway's own run; intents of another are orphans. */
 const thisProcess = 'this process';
 
-const sequences = process.env.BURSAR_FULL === '1' ? 500 : 200;
+const sequences = process.env.BURSAR_FULL === '1' ? 500 : 80;
 const books = readPriceBooks();
 const pricing: Pricing = {
   ...{ book: 'aws-us-east-1-2026', storageClass: 'STANDARD', sourceClass: null },

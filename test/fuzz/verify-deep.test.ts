@@ -15,7 +15,7 @@ import { S3Client } from '../fault/s3-client.ts';
 import { fill, operator, operatorSettings } from '../tooling/filled-folder.ts';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomBytesOf, randomOf } from './seeded-random.ts';
 
-const rounds = process.env.BURSAR_FULL === '1' ? 1500 : 60;
+const rounds = process.env.BURSAR_FULL === '1' ? 1500 : 20;
 
 type Random = () => number;
 type Alter = (random: Random, db: OpenDatabase) => Promise<void>;

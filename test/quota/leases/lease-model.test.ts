@@ -42,7 +42,7 @@ const changing = ['tenant:c', 'principal:c/d'];
 const tokenFacts = { tenant: 'a', principal: 'b', expiresAtMs: Date.UTC(2100, 0) };
 const beginMs = Date.UTC(2026, 10, 30, 23, 59, 30);
 const longestMs = 40 * 24 * 3600 * 1000;
-const sequences = process.env.BURSAR_FULL === '1' ? 2000 : 1000;
+const sequences = process.env.BURSAR_FULL === '1' ? 2000 : 300;
 
 function randomLimits(random: Random): Limits {
   const limits: Record<string, Record<string, number | string>> = {};

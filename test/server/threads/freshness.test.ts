@@ -9,7 +9,7 @@ const isFull = process.env.BURSAR_FULL === '1';
 vi.setConfig({ testTimeout: isFull ? 3_600_000 : 180_000, hookTimeout: 120_000 });
 
 const threads = 4;
-const changes = isFull ? 10_000 : 280;
+const changes = isFull ? 10_000 : 140;
 /** How long one is blocked while much is changed; its answers wait for it. */
 const blockedMs = isFull ? 8000 : 3000;
 /** Until it is known which lead to which thread. */
