@@ -165,16 +165,27 @@ export async function exchange(
   headers: Record<string, string>,
   body: string | undefined,
 ): Promise<Exchanged> {
-  const begin = url.startsWith('https:') ? https.request : http.request;
-  const message = begin(url, { method, headers, timeout: silenceMsMax });
-  message.on('timeout', () => message.destroy(new Error('no answer')));
-  message.end(body);
-  const [answer] = (await once(message, 'response')) as [http.IncomingMessage];
+  const answer = await begin(url, method, headers, body);
   const pieces: Buffer[] = [];
   for await (const piece of answer) pieces.push(piece as Buffer);
   const text = Buffer.concat(pieces).toString('utf8');
   const untold = answer.headers['x-bursar-untold']?.toString() ?? null;
   return { status: answer.statusCode ?? 0, text, headers: answer.headers, untold };
+}
+
+/** The same, of which the answer's body is still to be read. */
+export async function begin(
+  url: string,
+  method: string,
+  headers: Record<string, string>,
+  body: string | undefined,
+): Promise<http.IncomingMessage> {
+  const request = url.startsWith('https:') ? https.request : http.request;
+  const message = request(url, { method, headers, timeout: silenceMsMax });
+  message.on('timeout', () => message.destroy(new Error('no answer')));
+  message.end(body);
+  const [answer] = (await once(message, 'response')) as [http.IncomingMessage];
+  return answer;
 }
 
 /** As RFC 3986 has it: only unreserved characters stay. */

@@ -35,6 +35,7 @@ const overHttp: Row[] = [
   ['alarm', async () => (await import('./alarm-commands.ts')).addAlarmCommands],
   ['target', async () => (await import('./target-commands.ts')).addTargetCommands],
   ['find', async () => (await import('./find-command.ts')).addFindCommand],
+  ['dataset', async () => (await import('./dataset-commands.ts')).addDatasetCommands],
   ['inventory', async () => (await import('./inventory-commands.ts')).addInventoryCommands],
   ['changes', async () => (await import('./changes-command.ts')).addChangesCommand],
   ['records', async () => (await import('./records-command.ts')).addRecordsCommand],

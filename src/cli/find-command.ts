@@ -5,10 +5,10 @@ import { once } from 'node:events';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
-import type { ExplainedRun, FoundObject, FoundObjects } from '../gateway/find/find-schema.ts';
-import { type Connection, callApi } from './api-client.ts';
-import { findPlace, type NamedPlace } from './bucket-names.ts';
+import type { ExplainedRun, FoundObjects } from '../gateway/find/find-schema.ts';
+import { findPlace } from './bucket-names.ts';
 import { connect } from './command-arguments.ts';
+import { type Asked, type Placed, readObjects, readPages } from './found-objects.ts';
 import { chooseForm, csvText, print } from './output.ts';
 import { formatBytes, formatCount } from './progress.ts';
 
@@ -19,12 +19,6 @@ interface FindFlags {
   limit?: number;
   explain?: boolean;
   exec?: boolean;
-}
-
-interface Asked {
-  connection: Connection;
-  urls: readonly string[];
-  query: string;
 }
 
 export function addFindCommand(program: Command): void {
@@ -84,44 +78,6 @@ function readWords(
     throw new CommandFailure('usage', '--count, --sum, --explain and --exec exclude each other');
   }
   return { urls, query, run };
-}
-
-/** An object, and where it is. */
-interface Placed extends FoundObject {
-  url: string;
-}
-
-async function* readObjects(asked: Asked, limit = Infinity): AsyncGenerator<Placed> {
-  let left = limit;
-  for (const url of asked.urls) {
-    const place = await findPlace(asked.connection, url);
-    const base = url.slice(0, url.length - place.key.length).replace(/\/?$/, '/');
-    for await (const { objects } of readPages(asked, place, left)) {
-      for (const one of objects) {
-        yield { url: `${base}${one.key}`, ...one };
-        left -= 1;
-        if (left === 0) return;
-      }
-    }
-  }
-}
-
-async function* readPages(
-  { connection, query: where }: Asked,
-  { tenant, bucket, key }: NamedPlace,
-  limit: number,
-  more: Record<string, string> = {},
-): AsyncGenerator<FoundObjects> {
-  const path = ['tenants', tenant, 'buckets', bucket, 'objects'];
-  const prefix = key === '' ? undefined : key;
-  let after: string | undefined;
-  do {
-    const most = limit < 1000 ? String(limit) : undefined;
-    const query = { where, prefix, after, limit: most, ...more };
-    const page = (await callApi(connection, { method: 'GET', path, query })).json as FoundObjects;
-    yield page;
-    after = page.next ?? undefined;
-  } while (after !== undefined);
 }
 
 const heading = [

@@ -6,7 +6,7 @@ import { percentEncode } from '../core/canonical-request.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { emptySha256, signRequest } from '../core/sigv4.ts';
 import { childOf, parseXml, textOf } from '../gateway/http/xml.ts';
-import { type Connection, type Exchanged, exchange, reach } from './api-client.ts';
+import { begin, type Connection, type Exchanged, exchange, reach } from './api-client.ts';
 
 export type S3Connection = Connection & { s3Endpoint: string };
 
@@ -20,7 +20,7 @@ export interface ListedObject {
 interface Asked {
   query?: [string, string][];
   headers?: Record<string, string>;
-  body?: string;
+  body?: string | undefined;
 }
 
 const triesMax = 6;
@@ -70,25 +70,10 @@ export class S3Bucket {
     key: string,
     { query = [], headers: given = {}, body }: Asked = {},
   ): Promise<Exchanged> {
-    const { s3Endpoint, accessKeyId, secretAccessKey: secret, region } = this.#connection;
-    const path = `/${this.name}${key && `/${key}`}`;
+    const { s3Endpoint } = this.#connection;
     for (let tries = 1; ; tries++) {
-      const headers: Record<string, string> = { host: new URL(s3Endpoint).host, ...given };
-      const { sessionToken } = this.#connection;
-      if (sessionToken) headers['x-amz-security-token'] = sessionToken;
-      if (method === 'PUT' || method === 'POST') {
-        headers['content-length'] = String(Buffer.byteLength(body ?? ''));
-      }
-      const payloadHash = body === undefined ? emptySha256 : hash('sha256', body);
-      const signed = signRequest({
-        ...{ method, path, query, headers, accessKeyId, secret, region },
-        ...{ service: 's3', payloadHash, timeMs: Date.now() },
-      });
-      const search = query.map((pair) => pair.map((one) => percentEncode(one, false)).join('='));
-      const url = `${s3Endpoint}${percentEncode(path, true)}${search.length ? '?' : ''}`;
-      const asking = reach(s3Endpoint, () =>
-        exchange(`${url}${search.join('&')}`, method, { ...headers, ...signed }, body),
-      );
+      const { url, headers } = this.#sign(method, key, { query, headers: given, body });
+      const asking = reach(s3Endpoint, () => exchange(url, method, headers, body));
       const answer = await asking.catch((error: unknown) => {
         if (tries === triesMax) throw error;
         return null;
@@ -96,6 +81,43 @@ export class S3Bucket {
       if (answer && (answer.status < 500 || tries === triesMax)) return answer;
       await sleep(100 * 2 ** tries);
     }
+  }
+
+  /** What a key holds, if its entity tag is still this one. Rejects with `CommandFailure`. */
+  async *read(key: string, etag: string): AsyncGenerator<Buffer> {
+    const { s3Endpoint } = this.#connection;
+    const { url, headers } = this.#sign('GET', key, { headers: { 'if-match': `"${etag}"` } });
+    const answer = await reach(s3Endpoint, () => begin(url, 'GET', headers, undefined));
+    if (answer.statusCode === 200) {
+      for await (const piece of answer) yield piece as Buffer;
+      return;
+    }
+    const text = Buffer.concat(await answer.toArray()).toString('utf8');
+    throw refusedBy(text, answer.statusCode ?? 0);
+  }
+
+  #sign(
+    method: string,
+    key: string,
+    { query = [], headers: given = {}, body }: Asked,
+  ): { url: string; headers: Record<string, string> } {
+    const { s3Endpoint, accessKeyId, secretAccessKey: secret, region } = this.#connection;
+    const path = `/${this.name}${key && `/${key}`}`;
+    const headers: Record<string, string> = { host: new URL(s3Endpoint).host, ...given };
+    const { sessionToken } = this.#connection;
+    if (sessionToken) headers['x-amz-security-token'] = sessionToken;
+    if (method === 'PUT' || method === 'POST') {
+      headers['content-length'] = String(Buffer.byteLength(body ?? ''));
+    }
+    const payloadHash = body === undefined ? emptySha256 : hash('sha256', body);
+    const signed = signRequest({
+      ...{ method, path, query, headers, accessKeyId, secret, region },
+      ...{ service: 's3', payloadHash, timeMs: Date.now() },
+    });
+    const search = query.map((pair) => pair.map((one) => percentEncode(one, false)).join('='));
+    const asked = search.length ? `?${search.join('&')}` : '';
+    const url = `${s3Endpoint}${percentEncode(path, true)}${asked}`;
+    return { url, headers: { ...headers, ...signed } };
   }
 }
 

@@ -20,6 +20,7 @@ import {
   addVerifyLogCommand,
   addVerifyReceiptCommand,
 } from './verify-audit-commands.ts';
+import { addVerifyDatasetCommand } from './verify-dataset-command.ts';
 
 interface VerifyFlags {
   tenant?: string;
@@ -218,4 +219,5 @@ export function addVerifyOfflineCommands(program: Command): void {
   addVerifyReceiptCommand(verify);
   addVerifyLogCommand(verify);
   addVerifyBundleCommand(verify);
+  addVerifyDatasetCommand(verify);
 }

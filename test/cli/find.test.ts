@@ -1,6 +1,18 @@
-// `bursar find`: shown, counted, explained, and given to a command one by one.
-import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+// `bursar find`: shown, counted, explained, and given to a command one by one; and
+// `bursar dataset`, which writes down what was found.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readCredentials } from '#bursar/server/folder/credentials-file.js';
 import { send, type Target } from '../protocol/target.ts';
 import { Workplace } from './command.ts';
@@ -9,18 +21,21 @@ vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const place = new Workplace();
 
+let target: Target;
+
+async function put(path: string, run?: string, body = ''): Promise<void> {
+  const headers: Record<string, string> = run === undefined ? {} : { 'x-amz-meta-run': run };
+  expect((await send(target, { method: 'PUT', path, headers, body })).status).toBe(200);
+}
+
 beforeAll(async () => {
   const { endpoint } = await place.serve();
   const profile = readCredentials(join(place.data, 'credentials'), 'bursar');
   const accessKeyId = profile?.aws_access_key_id ?? '';
   const secretAccessKey = profile?.aws_secret_access_key ?? '';
-  const target: Target = {
+  target = {
     ...{ endpoint, keys: { accessKeyId, secretAccessKey }, strayNames: () => [] },
     stop: async () => {},
-  };
-  const put = async (path: string, run?: string, body = '') => {
-    const headers: Record<string, string> = run === undefined ? {} : { 'x-amz-meta-run': run };
-    expect((await send(target, { method: 'PUT', path, headers, body })).status).toBe(200);
   };
   for (const bucket of ['/raw', '/sim']) await put(bucket);
   await put('/raw/in/a b', '7', 'hello');
@@ -77,6 +92,119 @@ it('starts a command for each, without a shell, and says how many failed', async
   expect({ code: failing.code, stderr: failing.stderr }).toEqual({
     code: 1,
     stderr: 'bursar: the command failed for 2 objects\n',
+  });
+});
+
+describe('a data set', () => {
+  const json = async (...args: string[]) => {
+    const { code, stdout, stderr } = await place.run([...args, '--json']);
+    expect([code, stderr]).toEqual([0, '']);
+    return JSON.parse(stdout);
+  };
+  const verify = async (...args: string[]) => {
+    const { stdout, code } = await place.run(['verify', 'dataset', crate, ...args, '--json']);
+    const { findings, files, receipts } = JSON.parse(stdout);
+    return { code, findings, files, receipts };
+  };
+  let crate: string;
+  let fetched: string;
+  let key: string;
+
+  beforeAll(async () => {
+    [crate, fetched] = ['crate', 'fetched'].map((name) => join(place.folder, name)) as [
+      string,
+      string,
+    ];
+    await put('/raw/odd\n%\\', '7', 'odd');
+    await json('snapshot', 'create', 's3://raw', 'paper');
+    await json(
+      'mount',
+      'create',
+      'run7',
+      'default:raw',
+      '--at',
+      'paper',
+      '--where',
+      'meta.run = 7',
+    );
+    await put('/raw/in/a b', '7', 'changed since');
+    const made = await json('dataset', 'manifest', 's3://run7', '--out', crate, '--receipts');
+    expect(made).toMatchObject({ out: crate, objects: 3, size: 14 });
+    const list = readFileSync(join(crate, 'manifest-sha256.txt'));
+    expect(made.sha256).toBe(createHash('sha256').update(list).digest('hex'));
+    key = join(place.folder, 'log.key');
+    writeFileSync(key, (await place.run(['log', 'key'])).stdout);
+    const contents = { 'in/a b': 'hello', 'out/c\u202e': 'world!', 'odd\n%\\': 'odd' };
+    for (const [path, content] of Object.entries(contents)) {
+      mkdirSync(dirname(join(fetched, path)), { recursive: true });
+      writeFileSync(join(fetched, path), content);
+    }
+  });
+
+  it('is written down as it was frozen, and verified by itself and by sha256sum', async () => {
+    const described = JSON.parse(readFileSync(join(crate, 'ro-crate-metadata.json'), 'utf8'));
+    const entities = new Map<string, Record<string, unknown>>(
+      described['@graph'].map((one: { '@id': string }) => [one['@id'], one]),
+    );
+    expect(entities.get('s3://run7/in/a%20b')).toMatchObject({ '@type': 'File', contentSize: '5' });
+    const parts = entities.get('./')?.hasPart as { '@id': string }[];
+    expect(parts.every((part) => entities.has(part['@id']))).toBe(true);
+    expect(await verify(fetched, '--key', key)).toEqual({
+      code: 0,
+      findings: [],
+      files: 3,
+      receipts: 3,
+    });
+    const by = (file: string, cwd: string) =>
+      spawnSync('sha256sum', ['--check', '--strict', '--quiet', join(crate, file)], { cwd });
+    expect(by('manifest-sha256.txt', fetched).status).toBe(0);
+    expect(by('tagmanifest-sha256.txt', crate).status).toBe(0);
+  });
+
+  it('is not what was changed, is missing, or is more', async () => {
+    writeFileSync(join(fetched, 'in/a b'), 'hallo');
+    writeFileSync(join(fetched, 'more'), '');
+    rmSync(join(fetched, 'out'), { recursive: true });
+    expect((await verify(fetched)).findings).toEqual([
+      'in/a b has another content',
+      'out/c\u202e is not there',
+      'more is not of the data set',
+    ]);
+    const receipts = readdirSync(join(crate, 'receipts')).map((name) =>
+      join(crate, 'receipts', name),
+    );
+    copyFileSync(receipts[0] as string, receipts[1] as string);
+    const file = join(crate, 'objects.jsonl');
+    writeFileSync(file, readFileSync(file, 'utf8').replace('"size":5', '"size":6'));
+    const { code, findings } = await verify('--key', key);
+    expect(code).toBe(1);
+    expect(findings.join()).toMatch(
+      /is not that of in\/a b.*is not that of .*objects.jsonl is not/s,
+    );
+  });
+
+  it('has a digest of each, also of what was uploaded in parts', async () => {
+    const path = '/raw/parts';
+    const begun = await send(target, { method: 'POST', path, query: [['uploads', '']] });
+    const [, id = ''] = /<UploadId>(.*)<\/UploadId>/.exec(begun.text) ?? [];
+    const upload: [string, string][] = [['uploadId', id]];
+    const part = { method: 'PUT', path, query: [['partNumber', '1'], ...upload] as typeof upload };
+    const etag = (await send(target, { ...part, body: 'in parts' })).headers.etag;
+    const one = `<Part><PartNumber>1</PartNumber><ETag>${etag}</ETag></Part>`;
+    const body = `<CompleteMultipartUpload>${one}</CompleteMultipartUpload>`;
+    expect((await send(target, { method: 'POST', path, query: upload, body })).status).toBe(200);
+    const args = ['dataset', 'manifest', 's3://raw/par', 'size = 8', '--out', `${crate}2`];
+    await vi.waitFor(
+      async () => expect((await find('s3://raw', 'size = 8')).stdout).toMatch(/parts/),
+      30_000,
+    );
+    const refused = await place.run(args);
+    expect([refused.code, existsSync(`${crate}2`)]).toEqual([1, false]);
+    expect(refused.stderr).toContain('1 objects (8 B) were uploaded in parts');
+    await json(...args, '--digest');
+    const list = readFileSync(join(`${crate}2`, 'manifest-sha256.txt'), 'utf8');
+    expect(list).toBe(`${createHash('sha256').update('in parts').digest('hex')}  parts\n`);
+    expect((await place.run(args)).stderr).toContain('is there already');
   });
 });
 
