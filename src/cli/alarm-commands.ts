@@ -2,14 +2,15 @@
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { callApi } from './api-client.ts';
-import { calling } from './api-command.ts';
+import { type ApiRequest, type Connection, callApi } from './api-client.ts';
+import { askWho, calling, pathIn } from './api-command.ts';
 import { connect } from './command-arguments.ts';
 import { print, printJson, printPairs } from './output.ts';
 
 type Hook = Answers['GetTenantAlarmHook'] & Partial<Answers['PutTenantAlarmHook']>;
 
-const whose = 'of this tenant (default: of all accounts, for operators)';
+const whose =
+  'of this tenant, or principal (cms/alice); default: your own, and for operators of all accounts';
 
 export function addAlarmCommands(program: Command): void {
   const alarm = program
@@ -18,27 +19,22 @@ export function addAlarmCommands(program: Command): void {
   alarm
     .command('set')
     .argument('<url>', 'a webhook, https://…, or an address, mailto:quotas@example.org')
-    .argument('[tenant]', whose)
-    .description('tell alarms there; of a webhook, show the secret that messages are signed with')
-    .action(
-      calling((url: string, tenant: string | undefined) => {
-        return { method: 'PUT', path: pathOf(tenant), body: { url } };
-      }, showHook),
-    );
+    .argument('[whose]', whose)
+    .description('tell alarms there; show a webhook’s secret, by which messages are signed')
+    .action(calling((url: string, of: string | undefined) => at(of, 'PUT', { url }), showHook));
   alarm
     .command('show')
-    .argument('[tenant]', whose)
+    .argument('[whose]', whose)
     .description('show where alarms are told, and how it goes with that')
-    .action(
-      calling((tenant: string | undefined) => ({ method: 'GET', path: pathOf(tenant) }), showHook),
-    );
+    .action(calling((of: string | undefined) => at(of, 'GET'), showHook));
   alarm
     .command('test')
-    .argument('[tenant]', whose)
+    .argument('[whose]', whose)
     .description('send a message that is no alarm, and say whether it was taken')
-    .action(async (tenant: string | undefined, _given: object, command: Command) => {
+    .action(async (of: string | undefined, _given: object, command: Command) => {
       const { connection, flags } = connect(command);
-      const request = { method: 'POST', path: [...pathOf(tenant), 'test'] } as const;
+      const path = [...(await pathOf(connection, of)), 'test'];
+      const request = { method: 'POST', path } as const;
       const { problem } = (await callApi(connection, request))
         .json as Answers['TestTenantAlarmHook'];
       if (problem !== null) throw new CommandFailure('failed', `it was not taken: ${problem}`);
@@ -47,18 +43,32 @@ export function addAlarmCommands(program: Command): void {
     });
   alarm
     .command('delete')
-    .argument('[tenant]', whose)
+    .argument('[whose]', whose)
     .description('tell alarms nowhere any more')
-    .action(calling((tenant: string | undefined) => ({ method: 'DELETE', path: pathOf(tenant) })));
+    .action(calling((of: string | undefined) => at(of, 'DELETE')));
 }
 
-function pathOf(tenant: string | undefined): string[] {
-  return tenant === undefined ? ['alarm-hook'] : ['tenants', tenant, 'alarm-hook'];
+function at(of: string | undefined, method: ApiRequest['method'], body?: object) {
+  return async (connection: Connection): Promise<ApiRequest> => {
+    return { method, path: await pathOf(connection, of), ...(body && { body }) };
+  };
 }
 
-function showHook({ tenant, secret, ...hook }: Hook): void {
+/** `of`: TENANT or TENANT/NAME; undefined: who asks, or, where that is an operator, everybody. */
+async function pathOf(connection: Connection, of: string | undefined): Promise<string[]> {
+  if (of === undefined) {
+    const { tenant, principal, role } = await askWho(connection);
+    if (role === 'operator') return ['alarm-hook'];
+    return ['tenants', tenant, 'principals', principal, 'alarm-hook'];
+  }
+  if (!of.includes('/')) return ['tenants', of, 'alarm-hook'];
+  return [...pathIn('principals', of), 'alarm-hook'];
+}
+
+function showHook({ tenant, principal, secret, ...hook }: Hook): void {
+  const whole = tenant === null ? 'all accounts' : `tenant ${tenant}`;
   printPairs(12, [
-    ['alarms of', tenant === null ? 'all accounts' : `tenant ${tenant}`],
+    ['alarms of', principal === null ? whole : `principal ${tenant}/${principal}`],
     ['url', hook.url],
     ...(secret ? [['secret', secret] as const] : []),
     ['since', hook.createdAt],

@@ -1,6 +1,7 @@
 // What most administration commands do: make one call of the native API, or read a listing of it,
 // and show what it answered. With --json that is shown as it is.
 import type { Command } from 'commander';
+import type { Answers } from '../gateway/native/routes.ts';
 import { type ApiRequest, type Connection, callApi, listAll } from './api-client.ts';
 import { connect, splitId } from './command-arguments.ts';
 import { printJson, printTable } from './output.ts';
@@ -59,6 +60,12 @@ export function printEntries<Entry>(
   entries: readonly Entry[],
 ): void {
   printTable(asJson, { json, heading, rows: entries.map(row), csv: entries.map(csvRow) });
+}
+
+/** Who asks, by the keys that the command found. */
+export async function askWho(connection: Connection): Promise<Answers['WhoAmI']> {
+  const { json } = await callApi(connection, { method: 'GET', path: ['whoami'] });
+  return json as Answers['WhoAmI'];
 }
 
 /** The path of what is called TENANT/NAME, in a collection of its tenant. */

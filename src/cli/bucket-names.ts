@@ -2,7 +2,6 @@
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
-import { splitId } from './command-arguments.ts';
 
 export interface NamedPlace {
   tenant: string;
@@ -16,9 +15,9 @@ export interface NamedPlace {
  * `CommandFailure`.
  */
 export async function findPlace(connection: Connection, text: string): Promise<NamedPlace> {
-  if (!text.startsWith('s3://')) {
-    const [tenant, bucket] = splitId(text);
-    return { tenant, bucket, key: '' };
+  const [, ofTenant, named] = /^([^/:]+)\/([^/:]+)$/.exec(text) ?? [];
+  if (ofTenant !== undefined && named !== undefined) {
+    return { tenant: ofTenant, bucket: named, key: '' };
   }
   const [, tenant, bucket, key = ''] =
     /^s3:\/\/(?:([^/:]+):)?([^/:]+)(?:\/(.*))?$/s.exec(text) ?? [];

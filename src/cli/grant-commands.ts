@@ -119,7 +119,10 @@ export function addExplainCommands(program: Command): void {
   program
     .command('explain')
     .argument('<action>', 's3:GetObject, s3:ListBucket, bursar:ListPrincipals; …')
-    .argument('[resource]', 'BUCKET/KEY, TENANT:BUCKET/KEY, BUCKET/PREFIX of a listing')
+    .argument(
+      '[resource]',
+      's3://BUCKET/KEY, s3://TENANT:BUCKET/KEY, s3://BUCKET/PREFIX of a listing',
+    )
     .description('say whether a principal may do something, and which rule or right decides')
     .option('--principal <tenant/name>', 'who (default: somebody without credentials)')
     .option('--group <name...>', "groups of another tenant's principal")
@@ -127,7 +130,8 @@ export function addExplainCommands(program: Command): void {
     .option('--secure <yes|no>', 'over TLS? (default: as this command)', parseBoolean)
     .option('--time <time>', `at this time (${timeForms}; default: now)`, readTime)
     .action(
-      calling((action: string, resource: string | undefined, given: ExplainFlags) => {
+      calling((action: string, about: string | undefined, given: ExplainFlags) => {
+        const resource = about?.replace(/^s3:\/\//, '');
         const { group: groups, ...where } = given;
         const { principal, source, secure, time } = where;
         const body = { principal, groups, action, resource, source, secure, time };

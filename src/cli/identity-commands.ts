@@ -42,6 +42,12 @@ const principals: Columns<Answers['GetPrincipal']> = {
   ],
 };
 
+/** Of a list, which does not say who is in them. */
+const groupNames: Columns<Group> = {
+  heading: ['GROUP', 'CREATED'],
+  row: ({ tenant, name, createdAt }) => [`${tenant}/${name}`, createdAt],
+};
+
 const groups: Columns<Group> = {
   heading: ['GROUP', 'MEMBERS', 'CREATED'],
   row: ({ tenant, name, members, createdAt }) => [
@@ -191,7 +197,7 @@ export function addGroupCommands(program: Command): void {
   group
     .command('list <tenant>')
     .description("list a tenant's groups")
-    .action(listing(groups, 'groups', (tenant: string) => ['tenants', tenant, 'groups']));
+    .action(listing(groupNames, 'groups', (tenant: string) => ['tenants', tenant, 'groups']));
   group
     .command('show <tenant/name>')
     .description('show a group and its members')

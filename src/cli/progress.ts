@@ -79,7 +79,11 @@ type Units = typeof binary | typeof decimal;
  */
 export function formatBytes(bytes: number, like = 0): string {
   const isGivenIn = (units: Units) => hasDecimals(inUnits(like, units).value, 3);
-  const units = isGivenIn(decimal) && !isGivenIn(binary) ? decimal : binary;
+  // Where both could be meant, as of 400 KB and 390.625 KiB, it was the shorter one.
+  const textIn = (units: Units) => String(inUnits(like, units).value);
+  const isShorter = textIn(binary).includes('.') && textIn(decimal).length < textIn(binary).length;
+  const isDecimal = isGivenIn(decimal) && (isShorter || !isGivenIn(binary));
+  const units = isDecimal ? decimal : binary;
   const { value, unit } = inUnits(bytes, units);
   const isExact = bytes === like && !hasDecimals(value, 1) && hasDecimals(value, 3);
   const text = isExact ? String(Number(value.toFixed(3))) : value.toFixed(1);

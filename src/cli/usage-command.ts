@@ -5,6 +5,7 @@ import { CommandFailure } from '../core/command-failure.ts';
 import { windows } from '../core/quota-terms.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
+import { askWho } from './api-command.ts';
 import { type CommandFlags, choice, connect } from './command-arguments.ts';
 import { showAmount } from './limit-commands.ts';
 import { print, printCsv, printJson, printTable } from './output.ts';
@@ -44,8 +45,9 @@ export function addUsageCommand(program: Command): void {
     )
     .option(
       '--by <part>',
-      'of one account by day, month, action or class; of a tenant by principal, bucket, prefix, ' +
-        'writer or token, of a bucket by prefix or writer, of a principal by token',
+      'by day, month, action or class; of a tenant by principal, bucket, prefix, writer or ' +
+        'token, of a bucket by prefix or writer, of a principal by token; without an account ' +
+        'your own or, where you see all of it, your tenant',
       choice(parts),
     )
     .option(
@@ -59,10 +61,11 @@ export function addUsageCommand(program: Command): void {
     .action(async (account: string | undefined, _given: object, command: Command) => {
       const { connection } = connect(command);
       const flags = command.optsWithGlobals<UsageFlags>();
-      checkFlags(account, flags);
-      if (account === undefined) await showAll(connection, flags);
-      else if (flags.by === undefined) await showOne(connection, account, flags);
-      else await showParts(connection, account, flags.by, flags);
+      checkFlags(flags);
+      const { by } = flags;
+      if (by !== undefined) await showParts(connection, account ?? (await own(connection)), flags);
+      else if (account === undefined) await showAll(connection, flags);
+      else await showOne(connection, account, flags);
     });
 }
 
@@ -83,6 +86,7 @@ Examples:
   bursar usage
   bursar usage principal:cms/alice
   bursar usage bucket:cms/raw --by day --from 2026-11-01 --csv
+  bursar usage --by principal
   bursar usage tenant:cms --by principal --from 2026-11
   bursar usage bucket:cms/raw --by prefix
   bursar usage bucket:cms/raw --by writer
@@ -92,14 +96,15 @@ At the present rate: by the use in the limit's window so far, or in the present 
 limits without a window, by that of the last seven days. The earliest is shown, and --json has
 them all.`;
 
-function checkFlags(account: string | undefined, { by, from, to }: UsageFlags): void {
-  const fail = (message: string) => new CommandFailure('usage', message);
-  if (by === undefined && (from !== undefined || to !== undefined)) {
-    throw fail('--from and --to go with --by');
-  }
-  if (by !== undefined && account === undefined) {
-    throw fail('usage --by needs an account, such as principal:cms/alice');
-  }
+function checkFlags({ by, from, to }: UsageFlags): void {
+  if (by !== undefined || (from === undefined && to === undefined)) return;
+  throw new CommandFailure('usage', '--from and --to go with --by');
+}
+
+/** The account of who asks: of who sees the whole tenant, that of the tenant. */
+async function own(connection: Connection): Promise<string> {
+  const { tenant, principal, role } = await askWho(connection);
+  return role === 'member' ? `principal:${tenant}/${principal}` : `tenant:${tenant}`;
 }
 
 async function showAll(connection: Connection, flags: UsageFlags): Promise<void> {
@@ -149,11 +154,9 @@ const payers: Readonly<Record<string, string>> = {
 async function showParts(
   connection: Connection,
   account: string,
-  by: string,
-  flags: UsageFlags,
+  { by = '', from, to, ...flags }: UsageFlags,
 ): Promise<void> {
   const path = ['usage', account, 'by', by];
-  const { from, to } = flags;
   let altered = 0;
   const found = await listAll<PartRow>(connection, path, 'rows', { from, to }, (page) => {
     ({ alteredRecords: altered } = page as Answers['BreakDownUsage']);

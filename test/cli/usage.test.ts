@@ -10,6 +10,7 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parseUsd } from '#bursar/core/money.js';
 import { S3Client } from '../fault/s3-client.ts';
+import { type MailServer, startMailServer } from '../tooling/mail-server.ts';
 import { readMetrics } from '../tooling/served-gateway.ts';
 import { type Environment, type Outcome, type Served, Workplace } from './command.ts';
 
@@ -20,11 +21,13 @@ const kills = process.env.BURSAR_FULL === '1' ? 3 : 1;
 
 let place: Workplace;
 let served: Served;
+let mail: MailServer;
 const keys = new Map<string, { accessKeyId: string; secretAccessKey: string }>();
 
 beforeAll(async () => {
   place = new Workplace();
-  served = await place.serve(['--private-webhooks', '127.0.0.1:*']);
+  mail = await startMailServer();
+  served = await place.serve(['--private-webhooks', '127.0.0.1:*'], mail.settings);
   await run('tenant create cms');
   for (const name of ['alice', 'bob']) await enroll(`cms/${name}`);
   await enroll('cms/boss', '--role admin');
@@ -39,7 +42,10 @@ beforeAll(async () => {
   await must(alice.send('DELETE', '/raw/k2'));
 });
 
-afterAll(() => place.remove());
+afterAll(async () => {
+  place.remove();
+  await mail.close();
+});
 
 async function enroll(id: string, flags = ''): Promise<void> {
   await run(`principal create ${id} ${flags}`.trim());
@@ -215,7 +221,6 @@ describe('usage', () => {
   });
 
   test.each([
-    ['usage --by day', 'needs an account'],
     ['usage tenant:cms --by hour', 'Must be one of day, month, action, class, principal, bucket'],
     ['usage tenant:cms --from 2026-01-01', 'go with --by'],
     ['usage tenant:cms --by day --from yesterday', 'Must be a day'],
@@ -308,18 +313,45 @@ describe('alarms', () => {
     await expect.poll(() => messages.length).toBe(before + 1);
     await served.stop('SIGKILL');
     status = 204;
-    served = await place.serve(['--private-webhooks', '127.0.0.1:*']);
+    served = await place.serve(['--private-webhooks', '127.0.0.1:*'], mail.settings);
     await expect.poll(() => messages.length).toBe(before + 2);
     expect(messages.at(-1)).toEqual(messages.at(-2));
     await run('alarm delete cms', as('cms/boss'));
     expect((await fail('alarm show cms', as('cms/boss'))).stderr).toContain('No webhook is set');
   });
 
+  test('of one’s own accounts come by mail to who asks for them, over STARTTLS', async () => {
+    const address = 'alice@cms.example.org';
+    const made = await json(`alarm set mailto:${address}`, as('cms/alice'));
+    expect(made).toMatchObject({ tenant: 'cms', principal: 'alice', secret: null });
+    expect(await run('alarm show', as('cms/alice'))).toMatch(/^alarms of +principal cms\/alice\n/);
+    const { requests } = await json('usage principal:cms/alice', as('cms/alice'));
+    await run(`limit set principal:cms/alice --requests total=${requests + 2}`);
+    expect((await read(4)).at(-1)).toBe(403);
+    await expect.poll(() => mail.mails.length, { timeout: 30_000 }).toBeGreaterThan(0);
+    expect(mail.mails[0]?.to).toEqual([address]);
+    expect(mail.mails[0]?.text).toContain('principal:cms/alice has used ');
+    // Whoever tries it out again and again sends nobody a flood.
+    const again = await fail('alarm test', as('cms/alice'));
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('the last minute')]);
+    await run('limit set principal:cms/alice --requests total=none');
+    for (const line of [`alarm set mailto:${address} cms/alice`, 'alarm show cms/alice']) {
+      expect((await fail(line, as('cms/bob'))).stderr).toContain('AccessDenied');
+    }
+    const webhook = await fail('alarm set https://hooks.example.org/', as('cms/alice'));
+    expect(webhook.stderr).toContain('only admins set a webhook for a principal');
+    expect((await fail('alarm set mailto:a@example.org', as('cms/alice'))).stderr).toContain(
+      'must be in a domain that the operator allows',
+    );
+    expect(await json('alarm show cms/alice', as('cms/boss'))).toMatchObject({
+      url: `mailto:${address}`,
+    });
+    await run('alarm delete', as('cms/alice'));
+    expect((await fail('alarm show', as('cms/alice'))).stderr).toContain('No webhook is set');
+  });
+
   test("are the operator's to hear for all, an admin's for its tenant, no member's", async () => {
     const url = 'https://hooks.example.org/';
-    for (const line of [`alarm set ${url}`, 'alarm show', 'alarm delete']) {
-      expect((await fail(line, as('cms/boss'))).stderr).toContain('AccessDenied');
-    }
     for (const line of [`alarm set ${url} cms`, 'alarm show --tenant cms']) {
       expect((await fail(line, as('cms/alice'))).stderr).toContain('AccessDenied');
     }
@@ -363,6 +395,15 @@ test('usage by action adds up to the counters after kills in the midst of writes
 });
 
 test('usage of a principal by token is since ever, and takes no days', async () => {
+  // Without an account one's own, or that of the tenant where one sees all of it.
+  for (const [who, account] of [
+    ['cms/alice', 'principal:cms/alice'],
+    ['cms/boss', 'tenant:cms'],
+  ] as const) {
+    const own = await json('usage --by month', as(who));
+    expect(own).toEqual(await json(`usage ${account} --by month`, as(who)));
+    expect(own).toHaveLength(1);
+  }
   const line = 'token create --scope storage.read:/raw --bearer --expires 10m';
   const token = (await run(line, as('cms/alice'))).trim();
   const headers = { authorization: `Bearer ${token}` };

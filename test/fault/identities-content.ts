@@ -82,7 +82,7 @@ export class Admin {
     seen.shares = shares
       .filter(({ downloadsMax }) => downloadsMax === null)
       .map(({ downloads: _, lastUsedAt: _1, ...share }) => share);
-    const hooks = ['alarm-hook', 'tenants/cms/alarm-hook'];
+    const hooks = ['alarm-hook', ...hookOwners.map(hookOf)];
     // Their secrets are new, and so are they.
     const urlOf = async (path: string) =>
       (await this.call('GET', path).catch(() => ({ url: null }))).url;
@@ -101,6 +101,13 @@ export class Admin {
 }
 
 /** By an access key: what a GET is answered with. */
+/** Of whom there are webhooks: of the tenant, and of principals. */
+const hookOwners = ['', ...['alice', 'bob', 'carol'].map((name) => `/principals/${name}`)];
+
+function hookOf(whose: string): string {
+  return `tenants/cms${whose}/alarm-hook`;
+}
+
 export async function statusAs(rig: RebuildRig, key: Credentials, path: string): Promise<number> {
   const client = new S3Client({ endpoint: rig.gateway.endpoint, ...key });
   try {
@@ -201,7 +208,9 @@ export async function populate(admin: Admin): Promise<Made> {
   await admin.call('PUT', 'limits/principal:cms/bob', { requests: { day: 5 } });
   await admin.call('DELETE', 'limits/principal:cms/bob');
   await admin.call('PUT', 'alarm-hook', { url: 'http://127.0.0.1:9/hook' });
-  await admin.call('PUT', 'tenants/cms/alarm-hook', { url: 'http://127.0.0.1:9/cms' });
+  for (const whose of hookOwners) {
+    await admin.call('PUT', hookOf(whose), { url: `http://127.0.0.1:9/cms${whose}` });
+  }
   const queue = 'https://sqs.eu-central-1.amazonaws.com/123456789012/raw';
   await admin.call('PUT', 'tenants/cms/targets/queue', { kind: 'sqs', url: queue });
   for (const name of ['hook', 'gone']) {
@@ -294,6 +303,7 @@ export async function changeLater(admin: Admin, { alice, off }: Made): Promise<C
   await admin.call('PUT', 'limits/bucket:cms/data', { storedBytes: { total: 2_000_000 } });
   await admin.call('PUT', 'limits/principal:cms/zoe', { requests: { day: 5 } });
   await admin.call('DELETE', `${at}/alarm-hook`);
+  await admin.call('DELETE', hookOf('/principals/alice'));
   // A link that is used in the name of somebody else from then on.
   const links = await admin.list('shares', 'shares');
   const link = links.find(({ state, downloadsMax }) => state === 'valid' && downloadsMax === null);

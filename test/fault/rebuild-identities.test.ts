@@ -77,8 +77,8 @@ describeWithTool(versitygw, 'a gateway that lost its folder', (path) => {
       expect(rebuilt.report).toMatchObject({ isWhole: true, tenants: [], principals: [] });
       expect(rebuilt.report?.identities).toMatchObject({
         ...{ stores: ['s3'], doubtful: false, leftOut: { count: 0 } },
-        // Of the gateway and of cms.
-        newWebhookSecrets: { count: 3 },
+        // Of the gateway, of cms and three of its people, and of a target.
+        newWebhookSecrets: { count: 6 },
       });
       expect(await admin.survey()).toEqual(before);
       const bucket = await admin.call('GET', 'tenants/cms/buckets/quiet');

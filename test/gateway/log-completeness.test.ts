@@ -547,6 +547,13 @@ const native: Record<string, () => NativeCall> = {
   GetTenantAlarmHook: () => get(`${cms}/alarm-hook`),
   TestTenantAlarmHook: () => ({ ...post(`${cms}/alarm-hook/test`), mayFail: true }),
   DeleteTenantAlarmHook: () => remove(`${cms}/alarm-hook`),
+  PutOwnAlarmHook: () => put(`${cms}/principals/alice/alarm-hook`, hook),
+  GetOwnAlarmHook: () => get(`${cms}/principals/alice/alarm-hook`),
+  TestOwnAlarmHook: () => ({
+    ...post(`${cms}/principals/alice/alarm-hook/test`),
+    mayFail: true,
+  }),
+  DeleteOwnAlarmHook: () => remove(`${cms}/principals/alice/alarm-hook`),
   PutTarget: () => put(`${cms}/targets/hook`, { kind: 'webhook', ...hook }),
   GetTarget: () => get(`${cms}/targets/hook`),
   ListTargets: () => get(`${cms}/targets`),
@@ -629,8 +636,8 @@ describe('the native API', () => {
       expect([title, record?.status, record?.error]).toEqual([title, answer.status, error]);
       expect(record?.action).toMatch(/^bursar:[A-Z]\w+$/);
     }
-    // Of an access key, a token, a share link and three webhooks.
-    expect(secrets).toHaveLength(6);
+    // Of an access key, a token, a share link and four webhooks.
+    expect(secrets).toHaveLength(7);
     const all = JSON.stringify([...found.values()]);
     expect(secrets.filter((secret) => all.includes(secret))).toEqual([]);
   });

@@ -8,6 +8,8 @@ declare module 'smtp-server' {
 
   export interface SMTPServerOptions {
     secure?: boolean;
+    key?: Buffer;
+    cert?: Buffer;
     authOptional?: boolean;
     disabledCommands?: string[];
     allowInsecureAuth?: boolean;
@@ -15,7 +17,7 @@ declare module 'smtp-server' {
     onRcptTo?(address: object, session: object, done: Done): void;
     onData?(
       stream: Readable,
-      session: { envelope: { rcptTo: { address: string }[] } },
+      session: { secure: boolean; envelope: { rcptTo: { address: string }[] } },
       done: Done,
     ): void;
   }

@@ -23,6 +23,8 @@ import { IdentityRows } from '../../ledger/journal/identity-rows.ts';
 import { readNewestSeq } from '../../ledger/journal/upkeep.ts';
 import type { TryCommit } from '../../ledger/rebuild/committer.ts';
 import {
+  hookOwnerOf,
+  hookTargetOf,
   type Restoring,
   readMode,
   restoreAccessKeys,
@@ -342,10 +344,10 @@ export class ForwardIdentities {
         return;
       }
       case 'webhook': {
-        const target = tenant === '' ? 'alarm-hook' : `tenants/${tenant}/alarm-hook`;
-        const of = tenant === '' ? null : tenant;
-        const about = { action: 'bursar:DeleteAlarmHook', target, ...(of && { tenant: of }) };
-        this.#note(await commit({ kind: 'setAlarmHook', tenant: of, hook: null }, about), target);
+        const of = hookOwnerOf(entry);
+        const target = hookTargetOf(of);
+        const about = { action: 'bursar:DeleteAlarmHook', target, ...(tenant && { tenant }) };
+        this.#note(await commit({ kind: 'setAlarmHook', ...of, hook: null }, about), target);
         return;
       }
       case 'grant':

@@ -16,6 +16,7 @@ import type { Sealer } from '../../core/sealing.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import {
   type AlarmHook,
+  type HookOf,
   hookContext,
   readAlarmHook,
   scopeOf,
@@ -70,7 +71,7 @@ interface Delivery {
 
 /** The alarms that wait for one webhook, and the state of its deliveries. */
 interface Line {
-  tenant: string | null;
+  of: HookOf;
   waiting: Delivery[];
   isSending: boolean;
   /** It runs during the pause after a failure. */
@@ -131,40 +132,55 @@ export class AlarmNotifier {
     for (const alarm of alarms) {
       // An alarm can become durable while those of earlier runs are read, and then comes twice.
       if (this.#open.has(alarm.id)) continue;
-      const told: (string | null)[] = [];
-      for (const tenant of [alarm.tenant, null])
-        if (await this.#findHook(tenant)) told.push(tenant);
+      const told: HookOf[] = [];
+      for (const of of hooksFor(alarm)) if (await this.#findHook(of)) told.push(of);
       this.#open.set(alarm.id, told.length);
       if (told.length === 0) this.#settle(alarm);
-      for (const tenant of told) this.#enter(tenant, alarm);
+      for (const of of told) this.#enter(of, alarm);
     }
   }
 
-  /** Gives `'edited'` where the row is not what the gateway wrote, undefined where none is set. */
-  async #findHook(tenant: string | null): Promise<AlarmHook | 'edited' | undefined> {
+  /**
+   * Gives `'edited'` where the row is not what the gateway wrote, undefined where none is set, or
+   * where it is of a principal who may do nothing now.
+   */
+  async #findHook(of: HookOf): Promise<AlarmHook | 'edited' | undefined> {
+    const { read } = this.#options;
     try {
-      return await readAlarmHook(this.#options.read, tenant);
+      const hook = await readAlarmHook(read, of);
+      if (!hook || of.principal === null) return hook;
+      const sql = 'SELECT active FROM principals WHERE tenant = ? AND name = ?';
+      const person = await read.get<{ active: number }>(sql, of.tenant, of.principal);
+      return person?.active === 1 ? hook : undefined;
     } catch (error) {
       if (error instanceof UnsealedRow) return 'edited';
       throw error;
     }
   }
 
-  /** Sends a webhook one message that is no alarm. Gives why it was not accepted, or null. */
+  /**
+   * Sends a webhook one message that is no alarm. Gives why it was not accepted, or null. What a
+   * principal has sent to an address counts as its mail of that minute.
+   */
   async test(hook: AlarmHook): Promise<string | null> {
+    const address = addressOf(hook.url);
+    const line = hook.principal === null ? null : this.#lineOf(hook);
+    if (line && monotonicMs() < line.quietUntilMs) {
+      return 'a message was sent within the last minute; nothing was sent now';
+    }
     try {
-      const address = addressOf(hook.url);
+      if (line) this.#rest(line);
       if (address === undefined) await this.#send(hook, testMessage(nowMs(), this.#instance));
-      else await this.#sendMail(hook.tenant, address, testMail(nowMs(), this.#instance));
+      else await this.#sendMail(hook, address, testMail(nowMs(), this.#instance));
       return null;
     } catch (error) {
-      return this.#explain(hook.tenant, error);
+      return this.#explain(hook, error);
     }
   }
 
   /** The state of a webhook's deliveries since the start. */
-  stateOf(tenant: string | null): HookState {
-    const line = this.#lines.get(scopeOf(tenant));
+  stateOf(of: HookOf): HookState {
+    const line = this.#lines.get(scopeOf(of));
     if (!line) return { waiting: 0, problem: null, toldAt: null };
     const { waiting, problem, toldMs } = line;
     return { waiting: waiting.length, problem, toldAt: toldMs === null ? null : isoTime(toldMs) };
@@ -177,13 +193,22 @@ export class AlarmNotifier {
     await this.#noting;
   }
 
-  #enter(tenant: string | null, alarm: Alarm): void {
-    const scope = scopeOf(tenant);
-    const line = getOrMake(this.#lines, scope, () => ({
-      ...{ tenant, waiting: [], isSending: false, timer: null, resumeMs: 0 },
+  #lineOf({ tenant, principal }: HookOf): Line {
+    const of = { tenant, principal };
+    return getOrMake(this.#lines, scopeOf(of), () => ({
+      ...{ of, waiting: [], isSending: false, timer: null, resumeMs: 0 },
       quietUntilMs: 0,
       ...{ problem: null, toldMs: null },
     }));
+  }
+
+  /** Nothing goes to its address for a while. */
+  #rest(line: Line): void {
+    line.quietUntilMs = monotonicMs() + (this.#options.mailPauseMs ?? mailPauseMsDefault);
+  }
+
+  #enter(of: HookOf, alarm: Alarm): void {
+    const line = this.#lineOf(of);
     if (line.waiting.length >= waitingMax) this.#giveWay(line);
     line.waiting.push({ alarm, failures: 0 });
     // A new alarm does not wait out the long pause of one that failed again and again.
@@ -220,7 +245,7 @@ export class AlarmNotifier {
   }
 
   async #attempt(line: Line, delivery: Delivery): Promise<void> {
-    const hook = await this.#findHook(line.tenant);
+    const hook = await this.#findHook(line.of);
     // The webhook was removed meanwhile, so there is nobody to tell.
     if (!hook) return this.#settle(delivery.alarm);
     if (hook === 'edited') return this.#hold(line, delivery);
@@ -229,7 +254,7 @@ export class AlarmNotifier {
     const deliveries = [delivery, ...(address === undefined ? [] : line.waiting.splice(0))];
     try {
       if (address === undefined) await this.#send(hook, await this.#messageOf(delivery.alarm));
-      else await this.#sendMail(hook.tenant, address, this.#mailOf(deliveries));
+      else await this.#sendMail(hook, address, this.#mailOf(deliveries));
     } catch (error) {
       if (this.#stopping.signal.aborted) return;
       this.#fail(line, deliveries, error);
@@ -237,9 +262,7 @@ export class AlarmNotifier {
     }
     line.problem = null;
     line.toldMs = nowMs();
-    if (address !== undefined) {
-      line.quietUntilMs = monotonicMs() + (this.#options.mailPauseMs ?? mailPauseMsDefault);
-    }
+    if (address !== undefined) this.#rest(line);
     for (const { alarm } of deliveries) this.#settle(alarm);
   }
 
@@ -254,8 +277,8 @@ export class AlarmNotifier {
     return mailOf(alarms, this.#instance);
   }
 
-  /** `tenant` null: to the operator's address, which may be any. */
-  async #sendMail(tenant: string | null, address: string, mail: Mail): Promise<void> {
+  /** The operator's address may be any. */
+  async #sendMail({ tenant }: HookOf, address: string, mail: Mail): Promise<void> {
     const { attemptMs = attemptMsDefault } = this.#options;
     const { mailer } = this;
     const send = async (signal: AbortSignal) => {
@@ -266,23 +289,24 @@ export class AlarmNotifier {
     await failLate(attemptMs, send, this.#stopping.signal);
   }
 
-  async #send({ tenant, url, sealedSecret }: AlarmHook, message: Message): Promise<void> {
+  async #send(hook: AlarmHook, message: Message): Promise<void> {
+    const { url, sealedSecret } = hook;
     const { sealer, policy, attemptMs = attemptMsDefault } = this.#options;
-    const secret = sealer.open(sealedSecret, hookContext(tenant));
-    const own = tenant === null ? everywhere : policy;
+    const secret = sealer.open(sealedSecret, hookContext(hook));
+    const own = hook.tenant === null ? everywhere : policy;
     const send = (signal: AbortSignal) =>
       sendMessage({ url, secret }, message, { policy: own, nowMs: nowMs(), signal });
     await failLate(attemptMs, send, this.#stopping.signal);
   }
 
   /**
-   * Gives the reason to show to the owner of a webhook. A tenant's admin is not told the details,
+   * Gives the reason to show to the owner of a webhook. Who is of a tenant is not told the details,
    * which would show what is in the gateway's network; the operator is.
    */
-  #explain(tenant: string | null, error: unknown): string {
+  #explain(of: HookOf, error: unknown): string {
     const reason = reasonOf(error);
-    if (tenant === null) return reason;
-    this.#options.onProblem?.(`the webhook of tenant ${tenant}: ${reason}`);
+    if (of.tenant === null) return reason;
+    this.#options.onProblem?.(`the webhook of ${ownerText(of)}: ${reason}`);
     return 'it was not taken';
   }
 
@@ -292,8 +316,7 @@ export class AlarmNotifier {
    */
   #hold(line: Line, delivery: Delivery): void {
     if (line.problem !== edited) {
-      const whose = line.tenant === null ? 'the gateway' : `tenant ${line.tenant}`;
-      this.#options.onProblem?.(`the webhook of ${whose}: ${edited}; its alarms wait`);
+      this.#options.onProblem?.(`the webhook of ${ownerText(line.of)}: ${edited}; its alarms wait`);
     }
     line.problem = edited;
     line.waiting.push(delivery);
@@ -302,7 +325,7 @@ export class AlarmNotifier {
 
   /** Alarms that failed less often go first, so one that is always refused stops no other. */
   #fail(line: Line, deliveries: readonly Delivery[], error: unknown): void {
-    line.problem = this.#explain(line.tenant, error);
+    line.problem = this.#explain(line.of, error);
     for (const delivery of deliveries) {
       delivery.failures += 1;
       if (delivery.failures > this.#pausesMs.length) this.#settle(delivery.alarm);
@@ -350,6 +373,17 @@ export class AlarmNotifier {
       this.#options.onError(error);
     }
   }
+}
+
+/** Whose webhooks are told of an alarm, where they are set. */
+function hooksFor({ tenant, principal }: Alarm): HookOf[] {
+  const own = principal === '' ? [] : [{ tenant, principal }];
+  return [...own, { tenant, principal: null }, { tenant: null, principal: null }];
+}
+
+function ownerText({ tenant, principal }: HookOf): string {
+  if (tenant === null) return 'the gateway';
+  return principal === null ? `tenant ${tenant}` : `principal ${tenant}/${principal}`;
 }
 
 /** The oldest of the alarms that failed least often. */

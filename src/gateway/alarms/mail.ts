@@ -4,6 +4,7 @@
 import { isLoopbackAddress } from '../../authz/oidc/address-policy.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
+import { printable } from '../../core/printable.ts';
 import { amountText } from '../../quota/cap-report.ts';
 import type { Alarm } from '../../quota/limits/alarms.ts';
 import { windowEndMs } from '../../quota/limits/windows.ts';
@@ -145,8 +146,9 @@ export function testMail(timeMs: number, instance: string): Mail {
 }
 
 function shortOf({ account, meter, window, percent }: Alarm): string {
+  // Keys may have line ends in them, and so the accounts of prefixes.
   const per = window === 'total' ? '' : ` per ${window}`;
-  return `Bursar: ${account} has used ${percent}% of ${meter}${per}`;
+  return `Bursar: ${printable(account)} has used ${percent}% of ${meter}${per}`;
 }
 
 function linesOf(alarm: Alarm): string {

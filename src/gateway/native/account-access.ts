@@ -23,8 +23,24 @@ export async function findAccount({ who, reach, deps }: Call, name: string): Pro
   const account = parseAccount(name);
   if (account && maySeeAccount(who, reach, account, await holderOf(deps, account))) {
     if (await isThere(deps, account, name)) return account;
+    throw new Refusal('NotFound', { message: thingWords(account) });
   }
   throw new Refusal('NotFound', { message: account ? notThere : formWords(name) });
+}
+
+/** What is not there of somebody who may see all that would be. */
+function thingWords(account: Account): string {
+  switch (account.kind) {
+    case 'tenant':
+      return `There is no tenant ${account.tenant}.`;
+    case 'principal':
+    case 'bucket':
+      return `There is no ${account.kind} ${account.tenant}/${account.name}.`;
+    case 'prefix':
+      return `There is no bucket ${account.tenant}/${account.bucket}.`;
+    default:
+      return notThere;
+  }
 }
 
 const notThere = 'There is no such account that you may see.';

@@ -1,12 +1,18 @@
-// Native API: where alarms are told, one webhook for a tenant and one for the gateway, which gets
-// the alarms of all. Invariant: the secret is answered once, when it is made; nobody but an
-// operator reads or sets the gateway's.
+// Native API: where alarms are told, one webhook for a principal, which gets those of its own
+// accounts, one for a tenant, and one for the gateway, which gets the alarms of all. Invariants:
+// the secret is answered once, when it is made; nobody but an operator reads or sets the gateway's;
+// and who administers nothing has their own alarms alone, by mail, to domains that are allowed.
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
-import { type AlarmHook, hookContext, readAlarmHook } from '../../quota/limits/alarm-hooks.ts';
+import {
+  type AlarmHook,
+  type HookOf,
+  hookContext,
+  readAlarmHook,
+} from '../../quota/limits/alarm-hooks.ts';
 import { addressOf, checkAddress } from '../alarms/mail.ts';
 import { checkHookUrl, newSecret, secretText } from '../alarms/webhook.ts';
-import { type Call, type Outcome, refuseDelegated, routeTable } from './route.ts';
+import { type Call, checkPlace, type Outcome, refuseDelegated, routeTable } from './route.ts';
 import {
   answerObject,
   closedObject,
@@ -24,6 +30,7 @@ const url = text('Where messages are sent by POST, https://…, or by mail, mail
 
 const members = {
   tenant: { anyOf: [name, { type: 'null' }], description: 'null: the gateway’s.' },
+  principal: { anyOf: [name, { type: 'null' }], description: 'null: of the whole tenant.' },
   url,
   createdAt: time,
   waiting: integer('Messages that were not taken yet.'),
@@ -41,6 +48,11 @@ export const tenantAlarmRoutes = routesAt(
   '/_/v1/tenants/:t/alarm-hook',
   'Tenant',
   'a tenant’s accounts',
+);
+export const ownAlarmRoutes = routesAt(
+  '/_/v1/tenants/:t/principals/:p/alarm-hook',
+  'Own',
+  'a principal’s own accounts',
 );
 export const gatewayAlarmRoutes = routesAt('/_/v1/alarm-hook', 'Gateway', 'all accounts');
 
@@ -63,7 +75,7 @@ function routesAt<const W extends string>(path: string, whose: W, accounts: stri
       operation: `Get${whose}AlarmHook` as const,
       summary: `Show the webhook that the alarms of ${accounts} are told to.`,
       answer: hook,
-      run: async (call) => ({ answer: await showHook(call, tenantOf(call)) }),
+      run: async (call) => ({ answer: await showHook(call, ownerOf(call)) }),
     },
     {
       method: 'POST',
@@ -77,7 +89,7 @@ function routesAt<const W extends string>(path: string, whose: W, accounts: stri
         ),
       }),
       run: async (call) => {
-        const found = await findHook(call, tenantOf(call));
+        const found = await findHook(call, ownerOf(call));
         return { answer: { problem: await call.deps.alarms.test(found) } };
       },
     },
@@ -88,50 +100,54 @@ function routesAt<const W extends string>(path: string, whose: W, accounts: stri
       operation: `Delete${whose}AlarmHook` as const,
       summary: `Tell no webhook of the alarms of ${accounts}.`,
       run: async (call) => ({
-        change: { kind: 'setAlarmHook', tenant: tenantOf(call), hook: null },
+        change: { kind: 'setAlarmHook', ...ownerOf(call), hook: null },
       }),
     },
   ]);
 }
 
-/** null: the gateway's webhook. Throws `AccessDenied` to callers who may not use it. */
-function tenantOf({ params, reach }: Call): string | null {
-  if (params.t !== undefined) return params.t;
-  if (reach !== 'all') throw new Refusal('AccessDenied');
-  return null;
+/** Whose webhook the path names. Throws `AccessDenied` to callers who may not use it. */
+function ownerOf({ params: { t, p }, reach }: Call): HookOf {
+  const [tenant, principal] = [t ?? null, p ?? null];
+  if (tenant === null && reach !== 'all') throw new Refusal('AccessDenied');
+  if (principal === null && reach === 'self') throw new Refusal('AccessDenied');
+  return { tenant, principal };
 }
 
 function putHook(call: Call): Outcome {
   // A webhook would go on telling what happens long after the token has expired.
   refuseDelegated(call);
-  const tenant = tenantOf(call);
+  const of = ownerOf(call);
   const { url: wanted } = call.body as { url: string };
   const address = addressOf(wanted);
   const { mailer } = call.deps.alarms;
-  if (address === undefined) checkHookUrl(wanted);
-  else checkAddress(address, { mailer, isOperator: call.who.role === 'operator' });
+  if (address !== undefined) checkAddress(address, { mailer, isOperator: of.tenant === null });
+  else if (call.reach !== 'self') checkHookUrl(wanted);
+  else throw new Refusal('InvalidInput', { message: mailOnly, fields: { field: 'body.url' } });
   const secret = newSecret();
-  const sealedSecret = call.deps.sealer.seal(secret, hookContext(tenant));
+  const sealedSecret = call.deps.sealer.seal(secret, hookContext(of));
   return {
-    change: { kind: 'setAlarmHook', tenant, hook: { url: wanted, sealedSecret } },
+    change: { kind: 'setAlarmHook', ...of, hook: { url: wanted, sealedSecret } },
     answer: async () => {
       const signs = address === undefined;
-      return { ...(await showHook(call, tenant)), secret: signs ? secretText(secret) : null };
+      return { ...(await showHook(call, of)), secret: signs ? secretText(secret) : null };
     },
   };
 }
 
-async function showHook(call: Call, tenant: string | null): Promise<object> {
-  const { url: place, createdMs } = await findHook(call, tenant);
-  const state = call.deps.alarms.stateOf(tenant);
-  return { tenant, url: place, createdAt: isoTime(createdMs), ...state };
+const mailOnly =
+  'body.url must be an address, mailto:NAME@DOMAIN: only admins set a webhook for a principal.';
+
+async function showHook(call: Call, of: HookOf): Promise<object> {
+  const { url: place, createdMs } = await findHook(call, of);
+  const state = call.deps.alarms.stateOf(of);
+  return { ...of, url: place, createdAt: isoTime(createdMs), ...state };
 }
 
-/** Throws `NotFound` or `NoSuchTenant`. */
-async function findHook({ deps }: Call, tenant: string | null): Promise<AlarmHook> {
-  const found = await readAlarmHook(deps.read, tenant);
+/** Throws `NotFound`, `NoSuchTenant` or `NoSuchPrincipal`. */
+async function findHook(call: Call, of: HookOf): Promise<AlarmHook> {
+  const found = await readAlarmHook(call.deps.read, of);
   if (found) return found;
-  const isThere = tenant === null || (await deps.directory.readTenant(tenant)) !== undefined;
-  if (!isThere) throw new Refusal('NoSuchTenant');
+  await checkPlace(call);
   throw new Refusal('NotFound', { message: 'No webhook is set.' });
 }

@@ -7,11 +7,47 @@ import type { NativeChange } from './deps.ts';
 /** The message of a refusal; undefined: what its code says for all. */
 export function conflictWords(code: ErrorCode, change: NativeChange | null): string | undefined {
   if (change === null) return undefined;
-  if (code === 'AlreadyExists') return takenWords(change);
-  return code === 'InUse' ? inUseWords(change) : undefined;
+  switch (code) {
+    case 'AlreadyExists':
+      return takenWords(change);
+    case 'InUse':
+      return inUseWords(change);
+    case 'NoSuchPrincipal':
+      return change.kind === 'putGrant' ? missingOf(change, 'principal', subjectsOf) : undefined;
+    case 'NoSuchGroup':
+      if (change.kind === 'putGrant') return missingOf(change, 'group', subjectsOf);
+      if (change.kind !== 'createPrincipal' && change.kind !== 'updatePrincipal') return undefined;
+      return missingOf(change, 'group', () => change.groups ?? []);
+    default:
+      return undefined;
+  }
+}
+
+type PutGrant = Extract<NativeChange, { kind: 'putGrant' }>;
+
+/** Who of the tenant itself is named, of a kind: the others are not looked up. */
+function subjectsOf({ tenant, grant }: PutGrant, kind: 'principal' | 'group'): string[] {
+  const own = `${kind}:${tenant}/`;
+  const subjects = grant.subjects.filter((subject) => subject.startsWith(own));
+  return subjects.map((subject) => subject.slice(own.length));
 }
 
 const notAgain = 'Names are not given again, also when what had them was deleted.';
+
+/** One of those that were named is not there. */
+function missingOf<C extends NativeChange & { tenant: string }>(
+  change: C,
+  kind: 'principal' | 'group',
+  namedIn: (change: C, kind: 'principal' | 'group') => readonly string[],
+): string | undefined {
+  const ids = namedIn(change, kind).map((name) => `${change.tenant}/${name}`);
+  if (ids.length === 0) return undefined;
+  if (ids.length === 1) return `There is no ${kind} ${ids[0]}.`;
+  const more = ids.length > namesMax ? ' and others' : '';
+  return `One of the ${kind}s ${ids.slice(0, namesMax).join(', ')}${more} is not there.`;
+}
+
+const namesMax = 10;
 
 function takenWords(change: NativeChange): string | undefined {
   switch (change.kind) {

@@ -1,6 +1,6 @@
 // The routes of the native API, in the order of its description.
 
-import { gatewayAlarmRoutes, tenantAlarmRoutes } from './alarm-routes.ts';
+import { gatewayAlarmRoutes, ownAlarmRoutes, tenantAlarmRoutes } from './alarm-routes.ts';
 import { auditRoutes } from './audit-routes.ts';
 import { bucketRoutes } from './bucket-routes.ts';
 import { changeRoutes } from './change-routes.ts';
@@ -67,6 +67,7 @@ const tables = [
   classRoutes,
   storeRoutes,
   tenantAlarmRoutes,
+  ownAlarmRoutes,
   gatewayAlarmRoutes,
   targetRoutes,
   storeCostRoutes,

@@ -60,7 +60,7 @@ export const forgetLost: Command<ForgetLost> = {
   causes: null,
 };
 
-// Sets which webhook is told of alarms, of a tenant or of the gateway.
+// Sets which webhook is told of alarms: of a principal, of a tenant or of the gateway.
 
 export interface SetAlarmHook extends AlarmHookSetting {
   kind: 'setAlarmHook';
@@ -69,11 +69,14 @@ export interface SetAlarmHook extends AlarmHookSetting {
 export const setAlarmHook: Command<SetAlarmHook> = {
   apply: async (tx, change, { timeMs }) => {
     if (await setAlarmHookRows(tx, change, timeMs)) return unchanged;
-    return { ok: false, code: change.hook ? 'NoSuchTenant' : 'NotFound' };
+    if (!change.hook) return { ok: false, code: 'NotFound' };
+    return { ok: false, code: change.principal === null ? 'NoSuchTenant' : 'NoSuchPrincipal' };
   },
   takesFrom: null,
   told: {
-    things: ({ tenant }) => [{ kind: 'webhook', tenant: tenant ?? '', name: '' }],
+    things: ({ tenant, principal }) => [
+      { kind: 'webhook', tenant: tenant ?? '', name: principal ?? '' },
+    ],
     isAwaited: true,
   },
   // The record has only the origin of its URL, because the rest may be a secret.

@@ -12,6 +12,7 @@ import {
   updateRole,
 } from '../../authz/identity-rows.ts';
 import type { PrincipalKind, Role } from '../../core/principal.ts';
+import { deleteHookOf } from '../../quota/limits/alarm-hooks.ts';
 import { principalScope } from '../scopes.ts';
 import { identityCommand, type Named, tellsOf } from './identity-command.ts';
 
@@ -84,8 +85,8 @@ export interface DeletePrincipal extends Named {
 }
 
 /**
- * Deletes a principal that owns no bucket, with its keys and its own mounts. Its name is not given
- * again: records, grants and tokens may have it.
+ * Deletes a principal that owns no bucket, with its keys, its own mounts and where it was told
+ * alarms. Its name is not given again: records, grants and tokens may have it.
  */
 export const deletePrincipal = identityCommand<DeletePrincipal>({
   check: async (tx, { tenant, name }) => {
@@ -102,11 +103,18 @@ export const deletePrincipal = identityCommand<DeletePrincipal>({
     await tx.run('DELETE FROM public_keys WHERE tenant = ? AND principal = ?', tenant, name);
     await tx.run('DELETE FROM group_members WHERE tenant = ? AND principal = ?', tenant, name);
     await tx.run('DELETE FROM own_mounts WHERE tenant = ? AND principal = ?', tenant, name);
+    await deleteHookOf(tx, tenant, name);
     await tx.run('DELETE FROM principals WHERE tenant = ? AND name = ?', tenant, name);
     await retireName(tx, tenant, 'principal', name);
   },
   takesFrom: ({ tenant, name }) => principalScope(tenant, name),
-  told: tellsOf('principal'),
+  told: {
+    things: ({ tenant, name }) => [
+      { kind: 'principal', tenant, name },
+      { kind: 'webhook', tenant, name },
+    ],
+    isAwaited: true,
+  },
   account: null,
   causes: ({ tenant, name }) => [
     { kind: 'principal', tenant, name },

@@ -5,11 +5,9 @@ import type { Reader } from '../../core/database.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import { type Meter, meters } from '../../core/quota-terms.ts';
 import { amountText } from '../../quota/cap-report.ts';
-import { originOf } from '../../quota/limits/alarm-hooks.ts';
+import { originOf, scopeOf } from '../../quota/limits/alarm-hooks.ts';
 import { ComparedThings, type Comparison, rowsOf, walkTable } from './compared-things.ts';
 import type { Staging } from './staging.ts';
-
-const gatewayScope = 'gateway';
 
 export class DeepAlarms {
   readonly #hooks: ComparedThings;
@@ -23,8 +21,9 @@ export class DeepAlarms {
   async visit(index: number, fields: RecordFields): Promise<void> {
     if (!isDone(fields)) return;
     const { action, target = '', change, time } = fields;
-    const [, tenant] = /^tenants\/([^/]+)/.exec(target) ?? [];
-    const id = tenant === undefined ? gatewayScope : `tenant:${tenant}`;
+    const [, tenant = null, principal = null] =
+      /^tenants\/([^/]+)(?:\/principals\/([^/]+))?/.exec(target) ?? [];
+    const id = scopeOf({ tenant, principal });
     switch (action) {
       case 'bursar:PutAlarmHook':
         // A message that tries it out is recorded as well, and changes nothing.
@@ -36,9 +35,20 @@ export class DeepAlarms {
       case 'bursar:RestoreAlarmWebhook':
         return this.#hooks.put(id, index, { origin: change?.origin });
       case 'bursar:DeleteAlarmHook':
+        return this.#hooks.delete(id);
+      case 'bursar:DeletePrincipal':
+        if (principal !== null) await this.#hooks.delete(id);
+        return;
       case 'bursar:DeleteTenant':
-        if (action === 'bursar:DeleteAlarmHook' || tenant !== undefined)
-          await this.#hooks.delete(id);
+        if (tenant !== null) await this.#deleteAllOf(tenant);
+    }
+  }
+
+  /** With a tenant go its webhook and those of its principals. */
+  async #deleteAllOf(tenant: string): Promise<void> {
+    await this.#hooks.delete(scopeOf({ tenant, principal: null }));
+    for await (const [id] of this.#hooks.entries()) {
+      if (id.startsWith(`principal:${tenant}/`)) await this.#hooks.delete(id);
     }
   }
 
@@ -74,10 +84,11 @@ const listHooks = rowsOf(
     keys: ['scope'],
   },
   ({ scope, tenant, url, createdMs }) => {
-    const own = tenant === null ? gatewayScope : `tenant:${tenant}`;
     const origin = originOf(String(url)) ?? url;
+    const own = scopeOf({ tenant: tenant as string | null, principal: null });
+    const isOwn = scope === own || String(scope).startsWith(`principal:${tenant}/`);
     // One of another tenant than its name says is none that a record made.
-    const id = scope === own ? own : `${scope}, of ${own}`;
+    const id = isOwn ? String(scope) : `${scope}, of ${own}`;
     return { id, members: { origin, createdMs } };
   },
 );

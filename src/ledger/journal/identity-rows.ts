@@ -3,6 +3,7 @@
 // record was the newest, however many commit meanwhile.
 import type { Reader, SqlValue } from '../../core/database.ts';
 import { pages } from '../../core/pages.ts';
+import { scopeOf } from '../../quota/limits/alarm-hooks.ts';
 import type {
   IdentityEntry,
   PresentEntry,
@@ -27,6 +28,10 @@ interface Stored {
 
 const byBoth = { key: ['tenant', 'name'], keyOf: ({ tenant, name }: Thing) => [tenant, name] };
 const named = { tenant: 'tenant', name: 'name', createdMs: 'created_ms' };
+
+/** Of a webhook: empty where it is no principal's. */
+const principalOfScope = `CASE WHEN scope GLOB 'principal:*'
+  THEN substr(scope, instr(scope, '/') + 1) ELSE '' END`;
 
 const secretOf = (withKeys: boolean): string =>
   withKeys ? 'CASE WHEN sealed_secret IS NOT NULL THEN hex(sealed_secret) END' : 'NULL';
@@ -132,9 +137,11 @@ function storedKinds(withKeys: boolean): Record<Exclude<ThingKind, 'publicKey'>,
     webhook: {
       table: 'alarm_hooks',
       key: ['scope'],
-      keyOf: ({ tenant }) => [tenant === '' ? 'gateway' : `tenant:${tenant}`],
+      keyOf: ({ tenant, name }) => [
+        scopeOf({ tenant: tenant === '' ? null : tenant, principal: name === '' ? null : name }),
+      ],
       columns: {
-        ...{ tenant: "coalesce(tenant, '')", name: "''", scope: 'scope' },
+        ...{ tenant: "coalesce(tenant, '')", name: principalOfScope, scope: 'scope' },
         ...{ url: 'url', createdMs: 'created_ms', sealedSecret: secret },
       },
       entryOf: ({ scope: _, ...row }) => present('webhook', row),

@@ -18,7 +18,7 @@ import { inParallel } from '../../core/in-parallel.ts';
 import { type PrincipalKind, principalId, type Role } from '../../core/principal.ts';
 import { readLimits } from '../../core/quota-terms.ts';
 import { type RecordReads, recordReadsModes } from '../../core/record-reads.ts';
-import { hookContext, originOf } from '../../quota/limits/alarm-hooks.ts';
+import { type HookOf, hookContext, originOf } from '../../quota/limits/alarm-hooks.ts';
 import { decodeDefinition } from '../../tiering/classes/class-definition.ts';
 import type { IdentityChange } from '../commands/identities.ts';
 import type { Change } from '../commands/index.ts';
@@ -293,12 +293,26 @@ async function restoreClass(restoring: Restoring, entry: Of<'class'>): Promise<v
   await put(restoring, 'class', { changes, madeMs }, { tenant, target });
 }
 
+/** Whose webhook an entry of a journal tells of. */
+export function hookOwnerOf({ tenant, name }: Pick<Of<'webhook'>, 'tenant' | 'name'>): HookOf {
+  if (tenant === '') return { tenant: null, principal: null };
+  return { tenant, principal: name === '' ? null : name };
+}
+
+/** How records name it. */
+export function hookTargetOf({ tenant, principal }: HookOf): string {
+  if (tenant === null) return 'alarm-hook';
+  const whose = principal === null ? '' : `/principals/${principal}`;
+  return `tenants/${tenant}${whose}/alarm-hook`;
+}
+
 async function restoreWebhook({ work, commit }: Restoring, entry: Of<'webhook'>): Promise<void> {
   const { url, sealedSecret } = entry;
-  const tenant = entry.tenant === '' ? null : entry.tenant;
+  const of = hookOwnerOf(entry);
+  const { tenant } = of;
   const { sealer, report, withKeys } = work;
-  const context = hookContext(tenant);
-  const target = tenant === null ? 'alarm-hook' : `tenants/${tenant}/alarm-hook`;
+  const context = hookContext(of);
+  const target = hookTargetOf(of);
   const known = sealedSecret !== null && withKeys && sealAnew(work, sealedSecret, context);
   if (!known) report.identities.newWebhookSecrets.add(target);
   if (!URL.canParse(url)) {
@@ -310,7 +324,7 @@ async function restoreWebhook({ work, commit }: Restoring, entry: Of<'webhook'>)
     ...{ action: 'bursar:RestoreAlarmWebhook', target, ...(tenant !== null && { tenant }) },
     change: recordedChange({ origin: originOf(url) }),
   };
-  const refused = await commit({ kind: 'setAlarmHook', tenant, hook }, about);
+  const refused = await commit({ kind: 'setAlarmHook', ...of, hook }, about);
   if (refused) report.identities.leftOut.add(`${target}: ${refused}`);
   else report.identities.restored.webhooks++;
 }

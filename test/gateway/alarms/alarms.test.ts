@@ -73,9 +73,13 @@ async function open(options: Partial<Parameters<typeof AlarmNotifier.open>[0]> =
   return notifier;
 }
 
+const cms = { tenant: 'cms', principal: null };
+const all = { tenant: null, principal: null };
+
 function hook(tenant: string | null, url: string): Promise<boolean> {
-  const sealedSecret = sealer.seal(secret, hookContext(tenant));
-  return setAlarmHook(db.tx, { tenant, hook: { url, sealedSecret } }, 1);
+  const of = { tenant, principal: null };
+  const sealedSecret = sealer.seal(secret, hookContext(of));
+  return setAlarmHook(db.tx, { ...of, hook: { url, sealedSecret } }, 1);
 }
 
 async function sound(id: number, given: Partial<Alarm> = {}): Promise<Alarm> {
@@ -126,7 +130,7 @@ describe('an alarm', () => {
         record: 7,
       },
     });
-    expect(notifier.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
+    expect(notifier.stateOf(cms)).toMatchObject({ waiting: 0, problem: null });
   });
 
   describeWithTool(boto3Python, 'by the page for admins', (python) => {
@@ -163,7 +167,7 @@ print(verify(secret, headers, body.encode()), verify(secret, headers, body.encod
     await expect.poll(untold).toEqual([]);
     expect(receiver.ids).toEqual(Array(5).fill(receiver.ids[0]));
     expect(new Set(receiver.received.map(({ body }) => body)).size).toBe(1);
-    expect(notifier.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
+    expect(notifier.stateOf(cms)).toMatchObject({ waiting: 0, problem: null });
   });
 
   it('is given up after so many failures, which its owner can see', async () => {
@@ -173,7 +177,7 @@ print(verify(secret, headers, body.encode()), verify(secret, headers, body.encod
     notifier.tell([await sound(7)]);
     await expect.poll(untold).toEqual([]);
     expect(receiver.received).toHaveLength(5);
-    expect(notifier.stateOf('cms')).toMatchObject({ waiting: 0, problem: 'it was not taken' });
+    expect(notifier.stateOf(cms)).toMatchObject({ waiting: 0, problem: 'it was not taken' });
     expect(problems.at(-1)).toBe('the webhook of tenant cms: it answered 500');
   });
 
@@ -229,7 +233,7 @@ describe('a webhook', () => {
   it('is tested by a message that is no alarm, signed as one, and says how that ends', async () => {
     await hook('cms', receiver.url);
     const notifier = await open();
-    const there = (await readAlarmHook(db.tx, 'cms')) as AlarmHook;
+    const there = (await readAlarmHook(db.tx, cms)) as AlarmHook;
     expect(await notifier.test(there)).toBeNull();
     const [{ id, timestamp, signature, body }] = receiver.received as [Received];
     expect(JSON.parse(body)).toMatchObject({ type: 'budget.test', data: {} });
@@ -245,7 +249,7 @@ describe('a webhook', () => {
     expect(await notifier.test(there)).toBe('it was not taken');
     expect(problems.at(-1)).toContain('it did not answer in time');
     expect(new Set(receiver.ids).size).toBe(3);
-    expect(notifier.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
+    expect(notifier.stateOf(cms)).toMatchObject({ waiting: 0, problem: null });
   });
 
   it('that is not there is nobody to wait for', async () => {
@@ -272,7 +276,7 @@ describe('a webhook', () => {
     const notifier = await open({ pausesMs: [100, 100, 100] });
     notifier.tell([await sound(7)]);
     await expect.poll(() => receiver.ids.length).toBe(1);
-    await setAlarmHook(db.tx, { tenant: 'cms', hook: null }, 2);
+    await setAlarmHook(db.tx, { ...cms, hook: null }, 2);
     await expect.poll(untold).toEqual([]);
     expect(receiver.ids).toHaveLength(1);
   });
@@ -288,7 +292,7 @@ describe('a webhook', () => {
     }
     notifier.tell(alarms);
     // One is under way, and a hundred wait.
-    await expect.poll(() => notifier.stateOf('cms').waiting).toBe(100);
+    await expect.poll(() => notifier.stateOf(cms).waiting).toBe(100);
     await expect.poll(async () => (await untold()).length).toBe(101);
     const range = (from: number, to: number) =>
       Array.from({ length: to - from }, (_, i) => from + i);
@@ -335,9 +339,9 @@ describe('a webhook', () => {
     notifier.tell([await sound(7)]);
     await expect.poll(untold).toEqual([]);
     expect(receiver.received).toHaveLength(1);
-    expect(notifier.stateOf('cms').problem).toBe('it was not taken');
+    expect(notifier.stateOf(cms).problem).toBe('it was not taken');
     expect(problems.at(-1)).toContain('is at an address that is not a public one');
-    expect(notifier.stateOf(null)).toMatchObject({ problem: null });
+    expect(notifier.stateOf(all)).toMatchObject({ problem: null });
   });
 
   it.each([

@@ -14,7 +14,12 @@ import { Sealer } from '#bursar/core/sealing.js';
 import { AlarmNotifier } from '#bursar/gateway/alarms/alarm-notifier.js';
 import { checkAddress, Mailer } from '#bursar/gateway/alarms/mail.js';
 import { schema } from '#bursar/ledger/schema.js';
-import { hookContext, readAlarmHook, setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
+import {
+  type HookOf,
+  hookContext,
+  readAlarmHook,
+  setAlarmHook,
+} from '#bursar/quota/limits/alarm-hooks.js';
 import { type Alarm, appendAlarm, forgetAlarms } from '#bursar/quota/limits/alarms.js';
 
 const password = 'correct horse';
@@ -103,9 +108,11 @@ async function open(
   return notifier;
 }
 
-async function hook(tenant: string | null = 'cms'): Promise<void> {
-  const sealedSecret = sealer.seal(randomBytes(32), hookContext(tenant));
-  await setAlarmHook(db.tx, { tenant, hook: { url: `mailto:${address}`, sealedSecret } }, 1);
+const cms = { tenant: 'cms', principal: null };
+
+async function hook(of: HookOf = cms, to = address): Promise<void> {
+  const sealedSecret = sealer.seal(randomBytes(32), hookContext(of));
+  await setAlarmHook(db.tx, { ...of, hook: { url: `mailto:${to}`, sealedSecret } }, 1);
 }
 
 async function alarm(id: number, given: Partial<Alarm> = {}): Promise<Alarm> {
@@ -142,7 +149,7 @@ describe('an alarm by mail', () => {
     expect(text).toMatch(/auto-submitted: auto-generated/i);
     expect(text).toContain('10.000000000001 USD of 12.50 USD');
     expect(text).toContain('resets: 2026-12-01T00:00:00.000Z');
-    expect(notifier?.stateOf('cms')).toMatchObject({ waiting: 0, problem: null });
+    expect(notifier?.stateOf(cms)).toMatchObject({ waiting: 0, problem: null });
   });
 
   it('comes with others that wait, at most one mail in a while', async () => {
@@ -167,7 +174,7 @@ describe('an alarm by mail', () => {
     await stop(server);
     await hook();
     (await open(mailerFor(port))).tell([await alarm(7)]);
-    await expect.poll(() => notifier?.stateOf('cms').problem, soon).toBe('it was not taken');
+    await expect.poll(() => notifier?.stateOf(cms).problem, soon).toBe('it was not taken');
     expect(problems[0]).toMatch(/the webhook of tenant cms: .*ECONNREFUSED/);
     expect(await untold()).toBe(1);
     await serve({}, port);
@@ -229,8 +236,8 @@ describe('an alarm by mail', () => {
     expect(mails).toEqual([]);
     await notifier?.close();
     // The operator's address may be anywhere.
-    await setAlarmHook(db.tx, { tenant: 'cms', hook: null }, 2);
-    await hook(null);
+    await setAlarmHook(db.tx, { ...cms, hook: null }, 2);
+    await hook({ tenant: null, principal: null });
     await open(mailerFor(port, { domains: [] }));
     await expect.poll(untold, soon).toBe(0);
   });
@@ -239,13 +246,79 @@ describe('an alarm by mail', () => {
     const [server, port] = await serve();
     await hook();
     const told = await open(mailerFor(port), patient);
-    const found = await readAlarmHook(db.tx, 'cms');
+    const found = await readAlarmHook(db.tx, cms);
     if (!found) throw new Error('no hook');
     expect(await told.test(found)).toBe(null);
     expect(mails[0]?.text).toContain('a trial, and no alarm');
     await stop(server);
     await told.close();
     expect(await (await open(mailerFor(port))).test(found)).toBe('it was not taken');
+  });
+});
+
+describe('alarms of one’s own', () => {
+  const alice = { tenant: 'cms', principal: 'alice' };
+
+  beforeEach(() => {
+    db.exec(`INSERT INTO principals (tenant, name, kind, role, active, created_ms)
+      VALUES ('cms', 'alice', 'person', 'member', 1, 0), ('cms', 'bob', 'person', 'member', 1, 0)`);
+  });
+
+  it('go to their owner, beside the tenant’s address, and those of others do not', async () => {
+    const [, port] = await serve();
+    await hook();
+    await hook(alice, 'alice@cms.example.org');
+    const told = await open(mailerFor(port), patient);
+    told.tell([
+      await alarm(1),
+      await alarm(2, { account: 'bucket:cms/raw' }),
+      await alarm(3, { account: 'principal:cms/bob', principal: 'bob' }),
+      await alarm(4, { account: 'tenant:cms', principal: '' }),
+      await alarm(5, { account: 'principal:atlas/alice', tenant: 'atlas' }),
+    ]);
+    await expect.poll(untold, soon).toBe(0);
+    const recordsAt = (to: string) => {
+      const texts = mails.filter((mail) => mail.to.includes(to)).map((mail) => mail.text);
+      return [...texts.join().matchAll(/record: (\d+)/g)].map(([, id]) => Number(id)).sort();
+    };
+    expect(recordsAt('alice@cms.example.org')).toEqual([1, 2]);
+    expect(recordsAt(address)).toEqual([1, 2, 3, 4]);
+  });
+
+  it('are not told to who is deactivated, and wait for nobody', async () => {
+    const [, port] = await serve();
+    await hook(alice);
+    db.exec(`UPDATE principals SET active = 0 WHERE name = 'alice'`);
+    (await open(mailerFor(port), patient)).tell([await alarm(1)]);
+    await expect.poll(untold, soon).toBe(0);
+    expect(mails).toEqual([]);
+  });
+
+  it('are tried out once in a while, and stay in the domains that are allowed', async () => {
+    const [, port] = await serve();
+    await hook(alice);
+    const found = await readAlarmHook(db.tx, alice);
+    if (!found) throw new Error('no hook');
+    const told = await open(mailerFor(port), { ...patient, mailPauseMs: 60_000 });
+    expect(await told.test(found)).toBe(null);
+    expect(await told.test(found)).toMatch(/within the last minute; nothing was sent/);
+    expect(mails).toHaveLength(1);
+    await told.close();
+    const strict = await open(mailerFor(port, { domains: [] }), { mailPauseMs: 0 });
+    expect(await strict.test(found)).toBe('it was not taken');
+    expect(problems.at(-1)).toBe('the webhook of principal cms/alice: its domain is not allowed');
+  });
+
+  it('are text, whatever an account is called', async () => {
+    const [, port] = await serve();
+    await hook(alice);
+    const account = 'prefix:cms/raw/a\r\nBcc: x@y.org\r\n\r\nPay here/';
+    (await open(mailerFor(port), patient)).tell([await alarm(1, { account })]);
+    await expect.poll(untold, soon).toBe(0);
+    const text = mails[0]?.text.replace(/=\r\n/g, '') ?? '';
+    expect(mails[0]?.to).toEqual([address]);
+    expect(text).not.toMatch(/^Bcc|^Pay here/m);
+    expect(text).toContain('raw/a\\r\\nBcc: x@y.org');
   });
 });
 

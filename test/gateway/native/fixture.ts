@@ -23,6 +23,7 @@ import { principalId, type Role } from '#bursar/core/principal.js';
 import type { Limits } from '#bursar/core/quota-terms.js';
 import { RootKeyFile } from '#bursar/core/root-keys.js';
 import { Sealer } from '#bursar/core/sealing.js';
+import { Mailer } from '#bursar/gateway/alarms/mail.js';
 import type { VerifyRequest } from '#bursar/gateway/data-verifier.js';
 import { LogHead } from '#bursar/gateway/log/log-head.js';
 import { registerNativeApi } from '#bursar/gateway/native/api.js';
@@ -32,14 +33,15 @@ import { readCorsRules } from '#bursar/gateway/s3/buckets/cors.js';
 import type { StoreView } from '#bursar/gateway/store-list.js';
 import { MetricRegistry } from '#bursar/instruments/metric-registry.js';
 import { RecentEverywhere, RecentRequests } from '#bursar/instruments/recent-requests.js';
+import type { Work } from '#bursar/ledger/commands/command.js';
 import { type IdentityChange, identityCommandOf } from '#bursar/ledger/commands/identities.js';
 import { eventsOf } from '#bursar/ledger/commands/index.js';
+import { setAlarmHook } from '#bursar/ledger/commands/limits.js';
 import { LogKeyFile } from '#bursar/ledger/log-key-file.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { AccountBook } from '#bursar/quota/leases/account-book.js';
 import { AccountTables } from '#bursar/quota/leases/account-tables.js';
 import { LimitedAccounts } from '#bursar/quota/limited-accounts.js';
-import { setAlarmHook } from '#bursar/quota/limits/alarm-hooks.js';
 import type { PriceBook } from '#bursar/quota/prices/price-book.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { Rates } from '#bursar/quota/rates.js';
@@ -69,6 +71,10 @@ export interface Fixture {
   call(who: string, method: string, url: string, body?: unknown): Promise<Answer>;
   inject(options: InjectOptions): Promise<Answer>;
   addBucket(tenant: string, name: string, owner: string): Promise<void>;
+  /** Tells alarms by mail to these domains from now on. */
+  mailTo(domains: readonly string[]): void;
+  /** The webhooks of a tenant and its principals. */
+  countHooks(tenant: string): Promise<number>;
   /** Charges each account one request. */
   charge(...accounts: string[]): Promise<void>;
   close(): Promise<void>;
@@ -124,6 +130,7 @@ export async function openFixture(): Promise<Fixture> {
   const delegations = new Map<string, Delegation | null>();
   let broken = false;
   let ready = true;
+  let mailer: Mailer | null = null;
   let index = 0;
 
   const deps: NativeDeps = {
@@ -228,7 +235,9 @@ export async function openFixture(): Promise<Fixture> {
     bookOf: () => free,
     usageRollUp: { catchUp: async () => {} },
     alarms: {
-      mailer: null,
+      get mailer() {
+        return mailer;
+      },
       stateOf: () => ({ waiting: 0, problem: null, toldAt: null }),
       test: async () => null,
     },
@@ -274,10 +283,8 @@ export async function openFixture(): Promise<Fixture> {
         await accounts.flush();
         return { ok: true };
       case 'setAlarmHook': {
-        const isSet = await setAlarmHook(db.tx, change, timeMs);
-        return isSet
-          ? { ok: true }
-          : { ok: false, code: change.hook ? 'NoSuchTenant' : 'NotFound' };
+        const outcome = await setAlarmHook.apply(db.tx, change, { timeMs } as Work);
+        return outcome.ok ? { ok: true } : { ok: false, code: outcome.code };
       }
       case 'confirmClock':
         return { ok: true };
@@ -362,6 +369,14 @@ export async function openFixture(): Promise<Fixture> {
     addBucket: async (tenant, name, owner) => {
       const sql = 'INSERT INTO buckets (tenant, name, owner, created_ms) VALUES (?, ?, ?, 0)';
       await db.tx.run(sql, tenant, name, owner);
+    },
+    mailTo: (domains) => {
+      const server = new URL('smtp://127.0.0.1');
+      mailer = new Mailer({ server, from: 'bursar@example.org', domains }, 1000);
+    },
+    countHooks: async (tenant) => {
+      const sql = 'SELECT scope FROM alarm_hooks WHERE tenant = ?';
+      return (await db.tx.all(sql, tenant)).length;
     },
     charge: async (...names) => {
       const used = names.map((account) => ({ account, amounts: { requests: 1 } }));

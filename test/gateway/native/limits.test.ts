@@ -79,7 +79,9 @@ describe('limits are seen by', () => {
         const { status, json } = await get(who, account);
         // What no account is called tells nothing of those that are there.
         const isForm = /^(?:principal|bucket|tenant|token):./.test(account);
-        const said = isForm ? hidden.json.detail : expect.stringContaining('is no account');
+        const isSeen = who !== 'cms/alice';
+        const missing = isSeen ? expect.stringMatching(/^There is no /) : hidden.json.detail;
+        const said = isForm ? missing : expect.stringContaining('is no account');
         expect([status, json.code, json.detail]).toEqual([404, 'NotFound', said]);
       }
     }

@@ -262,6 +262,8 @@ describe('the description', () => {
       '/_/v1/tenants/{t}/principals/{p}',
       '/_/v1/tenants/{t}/principals/{p}/access-keys',
       '/_/v1/tenants/{t}/principals/{p}/access-keys/{id}',
+      '/_/v1/tenants/{t}/principals/{p}/alarm-hook',
+      '/_/v1/tenants/{t}/principals/{p}/alarm-hook/test',
       '/_/v1/tenants/{t}/principals/{p}/holdings',
       '/_/v1/tenants/{t}/principals/{p}/mounts',
       '/_/v1/tenants/{t}/principals/{p}/mounts/{mount}',

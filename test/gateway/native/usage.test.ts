@@ -147,6 +147,49 @@ describe('a webhook', () => {
     }
   });
 
+  test('of one’s own accounts is one’s own to set, by mail alone', async () => {
+    const own = '/_/v1/tenants/cms/principals/alice/alarm-hook';
+    const url = 'mailto:alice@cms.example.org';
+    api.mailTo(['cms.example.org']);
+    const made = await api.call('cms/alice', 'PUT', own, { url });
+    expect(made.json).toMatchObject({ tenant: 'cms', principal: 'alice', url, secret: null });
+    expect((await api.call('cms/alice', 'GET', own)).json.url).toBe(url);
+    expect((await api.call('cms/alice', 'POST', `${own}/test`)).json).toEqual({ problem: null });
+    const elsewhere = await api.call('cms/alice', 'PUT', own, { url: 'mailto:alice@example.com' });
+    expect(elsewhere.json.detail).toMatch(/example.com is none/);
+    const webhook = 'https://hooks.example.org/alice';
+    const refused = await api.call('cms/alice', 'PUT', own, { url: webhook });
+    expect(refused.json).toMatchObject({ code: 'InvalidInput', field: 'body.url' });
+    expect(refused.json.detail).toContain('only admins set a webhook for a principal');
+    for (const [who, status] of Object.entries({ 'cms/bob': 403, 'cms/audit': 403 })) {
+      for (const method of ['GET', 'DELETE', 'PUT']) {
+        const body = method === 'PUT' ? { url } : undefined;
+        expect((await api.call(who, method, own, body)).status).toBe(status);
+      }
+    }
+    expect((await api.call('atlas/boss', 'GET', own)).json.code).toBe('NoSuchTenant');
+    // The domains are the operator's word for all but the gateway's own address.
+    const byRoot = await api.call('ROOT', 'PUT', own, { url: 'mailto:alice@example.com' });
+    expect(byRoot.json.code).toBe('InvalidInput');
+    expect((await api.call('cms/boss', 'PUT', own, { url: webhook })).json.secret).toMatch(
+      /^whsec_/,
+    );
+    expect((await api.call('cms/alice', 'GET', own)).text).not.toContain('whsec_');
+    expect((await api.call('cms/alice', 'DELETE', own)).status).toBe(204);
+    expect((await api.call('cms/boss', 'GET', own)).json.detail).toBe('No webhook is set.');
+    const nobody = '/_/v1/tenants/cms/principals/nobody/alarm-hook';
+    for (const [method, body] of [['GET'], ['PUT', { url }]] as const) {
+      const answer = await api.call('cms/boss', method, nobody, body);
+      expect(answer.json.detail).toBe('There is no principal cms/nobody.');
+    }
+    // It goes with its owner.
+    await api.call('cms/boss', 'POST', '/_/v1/tenants/cms/principals', { name: 'leaver' });
+    const leavers = '/_/v1/tenants/cms/principals/leaver';
+    expect((await api.call('cms/boss', 'PUT', `${leavers}/alarm-hook`, { url })).status).toBe(200);
+    expect((await api.call('cms/boss', 'DELETE', leavers)).status).toBe(204);
+    expect(await api.countHooks('cms')).toBe(0);
+  });
+
   test('goes with its tenant', async () => {
     await api.call('ROOT', 'POST', '/_/v1/tenants', { name: 'lhcb' });
     const hook = '/_/v1/tenants/lhcb/alarm-hook';
