@@ -20,7 +20,7 @@ import { median, quantile } from './statistics.mjs';
 
 const most = Number(process.argv[2] ?? 100_000);
 const dir = mkdtempSync(join(tmpdir(), 'bursar-find-'));
-const batch = 256;
+const batch = 1024;
 const asks = 200;
 const widths = [10, 100, 1000, 10_000];
 
@@ -35,6 +35,8 @@ function objectAt(i, size) {
     attributes: JSON.stringify({ headers: { 'content-type': 'x/y' }, metadata, tags }),
   };
 }
+
+const placeOf = ({ bucketId, key }) => ({ bucketId, key });
 
 const queries = (size) => [
   ...widths.map((width) => `tag.of${width} = "0"`),
@@ -53,16 +55,19 @@ async function measureIndex(size) {
   const path = join(dir, `${size}.db`);
   const writer = await ObjectIndexWriter.open(path, 'all', async () => true);
   const begunMs = performance.now();
+  const begunCpu = process.cpuUsage();
   for (let at = 0; at < size; at += batch) {
     await writer.write(async () => {
-      for (let i = at; i < Math.min(at + batch, size); i++) {
-        const row = objectAt(i, size);
-        await writer.put(row, row);
-      }
+      const rows = Array.from({ length: Math.min(batch, size - at) }, (_, i) =>
+        objectAt(at + i, size),
+      );
+      await writer.put(rows.map((version) => ({ ...placeOf(version), version })));
       return { through: 0, commitment: null, scan: null };
     });
   }
   const writtenUs = (1000 * (performance.now() - begunMs)) / size;
+  const { user, system } = process.cpuUsage(begunCpu);
+  const cpuUs = (user + system) / size;
   writer.close();
   const reader = new CandidateReader(path, 'all');
   const cells = [];
@@ -78,7 +83,7 @@ async function measureIndex(size) {
     cells.push([text, took]);
   }
   reader.close();
-  return { size, writtenUs, bytes: statSync(path).size / size, cells };
+  return { size, writtenUs, cpuUs, bytes: statSync(path).size / size, cells };
 }
 
 function showIndexes(found) {
@@ -89,6 +94,7 @@ function showIndexes(found) {
   ];
   const rows = [
     ['written, µs an object', ...found.map((one) => number(one.writtenUs))],
+    ['of that of a core', ...found.map((one) => number(one.cpuUs))],
     ['size, bytes an object', ...found.map((one) => count(Math.round(one.bytes)))],
     ...found[0].cells.map(([text], i) => [
       found.at(-1).cells[i][0] === text ? text : text.replace(/\d{3,}/g, 'N'),

@@ -98,6 +98,8 @@ export function openDatabase(path: string, options: DatabaseOptions): OpenDataba
     db.pragma('journal_mode = WAL');
     db.pragma('synchronous = NORMAL');
     db.pragma('secure_delete = ON');
+    // Pages that change again and again are brought to the file once.
+    db.pragma('wal_autocheckpoint = 8192');
   } else if (!options.readonly && options.isScratch) {
     db.pragma('journal_mode = MEMORY');
     db.pragma('synchronous = OFF');

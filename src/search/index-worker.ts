@@ -4,12 +4,15 @@
 // since nothing protects that. It never takes a core for itself: while it has much to catch up with
 // it rests as long as it works, and nine times as long while much is being written, which is slower
 // for each moment of a core that it takes. So it falls behind then, and catches up afterwards.
+import { readlinkSync } from 'node:fs';
+import { constants, setPriority } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { changeOf } from '../audit/changes/object-change.ts';
 import { readLogSize } from '../audit/log/stored-tiles.ts';
 import { RecordStore } from '../audit/record-store.ts';
 import { openDatabase } from '../core/database.ts';
+import { compareText } from '../core/text-order.ts';
 import {
   commitmentOf,
   type IndexedVersion,
@@ -18,6 +21,7 @@ import {
   isDamage,
   isOfLog,
   ObjectIndexWriter,
+  type ObjectNow,
   type ObjectPlace,
 } from './object-index.ts';
 import type { IndexedMetadata } from './postings.ts';
@@ -56,7 +60,7 @@ export interface ToIndexWorker {
 
 const readerCacheKib = 16 * 1024;
 const objectsAtOnce = 256;
-const recordsAtOnce = 256;
+const recordsAtOnce = 1024;
 const comparedAtOnce = 512;
 /** Where the log grows all the time, those are compared again in their turn. */
 const mendingTriesMax = 20;
@@ -93,10 +97,21 @@ let comparedMs = performance.now();
 /** The log, as it was when more to do was last found. */
 let looked = { size: 0, ms: performance.now() };
 
+beLast();
 await keep();
 closeIndex();
 catalog.close();
 port.close();
+
+/** Whoever else wants a core has it first. On Linux alone a thread has a priority of its own. */
+function beLast(): void {
+  try {
+    const [, thread] = /task\/(\d+)$/.exec(readlinkSync('/proc/thread-self')) ?? [];
+    if (thread) setPriority(Number(thread), constants.priority.PRIORITY_LOW);
+  } catch {
+    // It rests as well.
+  }
+}
 
 async function keep(): Promise<void> {
   let failures = 0;
@@ -174,7 +189,7 @@ async function readCatalog(
   const last = rows.at(-1);
   const scan = last ? { bucketId: last.bucketId, key: last.key } : null;
   await writer.write(async () => {
-    for (const row of rows) await writer.put(row, row);
+    await writer.put(rows.map((row) => ({ bucketId: row.bucketId, key: row.key, version: row })));
     return { ...begin, scan };
   });
   await tellProgress({ ...begin, scan });
@@ -226,7 +241,7 @@ async function followLog(
   if (through === state.through) return true;
   const commitment = await commitmentOf(catalog.tx, through - 1);
   await writer.write(async () => {
-    for (const place of places.values()) await writer.put(place, await readObject(place));
+    await writer.put(await readNow([...places.values()]));
     return { through, commitment, scan: null };
   });
   await tellProgress({ through, commitment, scan: null });
@@ -246,9 +261,17 @@ async function numberOf(
   return found;
 }
 
-function readObject({ bucketId, key }: ObjectPlace): Promise<IndexedVersion | undefined> {
+/** In the order of the catalog. */
+async function readNow(places: readonly ObjectPlace[]): Promise<ObjectNow[]> {
+  const sorted = [...places].sort(
+    (one, other) => one.bucketId - other.bucketId || compareText(one.key, other.key),
+  );
+  const now: ObjectNow[] = [];
   const sql = `SELECT ${indexedColumns} FROM versions WHERE bucket_id = ? AND key = ?`;
-  return catalog.tx.get<IndexedVersion>(sql, bucketId, key);
+  for (const { bucketId, key } of sorted) {
+    now.push({ bucketId, key, version: await catalog.tx.get<IndexedVersion>(sql, bucketId, key) });
+  }
+  return now;
 }
 
 /** Compares some objects with the index, when it is time, and forgets buckets that are gone. */
@@ -279,7 +302,7 @@ async function mendSome(writer: ObjectIndexWriter, places: ObjectPlace[]): Promi
     if ((await readLogSize(catalog.tx)) > state.through) continue;
     if (wrong.length === 0) return true;
     await writer.write(async () => {
-      for (const place of wrong) await writer.mend(place, await readObject(place));
+      for (const one of await readNow(wrong)) await writer.mend(one);
       return state;
     });
     tell({ mended: wrong.length });
@@ -289,7 +312,8 @@ async function mendSome(writer: ObjectIndexWriter, places: ObjectPlace[]): Promi
 }
 
 async function isRight(writer: ObjectIndexWriter, place: ObjectPlace): Promise<boolean> {
-  const row = await readObject(place);
+  const [now] = await readNow([place]);
+  const row = now?.version;
   return row ? writer.leadsTo(row) : (await writer.keysFrom(place, 1))[0] !== place.key;
 }
 
@@ -315,7 +339,7 @@ async function forgetSome(writer: ObjectIndexWriter): Promise<boolean> {
   const keys = await writer.keysFrom({ bucketId, key: '' }, objectsAtOnce);
   const state = await writer.state();
   await writer.write(async () => {
-    for (const key of keys) await writer.put({ bucketId, key }, undefined);
+    await writer.put(keys.map((key) => ({ bucketId, key, version: undefined })));
     if (keys.length < objectsAtOnce) await writer.forgetBucket(bucketId);
     return state;
   });

@@ -60,8 +60,15 @@ export type IndexedVersion = Described & { bucketId: number; isMarker: number };
 export const indexedColumns = `bucket_id AS bucketId, key, size AS sizeBytes, etag, sha256, class,
   owner, created_ms AS createdMs, attributes, is_marker AS isMarker`;
 
+/** An object, and its current version; undefined: it has none. */
+export interface ObjectNow extends ObjectPlace {
+  version: IndexedVersion | undefined;
+}
+
 /** Postings as they are stored. */
 type Stored = [field: number, value: string | number];
+type Row = [...Stored, key: string];
+type Value = string | number;
 
 /** The one writer. */
 export class ObjectIndexWriter {
@@ -121,44 +128,51 @@ export class ObjectIndexWriter {
   }
 
   /**
-   * Has the index say of an object what its current version does; undefined, or a delete marker:
-   * nothing. Gives whether it said something else.
+   * Has the index say of objects what their current versions do; undefined, or a delete marker:
+   * nothing. Each object may be there once. Few statements are run for all of them, in the order of
+   * the index, so that pages which many of them change are looked for once.
    */
-  async put({ bucketId, key }: ObjectPlace, version: IndexedVersion | undefined): Promise<boolean> {
-    const { tx } = this.#db;
-    const kept = await this.#read(bucketId, key);
-    const isThere = version !== undefined && !version.isMarker;
-    const wanted = isThere ? postingsOf(version, this.#metadata) : [];
-    const next: Stored[] = [];
-    for (const [field, kind, value] of wanted) {
-      next.push([await this.#idOf(bucketId, field, kind), value]);
+  async put(objects: readonly ObjectNow[]): Promise<void> {
+    const kept = await this.#read(objects);
+    const [gone, made]: [Row[], Row[]] = [[], []];
+    const [ended, said]: [Value[][], Value[][]] = [[], []];
+    for (const { bucketId, key, version } of objects) {
+      const before = kept.get(nameOfPlace(bucketId, key));
+      const next = version && !version.isMarker ? await this.#storedOf(bucketId, version) : null;
+      const text = next && JSON.stringify(next);
+      if (text === (before ?? null)) continue;
+      const known = new Map(parseStored(before).map((one) => [nameOf(one), one]));
+      for (const one of next ?? []) if (!known.delete(nameOf(one))) made.push([...one, key]);
+      for (const one of known.values()) gone.push([...one, key]);
+      if (text === null) ended.push([bucketId, key]);
+      else said.push([bucketId, key, text]);
     }
-    const text = JSON.stringify(next);
-    if (kept === (isThere ? text : undefined)) return false;
-    const before = parseStored(kept);
-    const after = new Set(next.map(nameOf));
-    const known = new Set(before.map(nameOf));
-    for (const one of before) {
-      if (!after.has(nameOf(one))) await tx.run(deletePosting, BigInt(one[0]), one[1], key);
-    }
-    for (const one of next) {
-      if (!known.has(nameOf(one))) await tx.run(insertPosting, BigInt(one[0]), one[1], key);
-    }
-    if (isThere) {
-      await tx.run('INSERT OR REPLACE INTO objects VALUES (?, ?, ?)', BigInt(bucketId), key, text);
-    } else await tx.run('DELETE FROM objects WHERE bucket_id = ? AND key = ?', bucketId, key);
-    return true;
+    await this.#runAll(deletePostings, gone.sort(inOrder));
+    await this.#runAll(insertPostings, made.sort(inOrder));
+    await this.#runAll(deleteObjects, ended);
+    await this.#runAll(insertObjects, said);
   }
 
   /** The same, though its row says that nothing is to be done: a posting of it may be missing. */
-  async mend(place: ObjectPlace, version: IndexedVersion | undefined): Promise<void> {
-    const { bucketId, key } = place;
-    const { tx } = this.#db;
-    for (const [field, value] of parseStored(await this.#read(bucketId, key))) {
-      await tx.run(deletePosting, BigInt(field), value, key);
+  async mend(object: ObjectNow): Promise<void> {
+    const { bucketId, key } = object;
+    const kept = (await this.#read([object])).get(nameOfPlace(bucketId, key));
+    const postings = parseStored(kept).map((one): Row => [...one, key]);
+    await this.#runAll(deletePostings, postings);
+    await this.#runAll(deleteObjects, [[bucketId, key]]);
+    await this.put([object]);
+  }
+
+  async #storedOf(bucketId: number, version: IndexedVersion): Promise<Stored[]> {
+    const stored: Stored[] = [];
+    for (const [field, kind, value] of postingsOf(version, this.#metadata)) {
+      stored.push([await this.#idOf(bucketId, field, kind), value]);
     }
-    await tx.run('DELETE FROM objects WHERE bucket_id = ? AND key = ?', bucketId, key);
-    await this.put(place, version);
+    return stored;
+  }
+
+  async #runAll(statement: RowStatement, rows: readonly Value[][]): Promise<void> {
+    for (const { sql, values } of runsOf(statement, rows)) await this.#db.tx.run(sql, ...values);
   }
 
   /** Whether the index leads to the object by all that it says. */
@@ -194,9 +208,15 @@ export class ObjectIndexWriter {
     this.#db.close();
   }
 
-  async #read(bucketId: number, key: string): Promise<string | undefined> {
-    const sql = 'SELECT postings FROM objects WHERE bucket_id = ? AND key = ?';
-    return (await this.#db.tx.get<{ postings: string }>(sql, bucketId, key))?.postings;
+  /** Postings as they are stored of those that the index has, by place. */
+  async #read(places: readonly ObjectPlace[]): Promise<Map<string, string>> {
+    const kept = new Map<string, string>();
+    const asked = places.map(({ bucketId, key }): Value[] => [bucketId, key]);
+    for (const { sql, values } of runsOf(keptPostings, asked)) {
+      const rows = await this.#db.tx.all<ObjectPlace & { postings: string }>(sql, ...values);
+      for (const row of rows) kept.set(nameOfPlace(row.bucketId, row.key), row.postings);
+    }
+    return kept;
   }
 
   async #idOf(bucketId: number, field: string, kind: ValueKind): Promise<number> {
@@ -214,8 +234,60 @@ export class ObjectIndexWriter {
 }
 
 const fieldsKeptMax = 10_000;
-const insertPosting = 'INSERT OR IGNORE INTO postings VALUES (?, ?, ?)';
-const deletePosting = 'DELETE FROM postings WHERE field = ? AND value = ? AND key = ?';
+/** Rows that one statement is about: each costs more to begin than to go on. */
+const rowsAtOnce = 64;
+
+/** What is done to rows of so many values each. */
+interface RowStatement {
+  readonly one: string;
+  readonly many: string;
+}
+
+function rowStatement(begin: string, width: number, end = ''): RowStatement {
+  const row = `(${Array(width).fill('?').join(', ')})`;
+  const many = Array(rowsAtOnce).fill(row).join(', ');
+  return { one: `${begin} ${row}${end}`, many: `${begin} ${many}${end}` };
+}
+
+const insertPostings = rowStatement('INSERT OR IGNORE INTO postings VALUES', 3);
+const deletePostings = rowStatement(
+  'DELETE FROM postings WHERE (field, value, key) IN (VALUES',
+  ...([3, ')'] as const),
+);
+const insertObjects = rowStatement('INSERT OR REPLACE INTO objects VALUES', 3);
+const deleteObjects = rowStatement(
+  'DELETE FROM objects WHERE (bucket_id, key) IN (VALUES',
+  ...([2, ')'] as const),
+);
+const keptPostings = rowStatement(
+  'SELECT bucket_id AS bucketId, key, postings FROM objects WHERE (bucket_id, key) IN (VALUES',
+  ...([2, ')'] as const),
+);
+
+/** The rows of each statement, so that few are run. */
+function* runsOf({ one, many }: RowStatement, rows: readonly Value[][]): Generator<Run> {
+  const whole = rows.length - (rows.length % rowsAtOnce);
+  for (let at = 0; at < whole; at += rowsAtOnce) {
+    yield { sql: many, values: rows.slice(at, at + rowsAtOnce).flat() };
+  }
+  for (const row of rows.slice(whole)) yield { sql: one, values: row };
+}
+
+interface Run {
+  sql: string;
+  values: Value[];
+}
+
+/** By field, then as values are found in the index, near enough, then by key. */
+function inOrder([field, value, key]: Row, [otherField, other, otherKey]: Row): number {
+  if (field !== otherField) return field - otherField;
+  if (value !== other) return value < other ? -1 : 1;
+  return key < otherKey ? -1 : 1;
+}
+
+function nameOfPlace(bucketId: number, key: string): string {
+  return `${bucketId} ${key}`;
+}
 
 function nameOf([field, value]: Stored): string {
   return `${field} ${typeof value} ${value}`;

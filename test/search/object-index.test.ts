@@ -8,7 +8,7 @@ import { openDatabase } from '#bursar/core/database.js';
 import { compareText } from '#bursar/core/text-order.js';
 import { CandidateReader } from '#bursar/search/candidates.js';
 import { type Described, factsOf, fits } from '#bursar/search/facts.js';
-import { ObjectIndexWriter } from '#bursar/search/object-index.js';
+import { ObjectIndexWriter, type ObjectNow } from '#bursar/search/object-index.js';
 import { spanOf } from '#bursar/search/plan.js';
 import { postingsOf } from '#bursar/search/postings.js';
 import { parseQuery, type Query } from '#bursar/search/query.js';
@@ -24,10 +24,11 @@ async function openIndex(metadata: 'all' | readonly string[] = 'all') {
   const writer = await ObjectIndexWriter.open(path, metadata, async () => true);
   const put = async (versions: readonly (readonly [string, Described | undefined])[]) => {
     await writer.write(async () => {
-      for (const [key, version] of versions) {
+      const now = versions.map(([key, version]): [string, ObjectNow] => {
         const row = version && { ...version, bucketId: 1, isMarker: 0 };
-        await writer.put({ bucketId: 1, key }, row);
-      }
+        return [key, { bucketId: 1, key, version: row }];
+      });
+      await writer.put([...new Map(now).values()]);
       return { through: 0, commitment: null, scan: null };
     });
   };
