@@ -10,9 +10,9 @@ import { print, printJson, printPairs } from './output.ts';
 type Target = Answers['GetTarget'] & Partial<Pick<Answers['PutTarget'], 'secret'>>;
 
 const targets: Columns<Target> = {
-  heading: ['TARGET', 'ARN', 'BEHIND', 'DEAD', 'STATE'],
-  row: ({ tenant, name, arn, behind, deadLetters, stuck, problem }) => [
-    ...[`${tenant}/${name}`, arn, String(behind), String(deadLetters)],
+  heading: ['TARGET', 'ARN', 'BEHIND', 'LAG', 'DEAD', 'STATE'],
+  row: ({ tenant, name, arn, behind, lagSeconds, deadLetters, stuck, problem }) => [
+    ...[`${tenant}/${name}`, arn, String(behind), `${lagSeconds} s`, String(deadLetters)],
     stuck ? 'stuck' : problem === null ? 'ok' : 'failing',
   ],
 };
@@ -105,7 +105,7 @@ function showTarget({ tenant, name, secret, ...target }: Target): void {
     ['url', target.url],
     ...(secret ? [['secret', secret] as const] : []),
     ['since', target.createdAt],
-    ['told up to', `record ${target.cursor}, ${target.behind} behind`],
+    ['told up to', `record ${target.cursor}, ${target.behind} and ${target.lagSeconds} s behind`],
     ['last taken', target.toldAt ?? 'none yet'],
     ['dead letters', String(target.deadLetters)],
     ['problem', `${target.problem ?? 'none'}${target.stuck ? ' (stuck)' : ''}`],

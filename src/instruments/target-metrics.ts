@@ -11,6 +11,8 @@ export interface TargetNumbers {
   isStuck: boolean;
   /** Records of the log that it was not told of, whether they concern it or not. */
   behind: number;
+  /** Since when the first of them is there, milliseconds; 0: there is none. */
+  lagMs: number;
 }
 
 export interface TargetSource {
@@ -41,6 +43,11 @@ export function watchTargets(registry: MetricRegistry, source: TargetSource): vo
     ...{ name: 'bursar_target_behind_records', isPrivate },
     help: 'Records of the log that a target was not told of yet, if they concern it.',
     collect: ofEach(({ behind }) => behind),
+  });
+  registry.gauge({
+    ...{ name: 'bursar_target_lag_seconds', isPrivate },
+    help: 'Age of the first record that a target was not told of yet, if it concerns it.',
+    collect: ofEach(({ lagMs }) => lagMs / 1000),
   });
   registry.gauge({
     ...{ name: 'bursar_target_stuck', isPrivate },

@@ -1,5 +1,6 @@
 // What tells targets of changes, and what it tells of itself.
 import type { ChangeLog } from '../audit/changes/change-log.ts';
+import { readLagMs } from '../audit/changes/lag.ts';
 import { countAllDeadLetters } from '../audit/changes/targets.ts';
 import { onlyPrivate } from '../authz/oidc/address-policy.ts';
 import { Notifier } from '../gateway/notifications/notifier.ts';
@@ -27,10 +28,13 @@ export async function startNotifier(
   watchTargets(metrics.registry, {
     list: async () => {
       const newest = await changes.newest();
-      return [...notifier.list()].map(({ tenant, name, sent, failed, isStuck, cursor, noted }) => ({
+      const all = [...notifier.list()];
+      const numbers = all.map(async ({ tenant, name, sent, failed, isStuck, cursor, noted }) => ({
         ...{ tenant, target: name, sent, failed, isStuck },
         behind: Math.max(newest - (cursor ?? noted), 0),
+        lagMs: await readLagMs(read, cursor ?? noted),
       }));
+      return Promise.all(numbers);
     },
     countDead: () => countAllDeadLetters(read),
     followers: () => changes.followers,

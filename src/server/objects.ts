@@ -1,5 +1,6 @@
 // How objects are found by what is said of them: the index beside the catalog, the thread that
 // keeps it, and, in each thread that serves requests, what asks it.
+import { readLagMs } from '../audit/changes/lag.ts';
 import { readLogSize } from '../audit/log/stored-tiles.ts';
 import type { Reader } from '../core/database.ts';
 import { ObjectIndexer } from '../search/object-indexer.ts';
@@ -28,6 +29,8 @@ export function openObjectSearch({
 export interface WatchedIndex {
   /** Records that the index has not followed yet; 0 without an index. */
   countBehind(): Promise<number>;
+  /** Since when the first of them is in the log, milliseconds; 0: there is none. */
+  lagMs(): Promise<number>;
   /** null: there is no index. */
   isComplete(): boolean | null;
   /** Objects that were not in the index as the catalog has them. */
@@ -41,7 +44,12 @@ export function keepObjectIndex(
 ): WatchedIndex {
   let mended = 0;
   if (metadata === 'off') {
-    return { countBehind: async () => 0, isComplete: () => null, countMended: () => 0 };
+    return {
+      countBehind: async () => 0,
+      lagMs: async () => 0,
+      isComplete: () => null,
+      countMended: () => 0,
+    };
   }
   const indexer = opened(
     closers,
@@ -58,6 +66,7 @@ export function keepObjectIndex(
   );
   return {
     countBehind: async () => Math.max((await readLogSize(read)) - indexer.progress.through, 0),
+    lagMs: () => readLagMs(read, indexer.progress.through - 1),
     isComplete: () => indexer.progress.isComplete,
     countMended: () => mended,
   };

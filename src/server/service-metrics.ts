@@ -109,6 +109,10 @@ function numbersOfRecords(parts: WatchedParts): Gauges {
       'Records that the index of objects has not followed yet.',
       () => objectIndex.countBehind(),
     ],
+    bursar_object_index_lag_seconds: [
+      'Age of the first record that the index of objects has not followed yet.',
+      async () => (await objectIndex.lagMs()) / 1000,
+    ],
     bursar_object_index_complete: [
       'Whether queries use the index of objects: 0 while it is made, and where there is none.',
       () => (objectIndex.isComplete() === true ? 1 : 0),

@@ -86,6 +86,7 @@ async function caughtUp(): Promise<void> {
   await vi.waitFor(async () => {
     expect(await metric('bursar_object_index_complete')).toBe(1);
     expect(await metric('bursar_object_index_behind_records')).toBe(0);
+    expect(await metric('bursar_object_index_lag_seconds')).toBe(0);
   }, soon);
 }
 

@@ -1,6 +1,7 @@
 // Native API: targets, where a tenant's buckets can have changes told. Invariants: a secret is
 // answered once, when it is made; and a queue, which the gateway asks with its own credentials, is
 // an operator's to register.
+import { readLagMs } from '../../audit/changes/lag.ts';
 import {
   arnOf,
   countDeadLetters,
@@ -55,6 +56,7 @@ const members = {
   createdAt: time,
   cursor: integer('All up to and with this record of the log was told, as far as it concerns it.'),
   behind: integer('Records of the log behind that.'),
+  lagSeconds: integer('Age of the first of them, whole seconds; 0: there is none.'),
   deadLetters: integer('Changes that it refused for good.'),
   stuck: boolean('Has it taken nothing for ten minutes, or refused too many?'),
   problem: textOrNull('Why the last message was not taken; null: it was.'),
@@ -243,11 +245,13 @@ async function show({ deps }: Call, found: Target): Promise<object> {
   const { tenant, name: of, kind: is, url: place, region: inRegion, createdMs } = found;
   const state = deps.notifier.stateOf(found);
   const cursor = state?.cursor ?? (await readCursor(deps.read, found)) ?? -1;
+  const lagMs = await readLagMs(deps.read, cursor);
   return {
     ...{ tenant, name: of, kind: is, url: place, region: inRegion, arn: arnOf(found) },
     createdAt: isoTime(createdMs),
     cursor,
     behind: Math.max((await deps.changes.newest()) - cursor, 0),
+    lagSeconds: Math.floor(lagMs / 1000),
     deadLetters: await countDeadLetters(deps.read, found),
     stuck: state?.isStuck ?? false,
     problem: state?.problem ?? null,
