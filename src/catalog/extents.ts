@@ -6,6 +6,7 @@ import type { Reader, Tx } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { decodeManifest, inlineStore, localStore } from '../core/manifest.ts';
 import { pages } from '../core/pages.ts';
+import { adoptCopies, declareCopies } from './extent-copies.ts';
 
 /**
  * `left`: a rebuild found it and nothing names it, but what would may be lost: it is not removed.
@@ -24,10 +25,19 @@ export interface InlineExtent {
   body: Uint8Array;
 }
 
-/** Records that the gateway run `process` may write extents of these ids to a store. */
+/**
+ * Records that the gateway run `process` may write extents of these ids to a store, or to several,
+ * of which it is the first.
+ */
 export async function declareExtents(
   tx: Tx,
-  intents: { store: number; ids: readonly Uint8Array[]; process: string; timeMs: number },
+  intents: {
+    store: number;
+    stores?: readonly number[] | undefined;
+    ids: readonly Uint8Array[];
+    process: string;
+    timeMs: number;
+  },
 ): Promise<void> {
   for (const id of intents.ids) {
     await tx.run(
@@ -35,6 +45,8 @@ export async function declareExtents(
       ...[id, intents.store, intents.timeMs, intents.process],
     );
   }
+  const { stores, ids, timeMs } = intents;
+  if (stores) await declareCopies(tx, { ids, stores, timeMs });
 }
 
 /** Resolves to whether all are still intents. False means that the sweeper has given one up. */
@@ -53,6 +65,8 @@ export async function adoptExtents(
     tenant: string;
     ids: readonly Uint8Array[];
     inline: InlineExtent | null;
+    /** Of a write into several stores: by extent those that have it, as its manifest says. */
+    places?: readonly (readonly number[])[] | undefined;
     timeMs: number;
   },
 ): Promise<void> {
@@ -63,6 +77,7 @@ export async function adoptExtents(
       ...[adopted.tenant, adopted.timeMs, id],
     );
   }
+  if (adopted.places) await adoptCopies(tx, adopted.ids, adopted.places, adopted.timeMs);
   if (adopted.inline) {
     await tx.run(
       'INSERT INTO extents VALUES (?, ?, ?, 1, 1, ?, NULL, ?)',
@@ -156,11 +171,14 @@ export async function listCondemned(
   return rows.map(({ id }) => id);
 }
 
-/** Notes that the bytes of extents are gone; only of those still condemned. */
+/** Notes that the bytes of extents are gone, all copies; only of those still condemned. */
 export async function noteSwept(tx: Tx, ids: readonly Uint8Array[], timeMs: number): Promise<void> {
   const forget = 'DELETE FROM extents WHERE id = ? AND state = 2 AND store <= ?';
   const remember = 'UPDATE extents SET state = 4, changed_ms = ? WHERE id = ? AND state = 2';
+  const copies = `DELETE FROM extent_copies WHERE extent_id = ?
+    AND EXISTS (SELECT 1 FROM extents WHERE id = extent_id AND state = 2)`;
   for (const id of ids) {
+    await tx.run(copies, id);
     await tx.run(forget, id, localStore);
     await tx.run(remember, timeMs, id);
   }

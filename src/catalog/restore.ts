@@ -7,6 +7,7 @@ import type { Tx } from '../core/database.ts';
 import { decodeManifest } from '../core/manifest.ts';
 import { configured } from './bucket-changes.ts';
 import { type BucketRow, findBucket, getBucket, storeSetting } from './buckets.ts';
+import { enterCopies, listLegNumbers } from './extent-copies.ts';
 import { countReferences, extentState } from './extents.ts';
 import { type Moment, type Outcome, refused } from './outcome.ts';
 import { putBackSettings } from './put-back-settings.ts';
@@ -65,8 +66,10 @@ export interface RestoreVersion {
   versionId: string | null;
   isMarker: boolean;
   createdMs: number;
-  /** Its extents are in the stores that its manifest says. */
+  /** Its extents are in the stores that its manifest says, or at least in those of `places`. */
   object: ObjectDraft;
+  /** Of a class of a tenant's own: by extent, in hex, the stores that were found to have it. */
+  places?: Record<string, number[]> | undefined;
 }
 
 /**
@@ -91,6 +94,7 @@ export async function restoreVersion(
     await keepAsNoncurrent(tx, bucket, { ...newest, isDamaged: false }, since);
   }
   await adoptFromStores(tx, bucket, object.manifest, moment.timeMs);
+  if (change.places) await placeCopies(tx, bucket, change.places, object, moment);
   const version = { key, versionId, isMarker: isMarker ? 1 : 0, createdMs, object };
   const added = await insertVersion(tx, bucket, version, moment);
   const storage = {
@@ -124,6 +128,22 @@ async function adoptFromStores(
   }
 }
 
+/** What is in several stores, or should be, as the class says, is known to be. */
+async function placeCopies(
+  tx: Tx,
+  { tenant }: { tenant: string },
+  places: Record<string, number[]>,
+  { class: storageClass, manifest }: ObjectDraft,
+  { timeMs }: Moment,
+): Promise<void> {
+  const legs = await listLegNumbers(tx, tenant, storageClass);
+  for (const { id, store } of decodeManifest(manifest)) {
+    const good = places[id.toString('hex')] ?? [store];
+    const isAlone = legs.length < 2 && good.length < 2 && good[0] === store;
+    if (!isAlone) await enterCopies(tx, id, { good, due: [...legs, store] }, timeMs);
+  }
+}
+
 /**
  * Enters extents that lie in a store and that nothing restored names, as condemned or as left
  * alone: also those that an older database knows as about to be written, which the journal must
@@ -148,6 +168,15 @@ export async function enterUnnamed(
       timeMs,
     );
     entered += changes;
+    await noteCopy(tx, id, store, timeMs);
   }
   return entered;
+}
+
+/** What another store has, too, goes with it. */
+async function noteCopy(tx: Tx, id: Uint8Array, store: number, timeMs: number): Promise<void> {
+  const sql = 'SELECT store FROM extents WHERE id = ?';
+  const home = await tx.get<{ store: number }>(sql, id);
+  if (!home || home.store === store) return;
+  await enterCopies(tx, id, { good: [home.store, store], due: [] }, timeMs);
 }

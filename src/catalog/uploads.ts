@@ -284,6 +284,8 @@ export interface PutPart {
   /** Extents written for it; a copied part has none and shares its source's. */
   extentIds: Uint8Array[];
   inline: InlineExtent | null;
+  /** As those of `PutObject`. */
+  places?: number[][] | undefined;
   /** The version a copied part comes from. */
   source: { bucketId: number; key: string; seq: number } | null;
 }
@@ -302,8 +304,8 @@ export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<
   }
   if (source) await addReferences(tx, part.manifest);
   else {
-    const { tenant, extentIds: ids, inline } = change;
-    await adoptExtents(tx, { tenant, ids, inline, timeMs: moment.timeMs });
+    const { tenant, extentIds: ids, inline, places } = change;
+    await adoptExtents(tx, { tenant, ids, inline, places, timeMs: moment.timeMs });
   }
   const [replaced] = await tx.all<Part>(
     `SELECT ${partColumns} FROM parts WHERE upload_id = ? AND number = ?`,

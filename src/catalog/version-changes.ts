@@ -52,6 +52,8 @@ export interface PutObject {
   /** Extents written for it, declared before. */
   extentIds: Uint8Array[];
   inline: InlineExtent | null;
+  /** Of a class of several legs: by extent the stores that have it; absent: one has all. */
+  places?: number[][] | undefined;
 }
 
 export async function putObject(tx: Tx, change: PutObject, moment: Moment): Promise<Outcome<null>> {
@@ -59,8 +61,8 @@ export async function putObject(tx: Tx, change: PutObject, moment: Moment): Prom
   if (!opening.ok) return opening;
   if (!(await areIntents(tx, change.extentIds))) return refused('RequestTimeout');
   const { tenant } = change.object;
-  const { extentIds: ids, inline } = change;
-  await adoptExtents(tx, { tenant, ids, inline, timeMs: moment.timeMs });
+  const { extentIds: ids, inline, places } = change;
+  await adoptExtents(tx, { tenant, ids, inline, places, timeMs: moment.timeMs });
   return replaceCurrent(tx, change, opening.result, moment);
 }
 

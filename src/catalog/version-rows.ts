@@ -5,6 +5,7 @@
 import type { Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { isManifest } from '../core/manifest.ts';
+import { isOwnClass } from '../core/own-class.ts';
 import {
   type BucketName,
   computeRowMac,
@@ -13,6 +14,7 @@ import {
   sealAgain,
   verifyVersion,
 } from './authentic.ts';
+import { countLegs } from './extent-copies.ts';
 import { findHolder, holdEnded, holdImage } from './held-versions.ts';
 import {
   dropManifest,
@@ -64,7 +66,8 @@ export async function insertVersion(
   { seq, keyring, terms }: Pick<Moment, 'seq' | 'keyring' | 'terms'>,
 ): Promise<BilledDelta> {
   const { key, versionId, isMarker, createdMs, object } = version;
-  const bytes = isMarker ? 0 : terms.billedBytes(object.class, object.sizeBytes);
+  const copies = isOwnClass(object.class) ? await countLegs(tx, bucket.tenant, object.class) : 1;
+  const bytes = isMarker ? 0 : copies * terms.billedBytes(object.class, object.sizeBytes);
   const place: RowPlace = {
     key,
     seq,

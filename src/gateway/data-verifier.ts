@@ -17,12 +17,13 @@ import {
   type ScrubScope,
 } from '../catalog/scrub.ts';
 import { monotonicMs } from '../core/clock.ts';
-import { IntegrityError } from '../core/errors.ts';
+import { IntegrityError, Refusal } from '../core/errors.ts';
 import {
   countBytes,
   decodeManifest,
   type ExtentRun,
   inlineStore,
+  localStore,
   sliceRuns,
 } from '../core/manifest.ts';
 import type { RequestServices } from './services.ts';
@@ -56,7 +57,10 @@ export interface VerifyRequest {
   bytesMax: number;
 }
 
-export type VerifierServices = Pick<RequestServices, 'read' | 'keyring' | 'reader' | 'leases'>;
+export type VerifierServices = Pick<
+  RequestServices,
+  'read' | 'keyring' | 'reader' | 'leases' | 'copies'
+>;
 
 const sliceMsMax = 2000;
 const sliceRowsMax = 1000;
@@ -139,31 +143,77 @@ export class DataVerifier {
     let offsetBytes = begun;
     for (const run of sliceRuns(runs, begun, row.sizeBytes)) {
       if (slice.isFull) break;
-      const isOpen = run.store === inlineStore || this.#isOpen(run.store);
-      offsetBytes += isOpen ? await this.#verifyRun(tenant, run, slice) : run.length;
+      offsetBytes += await this.#verifyRun(tenant, run, slice);
     }
     return offsetBytes;
   }
 
   /** Gives the bytes that were verified: all of the run's, unless the slice is full. */
   async #verifyRun(tenant: string, run: ExtentRun, slice: Slice): Promise<number> {
-    const { read, reader, leases } = this.#services;
+    const { read, leases, copies } = this.#services;
     if (!(await isExtentAlive(read, run))) {
       const message = `extent ${run.id.toString('hex')} is not alive in the catalog`;
       throw new IntegrityError(message, { kind: 'missing', store: run.store });
     }
-    const inlineBody = (id: Buffer) => readInlineBody(read, id);
     const release = leases.hold([run]);
-    let bytes = 0;
     try {
-      for await (const chunk of reader.read({ tenant, runs: [run], inlineBody })) {
-        bytes += chunk.length;
-        slice.bytes += chunk.length;
-        await setImmediate();
-        if (slice.isFull) break;
-      }
+      const stores = run.store > localStore ? await copies.list(run.id) : [];
+      if (stores.length > 0) return await this.#verifyCopies(tenant, run, stores, slice);
+      return this.#mayRead(run) ? await this.#readRun(tenant, run, slice) : run.length;
     } finally {
       release();
+    }
+  }
+
+  #mayRead({ store }: ExtentRun): boolean {
+    return store === inlineStore || this.#isOpen(store);
+  }
+
+  /**
+   * Each copy in turn, all of the run: one that is false is suspect, and a finding only where no
+   * other has what was written. What is in a store that does not answer says nothing.
+   */
+  async #verifyCopies(
+    tenant: string,
+    run: ExtentRun,
+    stores: readonly number[],
+    slice: Slice,
+  ): Promise<number> {
+    const { copies } = this.#services;
+    let whole = 0;
+    let away: unknown = null;
+    let damage: IntegrityError | null = null;
+    for (const store of stores) {
+      const copy = { ...run, store };
+      if (!this.#mayRead(copy)) {
+        whole++;
+        continue;
+      }
+      try {
+        await this.#readRun(tenant, copy, slice, true);
+        whole++;
+      } catch (error) {
+        if (error instanceof IntegrityError) {
+          copies.suspect(run.id, store, error);
+          if (store === run.store || !damage) damage = error;
+        } else if (error instanceof Refusal) away = error;
+        else throw error;
+      }
+    }
+    if (whole === 0) throw away ?? damage;
+    return run.length;
+  }
+
+  /** Gives the bytes that were verified. `isWhole`: all, whatever the slice has room for. */
+  async #readRun(tenant: string, run: ExtentRun, slice: Slice, isWhole = false): Promise<number> {
+    const { read, reader } = this.#services;
+    const inlineBody = (id: Buffer) => readInlineBody(read, id);
+    let bytes = 0;
+    for await (const chunk of reader.read({ tenant, runs: [run], inlineBody, isAlone: true })) {
+      bytes += chunk.length;
+      slice.bytes += chunk.length;
+      await setImmediate();
+      if (slice.isFull && !isWhole) break;
     }
     return bytes;
   }

@@ -28,6 +28,7 @@ import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { Rates } from '../quota/rates.ts';
 import type { ObjectSearch } from '../search/object-search.ts';
 import type { State } from '../state/state.ts';
+import type { ExtentCopies } from '../tiering/extent-copies.ts';
 import type { ObjectReader } from '../tiering/object-reader.ts';
 import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
@@ -91,6 +92,8 @@ export interface RequestServices
   intents: IntentPool;
   writer: ObjectWriter;
   reader: ObjectReader;
+  /** Where else extents are, and what was found of that. */
+  copies: ExtentCopies;
   /** Small objects that were read lately. */
   objectMemory: ObjectMemory;
   leases: ReadLeases;

@@ -10,6 +10,7 @@ import type { LimitedEntry, RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { noteTokenUse, purgeTokens } from '../authz/issued-tokens.ts';
 import { countDownload } from '../authz/shares.ts';
+import { deferCopies, noteMade } from '../catalog/extent-copies.ts';
 import {
   condemnIntents,
   declareExtents,
@@ -293,7 +294,7 @@ export async function applyMaintenance(
   const { timeMs, process } = context;
   switch (work.kind) {
     case 'declareExtents':
-      await declareExtents(tx, { store: work.store, ids: work.ids, process, timeMs });
+      await declareExtents(tx, { ...work, process, timeMs });
       return work.ids.length;
     case 'condemnIntents':
       return condemnIntents(tx, { ...work, process, timeMs });
@@ -338,6 +339,10 @@ export async function applyMaintenance(
     case 'deferExtents':
       await deferExtents(tx, work.ids, timeMs);
       return work.ids.length;
+    case 'noteCopies':
+      return noteMade(tx, work.made, timeMs);
+    case 'deferCopies':
+      return deferCopies(tx, work.copies);
     case 'forgetSwept':
       return forgetSwept(tx, work.beforeMs, work.max);
     case 'forgetCompleted':

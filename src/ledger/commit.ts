@@ -6,6 +6,7 @@ import type { Pack } from '../audit/archive/archived-tiles.ts';
 import type { ToldProgress } from '../audit/changes/targets.ts';
 import type { RecordDraft } from '../audit/record.ts';
 import type { TokenUses } from '../authz/token-use.ts';
+import type { NamedCopy } from '../catalog/extent-copies.ts';
 import type { JournalObjectRow, NotedSnapshot } from '../catalog/journal-objects.ts';
 import type { LifecyclePlace } from '../catalog/lifecycle-due.ts';
 import type { NamedVersion } from '../catalog/outcome.ts';
@@ -26,7 +27,8 @@ import type { Scope } from './scopes.ts';
 
 /** The gateway's own maintenance. Of objects it changes only what lifecycle rules end. */
 export type Maintenance =
-  | { kind: 'declareExtents'; store: number; ids: Uint8Array[] }
+  /** `stores`: of extents that may come to be in several, all of them. */
+  | { kind: 'declareExtents'; store: number; stores?: number[]; ids: Uint8Array[] }
   | { kind: 'condemnIntents'; expiredBeforeMs: number; max: number }
   | { kind: 'purgeEnded'; max: number }
   | { kind: 'dropLongManifest' }
@@ -54,6 +56,10 @@ export type Maintenance =
   | { kind: 'enterUnnamed'; store: number; ids: Uint8Array[]; state: 'condemned' | 'left' }
   | { kind: 'noteSwept'; ids: Uint8Array[] }
   | { kind: 'deferExtents'; ids: Uint8Array[] }
+  /** Copies that are in their stores and were read back. */
+  | { kind: 'noteCopies'; made: NamedCopy[] }
+  /** Copies that could not be made are tried again then. */
+  | { kind: 'deferCopies'; copies: (NamedCopy & { dueMs: number })[] }
   | { kind: 'forgetSwept'; beforeMs: number; max: number }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number }
   /** Client tokens of renames. */

@@ -18,7 +18,8 @@ interface Waiter {
 
 export class IntentPool {
   readonly #ledger: Pick<Ledger, 'maintain'>;
-  readonly #stores = new Map<number, StoreIntents>();
+  /** By the numbers of their stores. */
+  readonly #stores = new Map<string, StoreIntents>();
 
   constructor(ledger: Pick<Ledger, 'maintain'>) {
     this.#ledger = ledger;
@@ -40,14 +41,19 @@ export class IntentPool {
     return sum;
   }
 
-  /** An id for an extent in a store. Rejects with Refusal when the ledger cannot declare any. */
-  take(store: number): Buffer | Promise<Buffer> {
-    let intents = this.#stores.get(store);
+  /**
+   * An id for an extent in a store, or for copies in several (`others`). Rejects with Refusal when
+   * the ledger cannot declare any.
+   */
+  take(store: number, others?: readonly number[]): Buffer | Promise<Buffer> {
+    const name = others ? `${store},${others}` : `${store}`;
+    let intents = this.#stores.get(name);
     if (!intents) {
+      const stores = others && { stores: [store, ...others] };
       intents = new StoreIntents(async (ids) => {
-        await this.#ledger.maintain({ kind: 'declareExtents', store, ids });
+        await this.#ledger.maintain({ kind: 'declareExtents', store, ...stores, ids });
       });
-      this.#stores.set(store, intents);
+      this.#stores.set(name, intents);
     }
     return intents.take();
   }

@@ -368,6 +368,18 @@ CREATE TABLE extents (
 );
 CREATE INDEX extents_not_live ON extents (state, store, changed_ms) WHERE state <> 1;
 
+CREATE TABLE extent_copies (       -- of extents that are in several stores; others have no row
+  extent_id BLOB NOT NULL,
+  store INTEGER NOT NULL,          -- also the one that extents.store names
+  state INTEGER NOT NULL,          -- 0 intent, 1 good, 2 to be made, 3 suspect
+  changed_ms INTEGER NOT NULL,     -- when the state last changed
+  due_ms INTEGER NOT NULL,         -- from when on it is to be made, or made again
+  tries INTEGER NOT NULL,          -- that failed since
+  PRIMARY KEY (extent_id, store)
+) WITHOUT ROWID;
+CREATE INDEX extent_copies_work ON extent_copies (due_ms, extent_id, store)
+  WHERE state >= 2;
+
 CREATE TABLE uploads (
   id TEXT PRIMARY KEY,
   bucket_id INTEGER NOT NULL,

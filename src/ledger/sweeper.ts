@@ -4,6 +4,7 @@
 // the store that it came from: the others are swept none the less. It lives here, above the rooms,
 // because it needs the catalog's word and the stores' hands.
 
+import { listCopyStores } from '../catalog/extent-copies.ts';
 import { listCondemned, listStoresToSweep } from '../catalog/extents.ts';
 import { listOutbox } from '../catalog/outbox.ts';
 import type { Reader } from '../core/database.ts';
@@ -153,15 +154,27 @@ export class Sweeper {
     return removal;
   }
 
+  /** Removes an extent, with the copies that other stores may have. */
+  async #removeCopies(store: number, id: Buffer): Promise<void> {
+    const { read, stores, confirmPlace, maySweep } = this.#options;
+    for (const other of await listCopyStores(read, id)) {
+      if (other === store) continue;
+      if (!maySweep(other)) throw new Error(`store ${other}, which has copies, cannot be swept`);
+      await confirmPlace?.(other);
+      await stores.get(other).remove(id);
+      await confirmPlace?.(other);
+    }
+    await stores.get(store).remove(id);
+  }
+
   /** Stops when nothing of what was tried until then could be removed: the store is down. */
   async #removeExtents(store: number, ids: readonly Buffer[]): Promise<Removal> {
-    const from = this.#options.stores.get(store);
     const waiting = ids.values();
     const done: Removal = { removed: [], kept: [], error: null };
     const remove = async (): Promise<void> => {
       for (const id of waiting) {
         try {
-          await from.remove(id);
+          await this.#removeCopies(store, id);
           done.removed.push(id);
         } catch (error) {
           done.kept.push(id);

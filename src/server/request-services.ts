@@ -7,6 +7,7 @@ import { RecordFolding } from '../gateway/s3/record-folding.ts';
 import type { RequestServices } from '../gateway/services.ts';
 import type { StoreList } from '../gateway/store-list.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
+import { SuspectCopies } from '../ledger/suspect-copies.ts';
 import { LeaseHolder, type LeaseSource } from '../quota/leases/lease-holder.ts';
 import { LimitedAccounts } from '../quota/limited-accounts.ts';
 import { RateTable } from '../quota/rate-table.ts';
@@ -64,6 +65,7 @@ export function openRequestServices(
   const threads = digestThreadsOf(links.count);
   const digests = opened(closers, new DigestPool({ buffers, threads }));
   const bodies = { keyring: folder.keyring, stores, digests, buffers };
+  const copies = opened(closers, new SuspectCopies({ read, ledger, stores: storeList }));
   const encrypts = config.encryption === 'on';
   journals.watchKeys(() => (encrypts ? state.tenantKeys.newestSeq : -1));
   const services = {
@@ -75,7 +77,8 @@ export function openRequestServices(
     stores: storeList,
     intents: new IntentPool(ledger),
     writer: new ObjectWriter({ ...bodies, encrypts, inlineBytesMax: config.inlineBytes }),
-    reader: new ObjectReader(bodies),
+    copies,
+    reader: new ObjectReader({ ...bodies, copies }),
     objectMemory: new ObjectMemory(ledger.versionMarks, config.objectMemoryBytes),
     leases: new ReadLeases(),
     smallBodies: memoryOfSmallBodies(links.count),

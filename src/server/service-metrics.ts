@@ -6,6 +6,7 @@ import { tileWidth } from '../audit/log/merkle.ts';
 import { readLogSize } from '../audit/log/stored-tiles.ts';
 import type { RecordSearch } from '../audit/search/record-search.ts';
 import { countEnded, readCondemned, readIntents, readUntold } from '../catalog/backlog.ts';
+import { countCopyWork } from '../catalog/extent-copies.ts';
 import { listHeldShares } from '../catalog/held-totals.ts';
 import type { Reader } from '../core/database.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
@@ -21,6 +22,7 @@ import {
   watchStores,
 } from '../instruments/state-metrics.ts';
 import type { Archiver } from '../ledger/archive/archiver.ts';
+import type { CopyWorker } from '../ledger/copy-worker.ts';
 import { BudgetShares } from '../quota/budget-shares.ts';
 import type { DiskRoom } from '../quota/disk-room.ts';
 import { nextUnsummed } from '../quota/roll-up/usage-days.ts';
@@ -71,6 +73,39 @@ export function watchServices({ folder, metrics: { registry } }: Base, parts: Wa
   });
   watchNumbers(registry, { ...numbersOfMemory(parts), ...numbersOfRecords(parts) });
 }
+
+/** Copies of extents, of classes of several legs. */
+export function watchCopies(
+  { metrics: { registry } }: Pick<Base, 'metrics'>,
+  read: Reader,
+  { counts }: Pick<CopyWorker, 'counts'>,
+): void {
+  registry.gauge({
+    name: 'bursar_copies_waiting',
+    help: 'Copies of extents that are to be made (due), or to be made again (suspect).',
+    collect: async () => {
+      const waiting = await countCopyWork(read);
+      return copyStates.map((labels) => [labels, waiting[labels.state]] as const);
+    },
+  });
+  registry.counter({
+    name: 'bursar_copies_made_total',
+    help: 'Copies of extents that were made.',
+    collect: () => counts.made,
+  });
+  registry.counter({
+    name: 'bursar_copies_repaired_total',
+    help: 'Copies of extents that were not what was written, and were put right.',
+    collect: () => counts.repaired,
+  });
+  registry.counter({
+    name: 'bursar_copies_failed_total',
+    help: 'Tries to make a copy of an extent that failed, and are tried again.',
+    collect: () => counts.failed,
+  });
+}
+
+const copyStates = [{ state: 'due' }, { state: 'suspect' }] as const;
 
 function numbersOfMemory({ services, diskRoom }: WatchedParts): Gauges {
   const { leaseHolder, grants } = services;

@@ -2,11 +2,13 @@
 // time goes by. All of it ends when the server is closed.
 import { Repeated } from '../core/repeated.ts';
 import type { RequestServices } from '../gateway/services.ts';
+import { CopyWorker } from '../ledger/copy-worker.ts';
 import { releaseHeldSoon } from '../ledger/held-upkeep.ts';
 import { LifecycleWorker } from '../ledger/lifecycle-worker.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { chargeStorageHourly, closeFoldsInTime, sumUsageBehind } from '../ledger/timers.ts';
 import type { Base } from './base.ts';
+import { watchCopies } from './service-metrics.ts';
 import type { OpenStores } from './stores.ts';
 
 export function startUpkeep(base: Base, services: RequestServices, stores: OpenStores): void {
@@ -15,6 +17,7 @@ export function startUpkeep(base: Base, services: RequestServices, stores: OpenS
   const onError = (what: string) => (error: unknown) => log.warn(what, error);
   for (const repeated of [
     sweeping(base, services, stores),
+    copying(base, services, stores),
     chargeStorageHourly({
       ...{ ledger, books: () => booksInForce(services) },
       onError: onError('storage was not charged'),
@@ -51,6 +54,25 @@ function sweeping(
     pauseMs: () => config.sweepIntervalMs,
     onError: (error) => log.warn('a sweep ended', error),
   });
+}
+
+/** What classes of several legs have promised, and what was lost of it. */
+function copying(
+  { log, folder, metrics }: Base,
+  services: RequestServices,
+  { stores, storeList }: OpenStores,
+): Repeated {
+  const { read, ledger, leases, copies, log: head } = services;
+  const worker = new CopyWorker({
+    ...{ read, ledger, leases, copies, stores, keyring: folder.keyring },
+    nameOf: (store) => storeList.nameOf(store),
+    // An older copy does not know which extents newer versions use.
+    mayWrite: () => head.refusal === null,
+    confirmPlace: (store) => storeList.confirmOwner(store),
+    onError: (error) => log.warn('a copy of an extent was not made', error),
+  });
+  watchCopies({ metrics }, read, worker);
+  return worker.repeated();
 }
 
 function booksInForce({ stores, bookOf }: RequestServices): ReadonlyMap<number, string> {

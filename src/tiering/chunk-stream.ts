@@ -10,6 +10,7 @@ import type { ChunkBuffer } from './buffer-pool.ts';
 import { chunkLength } from './chunk-format.ts';
 import { type ChunkPart, planChunks, type ReadChunk, type Reading } from './chunk-reading.ts';
 import type { DigestReader } from './digest-pool.ts';
+import { readElsewhere } from './extent-copies.ts';
 import { LocalReading } from './local-reading.ts';
 import type { ObjectReaderOptions, ReadOptions } from './object-reader.ts';
 import { RemoteReading } from './remote-reading.ts';
@@ -43,6 +44,7 @@ export class ChunkStream {
   #planned: ChunkPart | undefined;
   readonly #incoming: Incoming[] = [];
   #given: Incoming | null = null;
+  #isClosed = false;
 
   constructor(options: ChunkStreamOptions) {
     this.#options = options;
@@ -68,6 +70,7 @@ export class ChunkStream {
 
   /** Waits until nothing is under way and gives everything back. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#planned = undefined;
     this.#options.signal?.removeEventListener('abort', this.#abandon);
     if (this.#incoming.length > 0) this.#abandon();
@@ -113,7 +116,7 @@ export class ChunkStream {
         this.#planned = this.#plan.next().value;
         continue;
       }
-      const reading = this.#readingOf(part.run.store);
+      const reading = this.#readingOr(part.run.store);
       const wanted = reading.wanted(this.#incoming.length, part);
       if (wanted === 0 || !(await this.#begin(reading, part.run, wanted))) return;
     }
@@ -145,9 +148,31 @@ export class ChunkStream {
     }
     const chunks = reading.begin(parts, taken);
     for (const [i, chunk] of chunks.entries()) {
-      this.#push(chunk, parts[i] as ChunkPart, taken[i] as ChunkBuffer, reading);
+      const [part, into] = [parts[i] as ChunkPart, taken[i] as ChunkBuffer];
+      this.#push(this.#orElsewhere(chunk, part, into), part, into, reading);
     }
     return true;
+  }
+
+  /** What the store of a chunk does not give is taken from another that has its extent. */
+  #orElsewhere(chunk: ReadChunk, part: ChunkPart, buffer: ChunkBuffer): ReadChunk {
+    const { copies, isAlone, signal } = this.#options;
+    const { run } = part;
+    if (!copies || isAlone || run.store === localStore) return chunk;
+    const data = chunk.data.catch((error: unknown) => {
+      if (signal?.aborted || this.#isClosed) throw error;
+      return readElsewhere(copies, run, error, (from) =>
+        this.#readOne({ ...part, run: from }, buffer),
+      );
+    });
+    return { ...chunk, data };
+  }
+
+  /** One chunk alone, into a buffer that nothing else writes to. */
+  async #readOne(part: ChunkPart, buffer: ChunkBuffer): Promise<Buffer> {
+    const reading = this.#readingOf(part.run.store);
+    const [chunk] = reading.begin([part], [buffer]);
+    return (chunk as ReadChunk).data;
   }
 
   #push(
@@ -175,6 +200,15 @@ export class ChunkStream {
     return reading;
   }
 
+  /** The same; of a store that is not there, one whose chunks are refused. */
+  #readingOr(store: number): Reading {
+    try {
+      return this.#readingOf(store);
+    } catch (error) {
+      return { wanted: (ahead) => (ahead === 0 ? 1 : 0), begin: () => [refusedChunk(error)] };
+    }
+  }
+
   #openReading(store: number): Reading {
     const { tenant, keyring, stores, tallies } = this.#options;
     const terms = { tenant, keyring, reader: this.#reader };
@@ -184,6 +218,10 @@ export class ChunkStream {
     const tally = tallies?.tallyOf(store);
     return new RemoteReading({ ...terms, store: stores.remote(store), signal, tally });
   }
+}
+
+function refusedChunk(error: unknown): ReadChunk {
+  return { data: Promise.reject(error) };
 }
 
 /** Returns whether `part` is all of its run and lies in the same chunk as `last`. */

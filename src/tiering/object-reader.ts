@@ -8,6 +8,7 @@ import type { BufferPool, Party } from './buffer-pool.ts';
 import { openChunk, sealedBytes } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
 import type { DigestPool } from './digest-pool.ts';
+import { type ExtentCopies, noCopies, readElsewhere } from './extent-copies.ts';
 import { openSeal } from './extent-run.ts';
 import { noteDamage } from './stores/store-meter.ts';
 import type { StoreTally, TallySource } from './stores/store-tally.ts';
@@ -27,6 +28,8 @@ export interface ReadOptions {
   signal?: AbortSignal;
   /** Count what is asked of stores over a network. */
   tallies?: TallySource;
+  /** Only the stores that the runs name are asked. */
+  isAlone?: true;
 }
 
 export interface ObjectReaderOptions {
@@ -34,6 +37,8 @@ export interface ObjectReaderOptions {
   stores: Stores;
   digests: DigestPool;
   buffers: BufferPool;
+  /** Where else extents are; absent: nowhere. */
+  copies?: ExtentCopies;
 }
 
 export class ObjectReader {
@@ -80,7 +85,13 @@ export class ObjectReader {
   }
 
   /** The run's part of one small extent in a remote store, verified. Throws as `read` does. */
-  async openRemote(tenant: string, run: ExtentRun, tally?: StoreTally): Promise<Buffer> {
+  async openRemote(tenant: string, run: ExtentRun, tallies?: TallySource): Promise<Buffer> {
+    const open = (from: ExtentRun) => this.#openRemote(tenant, from, tallies?.tallyOf(from.store));
+    const { copies = noCopies } = this.#options;
+    return open(run).catch((error: unknown) => readElsewhere(copies, run, error, open));
+  }
+
+  async #openRemote(tenant: string, run: ExtentRun, tally?: StoreTally): Promise<Buffer> {
     const { id, store, extentBytes, trailerBytes } = run;
     const sealed = sealedBytes(extentBytes);
     try {

@@ -17,11 +17,24 @@ export interface WrittenObject extends Digests {
    * The sealed bytes of a small object, alone in their ArrayBuffer so that they can be transferred.
    */
   inline: { id: Buffer; body: Uint8Array } | null;
+  /** Written into several stores: by run the numbers of those that have it, its own first. */
+  places?: number[][];
+}
+
+/** Several stores that take the same bytes. */
+export interface WriteLegs {
+  /** Their numbers, in order. */
+  stores: readonly number[];
+  /** How many have them before a write counts. */
+  ack: number;
+  tallyOf: (store: number) => StoreTally;
 }
 
 export interface WriteOptions {
   /** Number of the store that takes the bytes. */
   store: number;
+  /** Where several do: those, of which `store` is the first. None is the local one. */
+  legs?: WriteLegs;
   place: WritePlace;
   /** The exact size to come, bytes. */
   sizeBytes: number;

@@ -6,6 +6,7 @@
 import { chunkBytes, inlineBytesMax } from '../core/limits.ts';
 import { localStore } from '../core/manifest.ts';
 import { LocalSink } from './local-sink.ts';
+import { Mirror, MirroredSink, type WriteTarget } from './mirrored-sink.ts';
 import type { ObjectReaderOptions } from './object-reader.ts';
 import type { ObjectSink, WriteOptions } from './object-sink.ts';
 import { RemoteSink } from './remote-sink.ts';
@@ -48,7 +49,15 @@ export class ObjectWriter {
       if (isSmall) return new SmallSink({ keyring, write, remote: null, isEncrypted });
       return new LocalSink({ ...this.#options, ...write, isEncrypted, local: stores.local });
     }
-    const remote = stores.remote(write.store);
+    const { legs } = write;
+    if (!legs) return this.#into(stores.remote(write.store), write, isEncrypted);
+    const targets = legs.stores.map((number) => stores.remote(number));
+    const mirror = new Mirror({ ...legs, legs: targets });
+    return new MirroredSink(this.#into(mirror, write, isEncrypted), mirror);
+  }
+
+  #into(remote: WriteTarget, write: WriteOptions, isEncrypted: boolean): ObjectSink {
+    const { keyring } = this.#options;
     // The memory of larger objects is the pool's, whether they are large or many.
     if (write.sizeBytes <= inlineBytesMax)
       return new SmallSink({ keyring, write, remote, isEncrypted });

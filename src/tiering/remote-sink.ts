@@ -10,8 +10,8 @@ import type { ChunkBuffer } from './buffer-pool.ts';
 import type { ExtentKey } from './chunk-format.ts';
 import { type LastExtent, sealExtentMetadata } from './extent-metadata.ts';
 import { type Ends, ExtentSink, type ExtentSinkOptions } from './extent-sink.ts';
+import type { WriteTarget } from './mirrored-sink.ts';
 import type { Digests, ObjectDescription } from './object-sink.ts';
-import type { RemoteStore } from './stores/store.ts';
 
 /** How many extents of one stream are on their way to the store. */
 const window = { min: 4, max: 8 };
@@ -33,7 +33,7 @@ interface RemoteExtent {
 }
 
 export class RemoteSink extends ExtentSink {
-  readonly #store: RemoteStore;
+  readonly #store: WriteTarget;
   readonly #window: AdaptiveWindow;
   readonly #extents: RemoteExtent[] = [];
   #open: RemoteExtent | null = null;
@@ -42,7 +42,7 @@ export class RemoteSink extends ExtentSink {
   /** How many extents are on their way. */
   #underWay = 0;
 
-  constructor(options: ExtentSinkOptions & { remote: RemoteStore }) {
+  constructor(options: ExtentSinkOptions & { remote: WriteTarget }) {
     super(options);
     this.#store = options.remote;
     const stream = options.remote.meter.openStream('write');

@@ -12,6 +12,7 @@ import { computeChecksum, loadChecksums } from './checksums.ts';
 import { sealChunk } from './chunk-format.ts';
 import { type LastExtent, sealExtentMetadata } from './extent-metadata.ts';
 import { newExtentKey } from './extent-run.ts';
+import type { WriteTarget } from './mirrored-sink.ts';
 import type {
   Digests,
   ObjectDescription,
@@ -19,20 +20,19 @@ import type {
   WriteOptions,
   WrittenObject,
 } from './object-sink.ts';
-import type { RemoteStore } from './stores/store.ts';
 
 export interface SmallSinkOptions {
   keyring: Keyring;
   write: WriteOptions;
   /** Null: the bytes go inline. */
-  remote: RemoteStore | null;
+  remote: WriteTarget | null;
   isEncrypted: boolean;
 }
 
 export class SmallSink implements ObjectSink {
   readonly #keyring: Keyring;
   readonly #write: WriteOptions;
-  readonly #remote: RemoteStore | null;
+  readonly #remote: WriteTarget | null;
   readonly #isEncrypted: boolean;
   /** The bytes, with room for the tag. */
   #sealed: Buffer;
@@ -89,7 +89,7 @@ export class SmallSink implements ObjectSink {
   }
 
   async #put(
-    remote: RemoteStore,
+    remote: WriteTarget,
     written: WrittenObject,
     description: ObjectDescription | null,
   ): Promise<WrittenObject> {
@@ -142,7 +142,7 @@ export class SmallSink implements ObjectSink {
     };
   }
 
-  async #store(remote: RemoteStore, run: ExtentRun, last: LastExtent | null): Promise<void> {
+  async #store(remote: WriteTarget, run: ExtentRun, last: LastExtent | null): Promise<void> {
     const { place, tally } = this.#write;
     const { id, extentBytes, algorithm, epoch } = run;
     const write = id.toString('hex');

@@ -1,119 +1,40 @@
 // Objects in storage classes, on a served gateway with folder stores: where their bytes are, what
 // clients are shown, what is refused, and that they outlive a kill and the loss of the database.
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { renameSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import * as s3 from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
-import { type Served, Workplace } from './command.ts';
+import {
+  becomesWhole,
+  bytesIn,
+  bytesOf,
+  client,
+  config,
+  copiesWaiting,
+  countIn,
+  damage,
+  environment,
+  extentsIn,
+  folderOf,
+  head,
+  MB,
+  newIn,
+  place,
+  put,
+  read,
+  refusal,
+  run,
+  serve,
+  served,
+  startRig,
+  stopRig,
+} from './class-rig.ts';
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
 
-const keys = { accessKeyId: 'ROOTKEYOFTHETEST', secretAccessKey: 'root-secret-of-the-test' };
-const environment = {
-  BURSAR_ROOT_ACCESS_KEY: keys.accessKeyId,
-  BURSAR_ROOT_SECRET_KEY: keys.secretAccessKey,
-};
-const MB = 1_000_000;
-
-let place: Workplace;
-let served: Served;
-let client: s3.S3Client;
-let config: string;
-
-beforeAll(async () => {
-  place = new Workplace();
-  const stores = ['near', 'disk1', 'disk2'].map((name) => {
-    mkdirSync(folderOf(name));
-    const url = pathToFileURL(folderOf(name)).href;
-    const prices = name === 'disk1' ? 'aws/us-east-1' : 'none';
-    return `  ${name}: { url: "${url}", prices: ${prices}, domains: [${name}], annualLoss: 0.01 }`;
-  });
-  config = join(place.folder, 'config.yaml');
-  writeFileSync(config, ['stores:', ...stores, ''].join('\n'));
-  await serve();
-  const classes = join(place.folder, 'classes.yaml');
-  const leg = (...names: string[]) => names.map((store) => ({ store }));
-  const durability = { legs: leg('disk1') };
-  const list = [
-    { name: 'derived', aliases: ['ONEZONE_IA'], durability, loss: 'report' },
-    { name: 'kept', aliases: [], durability: { legs: leg('disk2') }, loss: 'refuse' },
-    { name: 'home', aliases: ['GLACIER_IR'], durability: { legs: leg('local') } },
-    { name: 'twice', aliases: ['STANDARD_IA'], durability: { legs: leg('disk1', 'disk2') } },
-    { name: 'again', aliases: ['REDUCED_REDUNDANCY'], durability, loss: 'recipe' },
-  ];
-  writeFileSync(classes, JSON.stringify({ classes: list }));
-  await run('class', 'create', 'default', classes);
-  await client.send(new s3.CreateBucketCommand({ Bucket: 'first' }));
-  await makeBucketIn('near', 'second');
-});
-
-afterAll(async () => {
-  client.destroy();
-  await place.remove();
-});
-
-function folderOf(store: string): string {
-  return join(place.folder, store);
-}
-
-async function serve(): Promise<void> {
-  served = await place.serve(['--config', config], environment);
-  client?.destroy();
-  client = new s3.S3Client({
-    ...{ endpoint: served.endpoint, region: 'us-east-1', credentials: keys },
-    ...{ forcePathStyle: true, maxAttempts: 1 },
-  });
-}
-
-async function run(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await place.run(args);
-  expect(stderr).toBe('');
-  expect(code).toBe(0);
-  return stdout;
-}
-
-async function makeBucketIn(store: string, Bucket: string): Promise<void> {
-  const command = new s3.CreateBucketCommand({ Bucket });
-  command.middlewareStack.add(
-    (next) => (args) => {
-      const { request } = args as unknown as { request: { headers: Record<string, string> } };
-      request.headers['x-bursar-store'] = store;
-      return next(args);
-    },
-    { step: 'build' },
-  );
-  await client.send(command);
-}
-
-/** How many extents are in a folder store. */
-function countIn(store: string): number {
-  const extents = join(folderOf(store), 'extents');
-  if (!existsSync(extents)) return 0;
-  return readdirSync(extents, { recursive: true, withFileTypes: true }).filter((one) =>
-    one.isFile(),
-  ).length;
-}
-
-const put = (Bucket: string, Key: string, Body: Buffer | string, StorageClass?: string) =>
-  client.send(
-    new s3.PutObjectCommand({ Bucket, Key, Body, StorageClass: StorageClass as s3.StorageClass }),
-  );
-const head = (Bucket: string, Key: string) =>
-  client.send(new s3.HeadObjectCommand({ Bucket, Key }));
-
-async function read(Bucket: string, Key: string): Promise<Buffer> {
-  const { Body } = await client.send(new s3.GetObjectCommand({ Bucket, Key }));
-  return Buffer.from((await Body?.transformToByteArray()) ?? []);
-}
-
-const bytesOf = (size: number) => Buffer.alloc(size, `${size} bytes, `);
-const refusal = (sent: Promise<unknown>) =>
-  sent.then(
-    () => 'done',
-    ({ name, $metadata }: s3.S3ServiceException) => `${$metadata.httpStatusCode} ${name}`,
-  );
+beforeAll(startRig);
+afterAll(stopRig);
 
 describe('an object in a class', () => {
   test.each([
@@ -228,11 +149,134 @@ describe('an object in a class', () => {
   });
 });
 
+describe('an object in a class of two legs', () => {
+  test.each([
+    ['of one byte', 1],
+    ['of some', 300_000],
+    ['of many extents', 20 * MB],
+  ])('%s is in both stores when it is acknowledged', async (_, size) => {
+    const before = [extentsIn('disk2'), extentsIn('near')] as const;
+    await put('first', `pair-${size}`, bytesOf(size), 'EXPRESS_ONEZONE');
+    const made = newIn('disk2', before[0]).sort();
+    expect(made).toHaveLength(Math.ceil(size / (8 * 1024 * 1024)));
+    expect(newIn('near', before[1]).sort()).toEqual(made);
+    for (const path of made)
+      expect(bytesIn('disk2', path).equals(bytesIn('near', path))).toBe(true);
+    expect((await read('first', `pair-${size}`)).equals(bytesOf(size))).toBe(true);
+  });
+
+  test('is acknowledged by one where the class says so, and copied then', async () => {
+    const before = extentsIn('disk2');
+    await put('first', 'loose', bytesOf(9 * MB), 'loose');
+    const made = newIn('disk2', before);
+    expect(made).toHaveLength(2);
+    await vi.waitFor(() => expect(extentsIn('near')).toEqual(expect.arrayContaining(made)), {
+      ...{ timeout: 60_000, interval: 100 },
+    });
+    for (const path of made) await becomesWhole(path);
+  });
+
+  test.each([
+    ['is missing in one', (path: string) => rmSync(path)],
+    ['is another in one', (path: string) => damage(path)],
+    ['is short in one', (path: string) => truncateSync(path, 1000)],
+  ])('what %s is read from the other, and put right', async (what, spoil) => {
+    for (const size of [50_000, 9 * MB]) {
+      const before = extentsIn('disk2');
+      const Key = `spoilt ${what} ${size}`;
+      await put('first', Key, bytesOf(size), 'pair');
+      const made = newIn('disk2', before);
+      for (const path of made) spoil(join(folderOf('disk2'), path));
+      expect((await read('first', Key)).equals(bytesOf(size)), Key).toBe(true);
+      const Range = `bytes=${size - 10_000}-${size - 1}`;
+      const part = await client.send(new s3.GetObjectCommand({ Bucket: 'first', Key, Range }));
+      const bytes = Buffer.from((await part.Body?.transformToByteArray()) ?? []);
+      expect(bytes.equals(bytesOf(size).subarray(size - 10_000))).toBe(true);
+      await vi.waitFor(() => expect(extentsIn('disk2')).toEqual(expect.arrayContaining(made)), {
+        ...{ timeout: 60_000, interval: 100 },
+      });
+      for (const path of made) await becomesWhole(path);
+    }
+    for (const action of ['bursar:SuspectCopy', 'bursar:RepairCopy']) {
+      const found = await run('records', '--action', action, '--json');
+      expect(found).toContain('stores/disk2');
+    }
+  });
+
+  test('shares its bytes with a copy whose write would wait for no more legs', async () => {
+    const copy = (CopySource: string, Key: string, StorageClass: string) =>
+      client.send(
+        new s3.CopyObjectCommand({
+          ...{ Bucket: 'first', Key, CopySource: `first/${CopySource}` },
+          StorageClass: StorageClass as s3.StorageClass,
+        }),
+      );
+    const before = countIn('near');
+    await copy('pair-300000', 'pair-copy', 'pair');
+    await copy('pair-300000', 'loose-copy', 'loose');
+    expect(countIn('near')).toBe(before);
+    await copy('loose-copy', 'pair-again', 'pair');
+    expect(countIn('near')).toBe(before + 1);
+    await copy('pair-300000', 'single', 'kept');
+    expect(countIn('near')).toBe(before + 1);
+    for (const Key of ['pair-copy', 'loose-copy', 'pair-again', 'single']) {
+      expect((await read('first', Key)).equals(bytesOf(300_000)), Key).toBe(true);
+    }
+  });
+
+  test('is charged for each of its copies', async () => {
+    const db = openDatabase(join(place.data, 'bursar.db'), { readonly: true, cacheKib: 1024 });
+    const [row] = await db.tx.all<{ billed: number; size: number }>(
+      "SELECT sum(billed) AS billed, sum(size) AS size FROM versions WHERE class = 'pair'",
+    );
+    db.close();
+    expect(row?.billed).toBe(2 * (row?.size ?? 0));
+  });
+
+  test('can be sent in parts', async () => {
+    const before = [extentsIn('disk2'), extentsIn('near')] as const;
+    const asked = { Bucket: 'second', Key: 'pair-parts' };
+    const { UploadId } = await client.send(
+      new s3.CreateMultipartUploadCommand({ ...asked, StorageClass: 'EXPRESS_ONEZONE' }),
+    );
+    const part = { ...asked, UploadId, PartNumber: 1, Body: bytesOf(6 * MB) };
+    const { ETag } = await client.send(new s3.UploadPartCommand(part));
+    const MultipartUpload = { Parts: [{ PartNumber: 1, ETag }] };
+    await client.send(
+      new s3.CompleteMultipartUploadCommand({ ...asked, UploadId, MultipartUpload }),
+    );
+    expect(newIn('near', before[1]).sort()).toEqual(newIn('disk2', before[0]).sort());
+    expect((await read('second', 'pair-parts')).equals(bytesOf(6 * MB))).toBe(true);
+  });
+
+  test('is read while one store is away, and written where the class waits for one', async () => {
+    const before = extentsIn('near');
+    renameSync(folderOf('disk2'), `${folderOf('disk2')}-away`);
+    expect(await refusal(put('first', 'pair-away', bytesOf(MB), 'pair'))).toMatch(/^503 /);
+    expect(await refusal(put('first', 'loose-away', bytesOf(MB), 'loose'))).toBe('done');
+    expect((await read('first', 'loose-away')).equals(bytesOf(MB))).toBe(true);
+    expect((await read('first', `pair-${20 * MB}`)).equals(bytesOf(20 * MB))).toBe(true);
+    expect((await read('first', 'pair-1')).equals(bytesOf(1))).toBe(true);
+    rmSync(folderOf('disk2'), { recursive: true, force: true });
+    renameSync(`${folderOf('disk2')}-away`, folderOf('disk2'));
+    const made = newIn('near', before);
+    expect(made.length).toBeGreaterThan(0);
+    await vi.waitFor(
+      async () => expect(await refusal(put('first', 'pair-back', 'x', 'pair'))).toBe('done'),
+      { timeout: 90_000, interval: 1000 },
+    );
+    await vi.waitFor(
+      () => expect(extentsIn('disk2').filter((path) => made.includes(path)).length).toBe(1),
+      { timeout: 90_000, interval: 500 },
+    );
+  });
+});
+
 describe('what is refused', () => {
   test.each([
     ['a class that nobody has', 'warm', '400 InvalidStorageClass'],
     ['a name of AWS that stands for none', 'GLACIER', '501 NotImplemented'],
-    ['one with several legs', 'STANDARD_IA', '501 NotImplemented'],
+    ['one with legs of different price books', 'STANDARD_IA', '501 NotImplemented'],
     ['one whose objects are made again', 'again', '501 NotImplemented'],
   ])('%s', async (_, name, wanted) => {
     const before = countIn('disk1');
@@ -348,8 +392,15 @@ describe('what is refused', () => {
 describe('what was acknowledged', () => {
   test('is there after a kill, and differs in nothing from its records', async () => {
     await put('second', 'killed', bytesOf(3 * MB), 'ONEZONE_IA');
+    const before = extentsIn('disk2');
+    await put('second', 'killed-copies', bytesOf(30 * MB), 'loose');
+    const copied = newIn('disk2', before);
     await served.stop('SIGKILL');
     await serve();
+    await vi.waitFor(() => expect(extentsIn('near')).toEqual(expect.arrayContaining(copied)), {
+      ...{ timeout: 60_000, interval: 100 },
+    });
+    for (const path of copied) await becomesWhole(path);
     expect((await read('second', 'killed')).equals(bytesOf(3 * MB))).toBe(true);
     expect(await head('second', 'killed')).toMatchObject({ StorageClass: 'ONEZONE_IA' });
     expect(await run('verify', 'data')).toMatch(/^verified \d+ versions, [^\n]+\n$/);
@@ -360,6 +411,10 @@ describe('what was acknowledged', () => {
   });
 
   test('is rebuilt from the stores when the database is lost', async () => {
+    // What one leg has lost is in the other.
+    for (const path of extentsIn('disk2').filter((one) => extentsIn('near').includes(one))) {
+      rmSync(join(folderOf('disk2'), path));
+    }
     rmSync(join(place.data, 'bursar.db'));
     for (const more of ['-wal', '-shm'])
       rmSync(join(place.data, `bursar.db${more}`), { force: true });
@@ -368,7 +423,14 @@ describe('what was acknowledged', () => {
     await serve();
     expect((await read('second', 'killed')).equals(bytesOf(3 * MB))).toBe(true);
     expect(await head('second', 'killed')).toMatchObject({ StorageClass: 'ONEZONE_IA' });
+    expect((await read('second', 'pair-parts')).equals(bytesOf(6 * MB))).toBe(true);
     expect((await read('second', 'x')).equals(Buffer.from('x'))).toBe(true);
+    expect((await read('second', 'killed-copies')).equals(bytesOf(30 * MB))).toBe(true);
+    await vi.waitFor(async () => expect(await copiesWaiting()).toEqual([]), {
+      timeout: 60_000,
+      interval: 500,
+    });
+    expect((await read('second', 'killed-copies')).equals(bytesOf(30 * MB))).toBe(true);
     await put('second', 'after', bytesOf(MB), 'derived');
     expect((await read('second', 'after')).equals(bytesOf(MB))).toBe(true);
   });

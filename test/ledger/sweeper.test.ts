@@ -310,4 +310,36 @@ describe('a sweep', () => {
     expect(await sweeper().sweep()).toMatchObject({ purgedVersions: 4 });
     expect(await fixture.read.all('SELECT seq FROM ended_versions')).toEqual([]);
   });
+
+  it('removes all copies of what is in several stores, and waits for each of them', async () => {
+    const { ledger } = fixture;
+    const [id, orphan] = [newExtentId(), newExtentId()];
+    await ledger.maintain({ kind: 'declareExtents', store: 1, stores: [1, 2, 3], ids: [id] });
+    const put = putOf('k', { storedId: id });
+    const change = { ...put.change, places: [[1, 3]] } as typeof put.change;
+    await ledger.commit({ ...put, change });
+    const statesOf = async () =>
+      (
+        await fixture.read.all<{ state: number }>(
+          'SELECT state FROM extent_copies WHERE extent_id = ? ORDER BY store',
+          id,
+        )
+      ).map(({ state }) => state);
+    expect(await statesOf()).toEqual([1, 2, 1]);
+    await ledger.commit(deleteOf('k'));
+    failing = new Set([2]);
+    await expect(sweeper().sweep()).rejects.toThrow('store 2 is away');
+    expect(await extents()).toEqual(hex(id));
+    failing = new Set();
+    removed = [];
+    await sweeper().sweep();
+    expect(removed).toEqual([...hex(id), ...hex(id), ...hex(id)]);
+    expect([await extents(), await statesOf()]).toEqual([[], []]);
+    // What a killed write left may be in any of them.
+    await ledger.maintain({ kind: 'declareExtents', store: 1, stores: [1, 2], ids: [orphan] });
+    await fixture.reopen();
+    removed = [];
+    expect(await sweeper().sweep()).toMatchObject({ condemnedIntents: 1, removedExtents: 1 });
+    expect(removed).toEqual([...hex(orphan), ...hex(orphan)]);
+  });
 });

@@ -346,6 +346,8 @@ export const scenarios: Scenarios = {
   completeUpload: null,
   abortUpload: null,
   transferUpload: null,
+  suspectCopies: null,
+  repairCopies: null,
   restoreVersion: null,
   restoreAttributes: null,
   restoreEnd: null,

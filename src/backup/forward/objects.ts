@@ -26,6 +26,7 @@ import {
 } from '../../ledger/rebuild/restore.ts';
 import { readMode } from '../../ledger/rebuild/restore-identities.ts';
 import type { StagedBucket, ToldVersion } from '../../ledger/rebuild/staging.ts';
+import { sealedBytes } from '../../tiering/chunk-format.ts';
 import type { Forward } from './forward.ts';
 import { bringSnapshots, isSameVersion, type KnownBucket } from './snapshots.ts';
 
@@ -256,9 +257,9 @@ async function makeStep(forward: Forward, told: Told): Promise<Step | undefined>
   if (found && isSameVersion(found, version, { isTail })) return undefined;
   if (found && isTail && placedMs(found) > version.createdMs) return undefined;
   const name = { tenant: bucket.tenant, bucket: bucket.name, key, versionId };
-  const { runs, reason } = await checkExtents(work.staging, version);
-  if (!runs) {
-    report.lost.add({ ...name, reason });
+  const checked = await checkExtents(work.staging, version);
+  if (!checked.runs) {
+    report.lost.add({ ...name, reason: checked.reason });
     return undefined;
   }
   return async (attempt, commit) => {
@@ -266,7 +267,7 @@ async function makeStep(forward: Forward, told: Told): Promise<Step | undefined>
     // that was found may have ended, as a snapshot tells.
     const end = { kind: 'restoreEnd', bucketId, key, versionId } as const;
     const ending = found && attempt(end, { action: 'bursar:RestoreEnd', bucket, key });
-    const adding = commit(...restoreVersion(work, bucket, version));
+    const adding = commit(...restoreVersion(work, bucket, version, checked.places));
     const [refused] = await Promise.all([ending, adding]);
     if (refused === null) report.ended++;
     report.versions++;
@@ -297,7 +298,9 @@ async function abortUploads(
     for (const { id, key, manifest } of rows) {
       for (const run of decodeManifest(manifest)) {
         if (broken.has(id)) break;
-        if (!(await work.staging.findExtent(run.store, run.id))) broken.set(id, key);
+        const sizeBytes = sealedBytes(run.extentBytes) + run.trailerBytes;
+        const places = await work.staging.findPlaces(run.id, sizeBytes);
+        if (places.length === 0) broken.set(id, key);
       }
     }
     for (const [uploadId, key] of broken) {

@@ -5,6 +5,7 @@ import type { ServerResponse } from 'node:http';
 import type { RecordDraft } from '../../audit/record.ts';
 import type { Identity } from '../../authz/identity.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
+import type { PutObject } from '../../catalog/version-changes.ts';
 import type { Tags } from '../../catalog/versions.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { type ErrorCode, IntegrityError, Refusal } from '../../core/errors.ts';
@@ -32,6 +33,8 @@ import { countPart, type Entered } from './rate-gate.ts';
 import { isRead, type S3Request } from './request.ts';
 import { draftOf, noChange, type RecordDetail } from './request-record.ts';
 import type { Recorded } from './stages.ts';
+
+const noStores: readonly number[] = [];
 
 /** What was committed. */
 export type Committed = Extract<CommitResult, { ok: true }>;
@@ -170,8 +173,15 @@ export class ReservedRequest implements Recorded {
     this.sink = null;
     if (isTold) this.#confirm(store, change, result);
     // What was written elsewhere counts where that place was ours a moment before.
-    if (this.#otherStore !== null) this.#await(services.journals.owned(this.#otherStore));
+    for (const other of this.#othersOf(change)) this.#await(services.journals.owned(other));
     return result;
+  }
+
+  /** The stores besides the bucket's where bytes of the change went. */
+  #othersOf(change: Change): Iterable<number> {
+    const { places } = change as Partial<PutObject>;
+    if (places) return new Set(places.flat());
+    return this.#otherStore === null ? noStores : [this.#otherStore];
   }
 
   /**

@@ -43,6 +43,11 @@ const kinds: readonly Kind[] = [
       WHERE upload_id NOT IN (SELECT id FROM uploads)`,
   },
   {
+    what: 'it is of an extent that is not there',
+    sql: `SELECT 'copy of ' || hex(extent_id) || ' in store ' || store AS name
+      FROM extent_copies WHERE extent_id NOT IN (SELECT id FROM extents)`,
+  },
+  {
     what: 'its key has no uploads',
     sql: `SELECT 'deletion during uploads of ' || key AS name FROM deleted_during_uploads AS d
       WHERE NOT EXISTS (SELECT 1 FROM uploads AS u

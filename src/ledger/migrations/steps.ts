@@ -15,6 +15,7 @@ import { ownMounts } from './0016-own-mounts.ts';
 import { longManifests } from './0017-long-manifests.ts';
 import { targets } from './0018-targets.ts';
 import { classes } from './0019-classes.ts';
+import { extentCopies } from './0020-extent-copies.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -37,6 +38,7 @@ export const steps: readonly Migration[] = [
   longManifests,
   targets,
   classes,
+  extentCopies,
 ];
 
 /** The schema of this Bursar. */

@@ -23,7 +23,7 @@ import { tellsOf } from '../journal/upkeep.ts';
 import { Ledger } from '../ledger.ts';
 import { findJournal, replayJournal } from './replay.ts';
 import { isWhole, listedMax, newReport, type RebuildReport } from './report.ts';
-import { checkExtents, restoreAll } from './restore.ts';
+import { checkExtents, placesOf, restoreAll } from './restore.ts';
 import { chooseInstance, isDoubtful, type ToldIdentities } from './staged-identities.ts';
 import { Staging } from './staging.ts';
 import { placeTails, readUnnamed, type TailBucket, takeUnlisted } from './tail.ts';
@@ -203,14 +203,14 @@ async function nameExtents(
   for await (const { version } of staging.listVersions()) {
     const bucket = buckets.get(version.bucketId);
     if (bucket && version.seq > (toldSeqs.get(bucket.store) ?? -1)) continue;
-    const runs = bucket && (await checkExtents(staging, version)).runs;
-    if (runs) await staging.nameExtents(runs);
+    const checked = bucket && (await checkExtents(staging, version));
+    if (checked?.runs) await staging.nameExtents(placesOf(checked));
   }
   // What was held is no write that the journal lacks, also where no snapshot has it any more.
   for await (const held of staging.kept.listHeld()) {
     const bucket = buckets.get(held.bucketId);
-    const runs = bucket && (await checkExtents(staging, held)).runs;
-    if (runs) await staging.nameExtents(runs);
+    const checked = bucket && (await checkExtents(staging, held));
+    if (checked?.runs) await staging.nameExtents(placesOf(checked));
   }
 }
 

@@ -5,6 +5,7 @@
 import { sealObject } from '../../catalog/authentic.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import { countBytes, decodeManifest, type ExtentRun } from '../../core/manifest.ts';
+import { isOwnClass } from '../../core/own-class.ts';
 import { principalId } from '../../core/principal.ts';
 import { sealedBytes } from '../../tiering/chunk-format.ts';
 import type { IdentityChange } from '../commands/identities.ts';
@@ -161,14 +162,14 @@ async function makeStep(
   const { staging, report } = work;
   const { key, versionId } = version;
   const name = { tenant: bucket.tenant, bucket: bucket.name, key, versionId };
-  const { runs, reason } = await checkExtents(staging, version);
-  if (!runs) {
-    report.lost.add({ ...name, reason });
+  const checked = await checkExtents(staging, version);
+  if (!checked.runs) {
+    report.lost.add({ ...name, reason: checked.reason });
     return undefined;
   }
   if (isTail) report.fromExtents.add(name);
   return async (_, commit) => {
-    await commit(...restoreVersion(work, bucket, version));
+    await commit(...restoreVersion(work, bucket, version, checked.places));
     work.onProgress('restoring versions', ++report.versions);
     report.versionBytes += version.sizeBytes;
     if (isHeld) report.heldVersions++;
@@ -214,10 +215,21 @@ function unlessLost(change: Change, about: About): Step {
 }
 
 /** The runs of a version whose bytes are all in the stores, or why they are not. */
+export type CheckedExtents =
+  | {
+      runs: ExtentRun[];
+      /** Of a class of a tenant's own: by extent, in hex, all stores that have it. */
+      places?: Record<string, number[]>;
+      reason: null;
+    }
+  | { runs: null; reason: string };
+
+/** What is in a class of a tenant's own may have copies in other stores than its manifest names. */
 export async function checkExtents(
   staging: Staging,
-  version: Pick<VersionEntry, 'manifest' | 'sizeBytes'>,
-): Promise<{ runs: ExtentRun[]; reason: null } | { runs: null; reason: string }> {
+  version: Pick<VersionEntry, 'manifest' | 'sizeBytes' | 'class'>,
+): Promise<CheckedExtents> {
+  if (isOwnClass(version.class)) return checkCopies(staging, version);
   const runs = decodeManifest(Buffer.from(version.manifest, 'base64'));
   if (countBytes(runs) !== version.sizeBytes) return { runs: null, reason: 'its size is another' };
   for (const run of runs) {
@@ -233,10 +245,38 @@ export async function checkExtents(
   return { runs, reason: null };
 }
 
+/** All that is named along with a version, in whichever store. */
+export function placesOf({
+  runs,
+  places = {},
+}: Extract<CheckedExtents, { reason: null }>): { store: number; id: Buffer }[] {
+  return runs.flatMap(({ store, id }) =>
+    [...new Set([store, ...(places[id.toString('hex')] ?? [])])].map((one) => ({ store: one, id })),
+  );
+}
+
+async function checkCopies(
+  staging: Staging,
+  version: Pick<VersionEntry, 'manifest' | 'sizeBytes'>,
+): Promise<CheckedExtents> {
+  const runs = decodeManifest(Buffer.from(version.manifest, 'base64'));
+  if (countBytes(runs) !== version.sizeBytes) return { runs: null, reason: 'its size is another' };
+  const places: Record<string, number[]> = {};
+  for (const { id, store, extentBytes, trailerBytes } of runs) {
+    const found = await staging.findPlaces(id, sealedBytes(extentBytes) + trailerBytes);
+    if (found.length === 0) {
+      return { runs: null, reason: `extent ${id.toString('hex')} is missing in store ${store}` };
+    }
+    places[id.toString('hex')] = found;
+  }
+  return { runs, places, reason: null };
+}
+
 export function restoreVersion(
   { keyring }: Work,
   bucket: StagedBucket,
   version: VersionEntry,
+  places?: Record<string, number[]>,
 ): [Change, About] {
   const { key, versionId, isMarker, createdMs, sizeBytes, etag, owner, attributes, sha256 } =
     version;
@@ -252,7 +292,10 @@ export function restoreVersion(
   });
   const about = { action: 'bursar:RestoreVersion', bucket, key };
   return [
-    { kind: 'restoreVersion', bucketId: bucket.id, key, versionId, isMarker, createdMs, object },
+    {
+      ...{ kind: 'restoreVersion', bucketId: bucket.id, key, versionId },
+      ...{ isMarker, createdMs, object, places },
+    },
     isMarker ? about : { ...about, sizeBytes, etag, sha256, class: version.class },
   ];
 }

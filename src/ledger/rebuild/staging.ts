@@ -207,6 +207,16 @@ export class Staging {
     return this.#db.tx.get(sql, store, id);
   }
 
+  /** The stores that list an extent in this length, by number. */
+  async findPlaces(id: Buffer, sizeBytes: number): Promise<number[]> {
+    const stores = await this.#db.tx.all<{ store: number }>('SELECT DISTINCT store FROM extents');
+    const places: number[] = [];
+    for (const { store } of stores) {
+      if ((await this.findExtent(store, id))?.sizeBytes === sizeBytes) places.push(store);
+    }
+    return places;
+  }
+
   async findKey(bucketId: number, key: string): Promise<StagedKey> {
     const at = 'WHERE bucket_id = ? AND key = ?';
     const row = await this.#db.tx.get<{ timeMs: number; entry: string | null }>(

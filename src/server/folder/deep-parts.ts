@@ -9,6 +9,7 @@ import { guarded, tellingReader } from '../../audit/verify/guard.ts';
 import type { Difference } from '../../audit/verify/record-fields.ts';
 import { verifyCheckpoint } from '../../audit/verify/signed-checkpoint.ts';
 import { TenantSecrets } from '../../authz/tenant-keys.ts';
+import { listReadable as listCopies } from '../../catalog/extent-copies.ts';
 import { listClassStores, listPackStores, listStores } from '../../catalog/stores.ts';
 import { CommandFailure } from '../../core/command-failure.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
@@ -82,8 +83,10 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     const stores = new Stores(await LocalStore.open(folder.storeFolder), remotes);
     const { keyring, sealer } = folder;
     keyring.useSecrets((await TenantSecrets.read(now.tx, sealer)).find);
-    const reader = new ObjectReader({ keyring, stores, digests, buffers });
-    const services = { read: now.tx, keyring, reader, leases: new ReadLeases() };
+    // What is found of a copy here is the gateway's to find, too, and to put right.
+    const copies = { list: (id: Buffer) => listCopies(now.tx, id), suspect: () => {} };
+    const reader = new ObjectReader({ keyring, stores, digests, buffers, copies });
+    const services = { read: now.tx, keyring, reader, copies, leases: new ReadLeases() };
     const names = new Map((await listStores(now.tx)).map(({ number, name }) => [number, name]));
     const readPart = partReader(reader, (number) => names.get(number) ?? stores.local.name);
     const isOpen = (number: number): boolean => numbersOf(remotes).includes(number);

@@ -1,15 +1,17 @@
 // What classes can be defined and explained, and not be written to yet.
+import { localStoreName } from '../../core/manifest.ts';
 import type { ClassDefinition } from './class-definition.ts';
 
 /** Why nothing can be written to a class; null: it can. */
-export function findObstacle({
-  durability,
-  access,
-  loss,
-  minimum,
-}: ClassDefinition): string | null {
+export function findObstacle(definition: ClassDefinition): string | null {
+  const { durability, availability, access, loss, minimum } = definition;
   if (durability.legs.length > 1) {
-    return 'It has several legs, and this version of Bursar writes to one.';
+    if (durability.legs.some(({ store }) => store === localStoreName)) {
+      return 'One of its several legs is the data folder: a folder store on its disk can be one.';
+    }
+    if (availability.answer === 'any') {
+      return 'This version of Bursar asks the first leg first, and not the fastest.';
+    }
   }
   if (access === 'restore') return 'This version of Bursar restores nothing from archives.';
   if (loss === 'recipe') return 'This version of Bursar makes nothing again by recipes.';

@@ -5,7 +5,7 @@ import { inlineStore, localStore } from '../../../core/manifest.ts';
 import type { ChecksumAlgorithm } from '../../../tiering/checksums.ts';
 import type { Digests, ObjectSink, WriteOptions } from '../../../tiering/object-writer.ts';
 import type { Reserved } from '../stages.ts';
-import { storeOfClass } from './written-class.ts';
+import { severalLegs, storeOfClass } from './written-class.ts';
 
 /** `value`: in base64. */
 export interface NamedChecksum {
@@ -40,6 +40,8 @@ export function openSink(
   const { sizeBytes, isAtMost, checksums, upload, storageClass } = given;
   const { tenant, name, id: bucketId } = bucket;
   const store = storeOfClass(services, bucket, storageClass);
+  const legs = severalLegs(services, bucket, storageClass);
+  const others = legs?.stores.slice(1);
   context.writeTo(store, storageClass);
   const place: WriteOptions['place'] = { tenant, bucket: name, bucketId, key };
   if (upload) place.upload = upload;
@@ -48,12 +50,13 @@ export function openSink(
     place,
     sizeBytes,
     checksums,
-    takeId: () => services.intents.take(store),
+    takeId: () => services.intents.take(store, others),
     party: { tenant: context.tenant, principal: context.requester },
     recall: () => context.cut(),
   };
   if (isAtMost) write.isAtMost = isAtMost;
   if (store !== localStore) write.tally = context.tallyOf(store);
+  if (legs) write.legs = { ...legs, tallyOf: (one) => context.tallyOf(one) };
   const sink = services.writer.begin(write);
   context.sink = sink;
   return sink;

@@ -26,7 +26,7 @@ const awsClasses = new Set([
   'EXPRESS_ONEZONE',
 ]);
 
-type ClassServices = Pick<RequestServices, 'classes' | 'stores'>;
+type ClassServices = Pick<RequestServices, 'classes' | 'stores' | 'bookOf'>;
 
 /** The class that a header means in a tenant, by alias or name; undefined: none. */
 export function findClass(
@@ -61,19 +61,26 @@ export function readClass({ request, bucket, services }: Reserved<'object'>): st
 
 /** What of the bucket, or of the leg's store, keeps the class from being written to; or null. */
 function findObstacleHere(
-  { stores }: ClassServices,
+  { stores, bookOf }: ClassServices,
   { store }: Bucket,
   { definition }: StorageClass,
 ): string | null {
-  const leg = firstLeg(definition);
+  const { legs } = definition.durability;
   // A rebuild from the stores would find the catalog of the bucket, and no bytes.
-  if (leg === localStoreName && store !== localStore) {
+  if (firstLeg(definition) === localStoreName && store !== localStore) {
     return 'Its leg is the data folder, and the bucket is in another store.';
   }
-  const number = stores.numberOf(leg);
-  const { storageClass = null } = number === undefined ? {} : stores.declaredOf(number);
-  if (storageClass === null || storageClass === standardClass) return null;
-  return `This version of Bursar does not charge what ${leg} keeps as ${storageClass}.`;
+  const books = new Set<string>();
+  for (const { store: leg } of legs) {
+    const number = stores.numberOf(leg);
+    if (number === undefined) continue;
+    books.add(bookOf(number).name);
+    const { storageClass } = stores.declaredOf(number);
+    if (storageClass === null || storageClass === standardClass) continue;
+    return `This version of Bursar does not charge what ${leg} keeps as ${storageClass}.`;
+  }
+  if (books.size < 2) return null;
+  return 'Its legs are in stores of different price books, and this version charges by one.';
 }
 
 function firstLeg({ durability }: StorageClass['definition']): string {
@@ -93,7 +100,37 @@ export function storeOfClass(services: ClassServices, bucket: Bucket, name: stri
   throw new Refusal('ServiceUnavailable', { message });
 }
 
-/** Whether what is in one class can be in the other by sharing its bytes: they are in one store. */
+/** The legs of a class that has several, by the numbers of their stores. */
+export interface SeveralLegs {
+  stores: number[];
+  /** How many have a write before it is acknowledged. */
+  ack: number;
+}
+
+/** null: the bytes go to one store. Throws `Refusal` ServiceUnavailable as `storeOfClass` does. */
+export function severalLegs(
+  services: ClassServices,
+  bucket: Bucket,
+  name: string,
+): SeveralLegs | null {
+  if (name === standardClass) return null;
+  const durability = services.classes.named(bucket.tenant, name)?.definition.durability;
+  if (!durability || durability.legs.length === 1) return null;
+  const stores = durability.legs.map(({ store }) => numberOfLeg(services, name, store));
+  return { stores, ack: durability.ack };
+}
+
+function numberOfLeg({ stores }: ClassServices, name: string, store: string): number {
+  const number = stores.numberOf(store);
+  if (number !== undefined) return number;
+  const message = `The store ${store} of the class ${name} is not configured.`;
+  throw new Refusal('ServiceUnavailable', { message });
+}
+
+/**
+ * Whether what is in one class can be in the other by sharing its bytes: they are in one store, or
+ * in the same several, where a write of the one waited for as many copies as one of the other.
+ */
 export function shareStore(
   services: ClassServices,
   from: { bucket: Bucket; className: string },
@@ -105,6 +142,11 @@ export function shareStore(
   const known = (of: typeof from) =>
     of.className === standardClass || services.classes.named(of.bucket.tenant, of.className);
   if (!known(from) || !known(to)) return false;
+  const [source, target] = [from, to].map((of) => severalLegs(services, of.bucket, of.className));
+  if (source && target) {
+    return source.stores.join() === target.stores.join() && source.ack >= target.ack;
+  }
+  if (source || target) return false;
   return (
     storeOfClass(services, from.bucket, from.className) ===
     storeOfClass(services, to.bucket, to.className)

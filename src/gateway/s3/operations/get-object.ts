@@ -228,8 +228,7 @@ async function openBody(
   }
   if (runs.length === 1 && services.reader.isSmallRemote(only)) {
     const release = services.leases.hold(runs);
-    const tally = context.tallyOf(only.store);
-    return services.reader.openRemote(bucket.tenant, only, tally).finally(release);
+    return services.reader.openRemote(bucket.tenant, only, context).finally(release);
   }
   return context.shaped ? streamInTurns(context, context.shaped, runs) : streamRuns(context, runs);
 }

@@ -164,6 +164,7 @@ export function commitObject(
       }),
       extentIds: storedIds(written.runs),
       inline: written.inline,
+      places: written.places,
     },
     { status, sizeBytes, etag, sha256: sha256.toString('hex'), class: description.class },
   );

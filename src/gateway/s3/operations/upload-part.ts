@@ -110,6 +110,7 @@ async function commitPart(
       }),
       extentIds: storedIds(written.runs),
       inline: written.inline,
+      places: written.places,
       source: null,
     },
     { sizeBytes, etag, sha256: written.sha256.toString('hex') },

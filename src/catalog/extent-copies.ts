@@ -1,0 +1,210 @@
+// Where the copies of extents are that are in several stores, as classes of several legs have them.
+// An extent without rows here is in one store alone, which its own row names; one with rows has a
+// row for each store, that one included. Invariants: a copy is declared before a byte of it goes to
+// its store; it is good only after it was read back, or was acknowledged by its store as a write
+// is; and what is still to be made is known from the very commit that acknowledges the write.
+import type { Reader, Tx } from '../core/database.ts';
+import { isObject, parseJson } from '../core/json.ts';
+import { readClassRow } from './class-rows.ts';
+import type { Outcome } from './outcome.ts';
+import { noStorage } from './outcome.ts';
+
+/** `due`: to be made; `suspect`: what was read of it is not what was written. */
+export const copyState = { intent: 0, good: 1, due: 2, suspect: 3 } as const;
+
+/** A copy that is to be made, or made again. */
+export interface CopyWork {
+  id: Buffer;
+  store: number;
+  state: number;
+  /** Since when it is, ms. */
+  changedMs: number;
+  tries: number;
+}
+
+export interface NamedCopy {
+  id: Uint8Array;
+  store: number;
+}
+
+/** Declares that the extents may come to be in all these stores. */
+export async function declareCopies(
+  tx: Tx,
+  {
+    ids,
+    stores,
+    timeMs,
+  }: { ids: readonly Uint8Array[]; stores: readonly number[]; timeMs: number },
+): Promise<void> {
+  const sql = 'INSERT INTO extent_copies VALUES (?, ?, 0, ?, 0, 0)';
+  for (const id of ids) for (const store of stores) await tx.run(sql, id, store, timeMs);
+}
+
+/**
+ * A write has become durable: of each extent `places` names the stores that have it, the one that
+ * its manifest names first. What is missing in others is due from now on.
+ */
+export async function adoptCopies(
+  tx: Tx,
+  ids: readonly Uint8Array[],
+  places: readonly (readonly number[])[],
+  timeMs: number,
+): Promise<void> {
+  for (const [i, id] of ids.entries()) {
+    const stores = places[i] ?? [];
+    const list = JSON.stringify(stores);
+    await tx.run(
+      `UPDATE extent_copies SET changed_ms = ?, due_ms = ?,
+         state = CASE WHEN store IN (SELECT value FROM json_each(?)) THEN 1 ELSE 2 END
+         WHERE extent_id = ?`,
+      ...[timeMs, timeMs, list, id],
+    );
+    await tx.run('UPDATE extents SET store = ? WHERE id = ?', stores[0] as number, id);
+  }
+}
+
+/** Enters copies that are in stores already, and those that the class wants besides. */
+export async function enterCopies(
+  tx: Tx,
+  id: Uint8Array,
+  { good, due }: { good: readonly number[]; due: readonly number[] },
+  timeMs: number,
+): Promise<void> {
+  const sql = 'INSERT OR IGNORE INTO extent_copies VALUES (?, ?, ?, ?, ?, 0)';
+  for (const store of good) await tx.run(sql, id, store, copyState.good, timeMs, timeMs);
+  for (const store of due) await tx.run(sql, id, store, copyState.due, timeMs, timeMs);
+}
+
+/** The stores that have rows of an extent, whatever their state; none: it is in one alone. */
+export async function listCopyStores(read: Reader, id: Uint8Array): Promise<number[]> {
+  const sql = 'SELECT store FROM extent_copies WHERE extent_id = ? ORDER BY store';
+  return (await read.all<{ store: number }>(sql, id)).map(({ store }) => store);
+}
+
+/** The stores that have, or should have, the bytes: those that are good first. */
+export async function listReadable(read: Reader, id: Uint8Array): Promise<number[]> {
+  const rows = await read.all<{ store: number }>(
+    `SELECT store FROM extent_copies WHERE extent_id = ? AND state IN (1, 3)
+       ORDER BY state, store`,
+    id,
+  );
+  return rows.map(({ store }) => store);
+}
+
+/** The stores whose copies are good. */
+export async function listGood(read: Reader, id: Uint8Array): Promise<number[]> {
+  const sql = 'SELECT store FROM extent_copies WHERE extent_id = ? AND state = 1 ORDER BY store';
+  return (await read.all<{ store: number }>(sql, id)).map(({ store }) => store);
+}
+
+/** Copies of live extents that are due by now, those that wait longest first. */
+export function listCopyWork(read: Reader, dueMs: number, max: number): Promise<CopyWork[]> {
+  return read.all<CopyWork>(
+    `SELECT extent_id AS id, c.store, c.state, c.changed_ms AS changedMs, tries
+       FROM extent_copies AS c JOIN extents AS e ON e.id = extent_id
+       WHERE c.state >= 2 AND due_ms <= ? AND e.state = 1 ORDER BY due_ms LIMIT ?`,
+    ...[dueMs, max],
+  );
+}
+
+/** Counted up to here: beyond it the numbers say only that there is more. */
+const countedMax = 10_000;
+
+/** How many copies are to be made, and made again. */
+export async function countCopyWork(read: Reader): Promise<{ due: number; suspect: number }> {
+  const row = await read.get<{ due: number; suspect: number }>(
+    `SELECT count(*) FILTER (WHERE state = 2) AS due, count(*) FILTER (WHERE state = 3) AS suspect
+       FROM (SELECT state FROM extent_copies WHERE state >= 2 LIMIT ?)`,
+    countedMax,
+  );
+  return row ?? { due: 0, suspect: 0 };
+}
+
+/** Copies that could not be made wait. */
+export async function deferCopies(
+  tx: Tx,
+  copies: readonly (NamedCopy & { dueMs: number })[],
+): Promise<number> {
+  const sql = `UPDATE extent_copies SET due_ms = ?, tries = tries + 1
+    WHERE extent_id = ? AND store = ? AND state >= 2`;
+  let count = 0;
+  for (const { id, store, dueMs } of copies) {
+    count += (await tx.run(sql, dueMs, id, store)).changes;
+  }
+  return count;
+}
+
+/** Copies that are in their stores and were read back. */
+export async function noteMade(
+  tx: Tx,
+  made: readonly NamedCopy[],
+  timeMs: number,
+): Promise<number> {
+  const sql = `UPDATE extent_copies SET state = 1, changed_ms = ?, tries = 0
+    WHERE extent_id = ? AND store = ? AND state >= 2`;
+  let count = 0;
+  for (const { id, store } of made) count += (await tx.run(sql, timeMs, id, store)).changes;
+  return count;
+}
+
+/** What was found of good copies: what is not what was written, or is not there. */
+export interface SuspectCopies {
+  kind: 'suspectCopies';
+  copies: readonly NamedCopy[];
+}
+
+export async function suspectCopies(
+  tx: Tx,
+  { copies }: SuspectCopies,
+  { timeMs }: { timeMs: number },
+): Promise<Outcome<null>> {
+  const sql = `UPDATE extent_copies SET state = 3, changed_ms = ?, due_ms = ?, tries = 0
+    WHERE extent_id = ? AND store = ? AND state = 1`;
+  for (const { id, store } of copies) await tx.run(sql, timeMs, timeMs, id, store);
+  return { ok: true, storage: noStorage, result: null };
+}
+
+/** Suspect copies that were made again from good ones. */
+export interface RepairCopies {
+  kind: 'repairCopies';
+  copies: readonly NamedCopy[];
+}
+
+export async function repairCopies(
+  tx: Tx,
+  { copies }: RepairCopies,
+  { timeMs }: { timeMs: number },
+): Promise<Outcome<null>> {
+  await noteMade(tx, copies, timeMs);
+  return { ok: true, storage: noStorage, result: null };
+}
+
+/** The stores of the legs of a class, by name; none: it is no class any more. */
+export async function listLegs(read: Reader, tenant: string, name: string): Promise<string[]> {
+  const row = await readClassRow(read, tenant, name);
+  const definition = row && parseJson(row.definition);
+  const durability = isObject(definition) ? definition.durability : undefined;
+  const legs = isObject(durability) ? durability.legs : undefined;
+  if (!Array.isArray(legs)) return [];
+  return legs.flatMap((leg) => (isObject(leg) && typeof leg.store === 'string' ? [leg.store] : []));
+}
+
+/** How many copies are paid for; at least one. */
+export async function countLegs(read: Reader, tenant: string, name: string): Promise<number> {
+  return Math.max(1, (await listLegs(read, tenant, name)).length);
+}
+
+/** The legs by the numbers of their stores, as far as they are known here. */
+export async function listLegNumbers(
+  read: Reader,
+  tenant: string,
+  name: string,
+): Promise<number[]> {
+  const numbers: number[] = [];
+  for (const store of await listLegs(read, tenant, name)) {
+    const sql = 'SELECT number FROM stores WHERE name = ?';
+    const row = await read.get<{ number: number }>(sql, store);
+    if (row) numbers.push(row.number);
+  }
+  return numbers;
+}

@@ -1,0 +1,229 @@
+// Makes the copies of extents that are due, and makes suspect ones again: of a good copy all bytes
+// are read and verified, put into the other store, read back and compared; then the ledger calls it
+// good. Invariants: what is put was verified chunk by chunk, so no copy is made of damage, and a
+// suspect one is touched only then; each step can be done again, so what a crash leaves is due at
+// the next start; the sweeper spares an extent that is copied; and few are in memory at once.
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type CopyWork, copyState, listCopyWork, listReadable } from '../catalog/extent-copies.ts';
+import type { Reader } from '../core/database.ts';
+import { IntegrityError } from '../core/errors.ts';
+import { inParallel } from '../core/in-parallel.ts';
+import type { Keyring } from '../core/keyring.ts';
+import { chunkBytes, extentBytesMax, tagBytes } from '../core/limits.ts';
+import { Repeated } from '../core/repeated.ts';
+import { chunkCount, chunkLength, openChunk, sealedBytes } from '../tiering/chunk-format.ts';
+import type { ExtentCopies } from '../tiering/extent-copies.ts';
+import { countTrailerBytes, openExtentMetadata } from '../tiering/extent-metadata.ts';
+import { openSeal } from '../tiering/extent-run.ts';
+import type { ReadLeases } from '../tiering/read-leases.ts';
+import type { RemoteStore } from '../tiering/stores/store.ts';
+import type { Ledger } from './ledger.ts';
+import { copyCommit } from './suspect-copies.ts';
+
+export interface CopyWorkerOptions {
+  read: Reader;
+  ledger: Pick<Ledger, 'commit' | 'maintain'>;
+  keyring: Keyring;
+  stores: { remote(number: number): RemoteStore };
+  copies: ExtentCopies;
+  leases: ReadLeases;
+  nameOf(store: number): string;
+  /** Whether anything may be written now. */
+  mayWrite: () => boolean;
+  /** Rejects when the store's place is not ours. */
+  confirmPlace: (store: number) => Promise<void>;
+  onError: (error: unknown) => void;
+}
+
+export interface CopyCounts {
+  /** Copies that were made, those that were made again, and those that could not be. */
+  made: number;
+  repaired: number;
+  failed: number;
+}
+
+const pauseMs = 1000;
+/** One look at what is due. */
+const batch = 100;
+/** How many extents are in memory at once, of at most 16 MiB each. */
+const window = 2;
+/** A store that has failed so often in a row is left alone until the next look. */
+const failuresMax = 8;
+const retryMsMin = 2000;
+const retryMsMax = 10 * 60_000;
+/** All of an extent with its tags and what it says of itself. */
+const storedBytesMax = sealedBytes(extentBytesMax) + 1024 * 1024;
+
+export class CopyWorker {
+  readonly counts: CopyCounts = { made: 0, repaired: 0, failed: 0 };
+  readonly #options: CopyWorkerOptions;
+
+  constructor(options: CopyWorkerOptions) {
+    this.#options = options;
+  }
+
+  /** Works on what is due, again and again. */
+  repeated(): Repeated {
+    const { onError } = this.#options;
+    return new Repeated({
+      work: (stopping) => this.run(stopping),
+      pauseMs: () => pauseMs,
+      onError,
+    });
+  }
+
+  /** Makes what is due by now, until nothing is. Rejects with what the first one failed with. */
+  async run(stopping?: AbortSignal): Promise<void> {
+    let failure: unknown = null;
+    for (let isMore = true; isMore && !stopping?.aborted; ) {
+      const work = await listCopyWork(this.#options.read, Date.now(), batch);
+      isMore = work.length === batch;
+      const failed: CopyWork[] = [];
+      /** By store how many have failed since one was made. */
+      const inARow = new Map<number, number>();
+      await inParallel(work, window, async (one) => {
+        if (stopping?.aborted) return;
+        const before = inARow.get(one.store) ?? 0;
+        const error = before < failuresMax ? await this.#make(one) : failure;
+        inARow.set(one.store, error === null ? 0 : before + 1);
+        if (error === null) return;
+        failure ??= error;
+        failed.push(one);
+      });
+      await this.#defer(failed);
+    }
+    if (failure !== null) throw failure;
+  }
+
+  /** Gives why it could not be made; null: it was. */
+  async #make(work: CopyWork): Promise<unknown> {
+    const release = this.#options.leases.hold([runOf(work.id, work.store)]);
+    try {
+      await this.#copy(work);
+      await this.#noteMade(work);
+      if (work.state === copyState.suspect) this.counts.repaired++;
+      else this.counts.made++;
+      return null;
+    } catch (error) {
+      this.counts.failed++;
+      return error ?? new Error('a copy failed');
+    } finally {
+      release();
+    }
+  }
+
+  /** Each waits longer than the time before. */
+  async #defer(failed: readonly CopyWork[]): Promise<void> {
+    const copies = failed.map(({ id, store, tries }) => {
+      const waitMs = Math.min(retryMsMin * 2 ** Math.min(tries, 20), retryMsMax);
+      return { id, store, dueMs: Date.now() + waitMs };
+    });
+    if (copies.length > 0) await this.#options.ledger.maintain({ kind: 'deferCopies', copies });
+  }
+
+  async #copy({ id, store, state }: CopyWork): Promise<void> {
+    const { stores, mayWrite, confirmPlace } = this.#options;
+    // What was found once may have been the way, and not what is stored.
+    if (state === copyState.suspect && (await this.#isWhole(id, store))) return;
+    if (!mayWrite()) throw new Error('nothing may be written now');
+    const target = stores.remote(store);
+    const bytes = await this.#readGood(id, store);
+    await confirmPlace(store);
+    // There may be what is false, or what is left of a copy that was being made.
+    await target.remove(id);
+    await target.put(id, [bytes]);
+    const back = await target.readEnd(id, storedBytesMax);
+    if (!back?.bytes.equals(bytes)) {
+      throw new Error(`store ${store} does not give back extent ${id.toString('hex')}`);
+    }
+    await confirmPlace(store);
+  }
+
+  /** A whole extent as it is stored, of the first store that has what was written. */
+  async #readGood(id: Buffer, but: number): Promise<Buffer> {
+    const { read, copies } = this.#options;
+    let failure: unknown = new Error(`extent ${id.toString('hex')} has no good copy`);
+    for (const store of await listReadable(read, id)) {
+      if (store === but) continue;
+      try {
+        return await this.#readWhole(id, store);
+      } catch (error) {
+        failure = error;
+        if (error instanceof IntegrityError) copies.suspect(id, store, error);
+      }
+    }
+    throw failure;
+  }
+
+  async #isWhole(id: Buffer, store: number): Promise<boolean> {
+    try {
+      await this.#readWhole(id, store);
+      return true;
+    } catch (error) {
+      if (error instanceof IntegrityError) return false;
+      throw error;
+    }
+  }
+
+  /** All that a store has of an extent, verified. Throws IntegrityError. */
+  async #readWhole(id: Buffer, store: number): Promise<Buffer> {
+    const { stores, keyring } = this.#options;
+    const found = await stores.remote(store).readEnd(id, storedBytesMax);
+    if (!found) throw missing(id);
+    if (found.bytes.length !== found.sizeBytes) throw ofLength(id, found.sizeBytes);
+    await verifyStored(keyring, id, found.bytes);
+    return found.bytes;
+  }
+
+  /** A repair is recorded, as what it repairs was. */
+  async #noteMade({ id, store, state }: CopyWork): Promise<void> {
+    const { ledger, nameOf } = this.#options;
+    if (state !== copyState.suspect) {
+      await ledger.maintain({ kind: 'noteCopies', made: [{ id, store }] });
+      return;
+    }
+    const change = { kind: 'repairCopies', copies: [{ id, store }] } as const;
+    const told = { extents: [{ id: id.toString('hex') }] };
+    const about = { action: 'bursar:RepairCopy', store: nameOf(store), told };
+    const result = await ledger.commit(copyCommit(change, about));
+    if (!result.ok) throw new Error(`a repair was not recorded: ${result.code}`);
+  }
+}
+
+/**
+ * Verifies all of a stored extent: what it says of itself, and each chunk. Throws IntegrityError.
+ * Others have their turns between chunks.
+ */
+async function verifyStored(keyring: Keyring, id: Buffer, stored: Buffer): Promise<void> {
+  const trailerBytes = countTrailerBytes(stored);
+  const trailer = stored.subarray(stored.length - trailerBytes);
+  const { tenant, extentBytes, algorithm, epoch } = openExtentMetadata(keyring, id, trailer);
+  if (stored.length !== sealedBytes(extentBytes) + trailerBytes) throw ofLength(id, stored.length);
+  const run = { ...runOf(id, 0), algorithm, epoch, extentBytes, length: extentBytes, trailerBytes };
+  const seal = openSeal(run, keyring, tenant);
+  const chunk = Buffer.allocUnsafe(chunkBytes + tagBytes);
+  let at = 0;
+  for (let index = 0; index < chunkCount(extentBytes); index++) {
+    const length = chunkLength(extentBytes, index) + tagBytes;
+    // It is opened in place.
+    stored.copy(chunk, 0, at, at + length);
+    openChunk(seal, index, chunk.subarray(0, length));
+    at += length;
+    await nextTurn();
+  }
+}
+
+function runOf(id: Buffer, store: number) {
+  return {
+    ...{ id, store, algorithm: 0, epoch: 0, extentBytes: 0, offset: 0, length: 0 },
+    trailerBytes: 0,
+  };
+}
+
+function missing(id: Buffer): IntegrityError {
+  return new IntegrityError(`extent ${id.toString('hex')} is missing`, { kind: 'missing' });
+}
+
+function ofLength(id: Buffer, bytes: number): IntegrityError {
+  return new IntegrityError(`extent ${id.toString('hex')} has ${bytes} bytes`, { kind: 'length' });
+}
