@@ -146,10 +146,11 @@ function section(
     `<tr>${cells.map((one, i) => `<td${kind(i)}>${text(one)}</td>`).join('')}</tr>`;
   const rest = rows.length - rowsMax;
   const more = rest > 0 ? `<p class="soft">${formatCount(rest)} more lines are not shown.</p>` : '';
-  const table = `<table><thead><tr>${head
+  const scrolls = `<div class="wide" tabindex="0" role="group" aria-label="${title}">`;
+  const table = `${scrolls}<table><thead><tr>${head
     .map((one, i) => `<th${kind(i)}>${one}</th>`)
     .join('')}</tr></thead>
-<tbody>${rows.slice(0, rowsMax).map(row).join('\n')}</tbody></table>`;
+<tbody>${rows.slice(0, rowsMax).map(row).join('\n')}</tbody></table></div>`;
   return `<section><h2>${title}</h2>
 ${rows.length === 0 ? '<p>Nothing.</p>' : table}${more}</section>`;
 }

@@ -50,6 +50,7 @@ interface ForkFlags {
 }
 
 interface RestartFlags {
+  json?: true;
   origin: string;
   reason: string;
 }
@@ -79,14 +80,15 @@ export function addLogForkCommands(program: Command): void {
     .command('restart')
     .description('go on with the log in DIR under another name and a new key, from now on')
     .requiredOption('--origin <name>', 'name of the log from now on, which it never had')
-    .requiredOption('--reason <text>', 'why; it is recorded');
+    .requiredOption('--reason <text>', 'why; it is recorded')
+    .option('--json', 'answer with JSON');
   const wanted = [
     ...(['data', 'config', 'stores', 'prices', 'priceBooks'] as const),
     ...(['kmsKey', 'kmsRegion', 'kmsEndpoint'] as const),
   ];
   addSettingFlags(restart, wanted).action(
-    async ({ origin, reason, ...flags }: RestartFlags & Flags) => {
-      await restartLog(loadConfig(flags), { origin, reason });
+    async ({ origin, reason, json, ...flags }: RestartFlags & Flags) => {
+      await restartLog(loadConfig(flags), { origin, reason, ...(json && { json }) });
     },
   );
 }
@@ -203,8 +205,11 @@ async function restartLog(config: Config, asked: RestartFlags): Promise<void> {
   databaseOf(config);
   using folder = await openDataFolder(config);
   const before = await restartIn(folder, config, { ...asked, origin });
-  print(`the log goes on as ${origin}; it was ${before}`);
-  print('tell auditors and witnesses its new name and key: "bursar log key"');
+  if (asked.json) printJson({ origin, before });
+  else {
+    print(`the log goes on as ${origin}; it was ${before}`);
+    print('tell auditors and witnesses its new name and key: "bursar log key"');
+  }
 }
 
 /** Gives the name that the log had. */

@@ -54,10 +54,11 @@ function addFollow(standby: Command): void {
     .command('follow')
     .description('keep what a gateway ships in --data, until it is stopped or promoted')
     .argument('<place>', "the gateway's --backup-to: folder, or s3://BUCKET/PREFIX")
-    .option('--every <duration>', 'between two looks', '1s');
+    .option('--every <duration>', 'between two looks', '1s')
+    .option('--json', 'when it ends, answer as "bursar standby show --json" does');
   addPlaceFlags(follow);
   addSettingFlags(follow, [...keySettings]).action(
-    async (place: string, given: PlaceFlags & { every: string } & Flags) => {
+    async (place: string, given: PlaceFlags & { every: string; json?: boolean } & Flags) => {
       const { every, s3Endpoint, s3Region, s3PathStyle, s3Profile } = given;
       const placeFlags = { s3Endpoint, s3Region, s3PathStyle, s3Profile };
       const everyMs = parseEvery(every);
@@ -66,6 +67,8 @@ function addFollow(standby: Command): void {
       process.umask(0o077);
       requireRoom(config);
       await explained(place, () => followUntilStopped(config, { place, placeFlags, everyMs }));
+      // A copy that was promoted is no standby any more.
+      if (given.json) printJson(readFollowed(config.data) ? statusOf(config.data) : {});
     },
   );
 }

@@ -16,7 +16,7 @@ import { type Config, type Flags, loadConfig } from '../server/settings/config.t
 import { chooseStores, locationOf, type StoreSettings } from '../server/settings/store-settings.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
 import { claimStore, findOwner } from '../tiering/stores/store-owner.ts';
-import { print } from './output.ts';
+import { print, printJson } from './output.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
 
 const cacheKib = 4096;
@@ -28,23 +28,46 @@ export function addStoreAdoptCommand(program: Command): void {
     .command('adopt')
     .description('take a place that has lost the mark of its owner for the store NAME again')
     .argument('<name>', 'the store, as it is configured')
-    .option('--without-data', "even if the store's journal is not there: its data is lost");
+    .option('--without-data', "even if the store's journal is not there: its data is lost")
+    .option('--json', 'answer with JSON');
   addSettingFlags(command, placeSettings).action(
-    async (name: string, given: { withoutData?: boolean } & Flags) => {
-      const { withoutData = false, ...flags } = given;
-      await adopt(loadConfig(flags), name, withoutData);
+    async (name: string, given: { withoutData?: boolean; json?: boolean } & Flags) => {
+      const { withoutData = false, json, ...flags } = given;
+      const adopted = await adopt(loadConfig(flags), name, withoutData);
+      if (json) printJson(adopted);
+      else printAdopted(adopted);
     },
   );
 }
 
-async function adopt(config: Config, name: string, withoutData: boolean): Promise<void> {
+interface Adopted {
+  store: string;
+  location: string;
+  /** False: it had the mark. */
+  isMarked: boolean;
+  /** The generation of the journal that is there; null: none, or it was not looked for. */
+  journal: string | null;
+}
+
+function printAdopted({ store, location, isMarked, journal }: Adopted): void {
+  if (!isMarked) {
+    print(`${location} is the store ${store}: nothing was changed`);
+    return;
+  }
+  if (journal !== null) {
+    print(`its journal ${journal} is there; bursar verify data says which objects are`);
+  }
+  print(`${location} is the store ${store} again`);
+}
+
+async function adopt(config: Config, name: string, withoutData: boolean): Promise<Adopted> {
   const settings = chooseStores(config).stores.find((one) => one.name === name);
   if (!settings) throw new CommandFailure('usage', `no S3 store ${name} is configured`);
   const { databaseFile } = dataFiles(config.data);
   if (!existsSync(databaseFile)) throw new CommandFailure('failed', `${databaseFile} is missing`);
   using folder = await openDataFolder(config, { isShared: true });
   using db = openDatabase(databaseFile, { readonly: true, cacheKib });
-  await adoptPlace({ folder, read: db.tx, settings, withoutData });
+  return await adoptPlace({ folder, read: db.tx, settings, withoutData });
 }
 
 interface Adoption {
@@ -54,7 +77,8 @@ interface Adoption {
   withoutData: boolean;
 }
 
-async function adoptPlace({ folder, read, settings, withoutData }: Adoption): Promise<void> {
+async function adoptPlace(adoption: Adoption): Promise<Adopted> {
+  const { folder, read, settings, withoutData } = adoption;
   const { name } = settings;
   const location = locationOf(settings);
   const row = (await listStores(read)).find((one) => one.name === name);
@@ -63,23 +87,20 @@ async function adoptPlace({ folder, read, settings, withoutData }: Adoption): Pr
   const store = await openStore({ ...settings, number: row.number });
   await using _store = afterwards(() => store.close());
   const owner = await findOwner(store, folder.sealer, claim);
-  if (owner === 'us') {
-    print(`${location} is the store ${name}: nothing was changed`);
-    return;
-  }
+  if (owner === 'us') return { store: name, location, isMarked: false, journal: null };
   if (owner !== 'nobody') throw new CommandFailure('failed', explainOwner(owner, location));
-  await checkData({ folder, read, withoutData }, store, location);
+  const journal = await checkData({ folder, read, withoutData }, store, location);
   const now = await claimStore(store, folder.sealer, claim);
   if (now !== 'us') throw new CommandFailure('failed', explainOwner(now, location));
-  print(`${location} is the store ${name} again`);
+  return { store: name, location, isMarked: true, journal };
 }
 
-/** Throws unless the journal that the database writes is there, or need not be. */
+/** Gives the journal that the database writes. Throws unless it is there, or need not be. */
 async function checkData(
   { folder, read, withoutData }: Omit<Adoption, 'settings'>,
   store: RemoteStore,
   location: string,
-): Promise<void> {
+): Promise<string | null> {
   const { generation } = await readJournal(read, store.number);
   const { generations } = await listGenerations(store);
   const newest = await findNewestGeneration(store, folder.keyring, generations, store.number);
@@ -88,11 +109,8 @@ async function checkData(
     const message = `the journal ${found} in ${location} is not of this database`;
     throw new CommandFailure('failed', `${message}, whose journal is ${generation ?? 'not begun'}`);
   }
-  if (found === generation) {
-    print(`its journal ${found} is there; bursar verify data says which objects are`);
-    return;
-  }
-  if (withoutData) return;
+  if (found !== undefined) return found;
+  if (withoutData) return null;
   const message = `${location} has not the store's journal ${generation}`;
   throw new CommandFailure('failed', `${message}: add --without-data if its data is lost`);
 }

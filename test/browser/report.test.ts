@@ -4,6 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { RecordSummary } from '#bursar/audit/record-summary.js';
+import type { AuditRecord } from '#bursar/audit/verify/opening.js';
+import { renderAuditPage } from '#bursar/cli/audit-report-page.js';
 import { collectMeasures } from '#bursar/instruments/report/measures.js';
 import { renderPage } from '#bursar/instruments/report/page.js';
 import { makeReport } from '#bursar/instruments/report/report.js';
@@ -166,4 +169,54 @@ describeWithTool(chromium, 'the report, in Chromium', (path) => {
     );
     expect(await tab.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThan(1);
   });
+
+  const auditUrl = pathToFileURL(join(folder, 'audit.html')).href;
+
+  it.each(looks)('of an audit is read without effort, $scheme, $widthPx wide', async (look) => {
+    writeFileSync(join(folder, 'audit.html'), auditPage());
+    await tab.look(look);
+    tab.events.length = 0;
+    await tab.visit(auditUrl);
+    const texts: { px: number; contrast: number }[] = await tab.evaluate(measureText);
+    expect(texts.length).toBeGreaterThan(200);
+    expect(texts.filter(({ px, contrast }) => px < 10 || contrast < 4.5)).toEqual([]);
+    expect(await tab.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThan(1);
+    expect(await tab.evaluate("document.querySelectorAll('script, img, [onerror]').length")).toBe(
+      0,
+    );
+    const asked = tab.events.filter(({ method }) => method === 'Network.requestWillBeSent');
+    expect(asked.map(({ params }) => params.request.url)).toEqual([auditUrl]);
+  });
+
+  it('of an audit is printed whole, on a page of A4', async () => {
+    await tab.look({ scheme: 'light', widthPx: 718 });
+    await tab.visit(auditUrl);
+    await tab.send('Emulation.setEmulatedMedia', { media: 'print' });
+    expect(await tab.evaluate("document.querySelectorAll('.wide table').length")).toBe(5);
+    expect(await tab.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThan(1);
+    await tab.send('Emulation.setEmulatedMedia', { media: '' });
+  });
 });
+
+/** Of a hundred people, one of whom has a name that is markup. */
+function auditPage(): string {
+  const summary = new RecordSummary();
+  for (let index = 0; index < 100; index++) {
+    summary.add({
+      ...{
+        index,
+        source: '192.0.2.7',
+        time: '2026-11-01T00:00:00.000Z',
+        tenant: 'cms',
+        action: 's3:PutObject',
+      },
+      ...{ principal: index === 0 ? '<script>alert(1)</script>' : `person-${index}` },
+      ...{ status: index % 7 === 0 ? 403 : 200, error: index % 7 === 0 ? 'AccessDenied' : null },
+      ...{ bucket: `bucket-${index}`, key: 'k', bytesIn: 5, bytesOut: 0, evidence: 'none' },
+    } as AuditRecord);
+  }
+  return renderAuditPage({
+    ...{ tenant: 'cms', from: 0, to: 100, fromTime: null, toTime: null },
+    ...{ madeAt: '2026-11-21 00:00 UTC', verified: ['All.'], notVerified: ['Nothing.'], summary },
+  });
+}

@@ -311,11 +311,15 @@ describe('alarms', () => {
     // Below a half of what it is now; then that is reached.
     await run(`limit set bucket:cms/raw --requests total=${Math.floor(requests * 1.9)}`);
     await expect.poll(() => messages.length).toBe(before + 1);
+    await run('mount create mine --from atlas:theirs', as('cms/alice'));
     await served.stop('SIGKILL');
     status = 204;
     served = await place.serve(['--private-webhooks', '127.0.0.1:*'], mail.settings);
     await expect.poll(() => messages.length).toBe(before + 2);
     expect(messages.at(-1)).toEqual(messages.at(-2));
+    // A mount of one's own is there as soon as it was acknowledged.
+    const own = await json('mount list', as('cms/alice'));
+    expect(own).toMatchObject([{ principal: 'alice', name: 'mine', bucketTenant: 'atlas' }]);
     await run('alarm delete cms', as('cms/boss'));
     expect((await fail('alarm show cms', as('cms/boss'))).stderr).toContain('No webhook is set');
   });

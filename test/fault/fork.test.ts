@@ -176,8 +176,10 @@ describe('the checkpoint that is kept beside the database', () => {
     const restart = ['log', 'restart', '--data', dataDir, '--prices', 'none'];
     const again = await place.run([...restart, '--origin', oldName, '--reason', 'a test']);
     expect(again.code).toBe(1);
-    const done = await place.run([...restart, '--origin', 'log.test/two', '--reason', 'a test']);
+    const asked = ['--origin', 'log.test/two', '--reason', 'a test', '--json'];
+    const done = await place.run([...restart, ...asked]);
     expect(done).toMatchObject({ code: 0, stderr: '' });
+    expect(JSON.parse(done.stdout)).toEqual({ origin: 'log.test/two', before: oldName });
 
     await serve();
     expect((await put('after')).status).toBe(200);

@@ -92,6 +92,8 @@ describeWithTool(versitygw, 'the place of a store', (path) => {
     await expect.poll(reason, { timeout: 60_000 }).toBeNull();
     expect(await read('c')).toBe(200);
     expect((await rig.run(['store', 'adopt', 's3'])).stdout).toContain('nothing was changed');
+    const told = await rig.run(['store', 'adopt', 's3', '--json']);
+    expect(JSON.parse(told.stdout)).toMatchObject({ store: 's3', isMarked: false, journal: null });
   });
 
   it('that is another’s is adopted by nobody, one without the data only on demand', async () => {

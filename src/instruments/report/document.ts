@@ -68,6 +68,7 @@ figure>svg{display:block;width:100%;height:auto;max-width:520px}
 font-size:.8125rem}
 .legend li{display:flex;align-items:center;gap:6px}.legend svg{flex:none;width:28px;height:12px}
 details{margin-top:4px;font-size:.875rem}summary{cursor:pointer;color:var(--accent)}
+.wide{overflow-x:auto}
 .table{overflow-x:auto;max-height:24rem;overflow-y:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.8125rem}
 th,td{padding:2px 10px 2px 0;text-align:right;white-space:nowrap;
@@ -78,5 +79,6 @@ th.word,td.word{text-align:left}
 .missing li{margin:0 0 4px;overflow-wrap:anywhere}
 code{font-family:ui-monospace,"SF Mono",Menlo,Consolas,monospace;font-size:.9em}
 @media print{main{max-width:none;padding:0}.figures{grid-template-columns:1fr 1fr}
-details>summary{display:none}h2{break-after:avoid}}
+details>summary{display:none}h2{break-after:avoid}.table,.wide{max-height:none;overflow:visible}
+th,td{white-space:normal;overflow-wrap:anywhere}}
 `;
