@@ -18,6 +18,7 @@ import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { Parties } from '../quota/roll-up/charged-record.ts';
 import type { Connection } from './api-client.ts';
+import { type ClassPlan, costInClass, readPlans } from './class-plan.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
 import { print, printCsv, printJson, printTable } from './output.ts';
 import { addPriceBooksFlag, type FoundBooks, findBooks } from './price-commands.ts';
@@ -33,6 +34,7 @@ interface CostFlags extends CommandFlags {
   workload?: string;
   book?: string[];
   class?: string[];
+  classPlan?: string[];
   cacheHits?: number[];
   priceBooks?: string;
   csv?: boolean;
@@ -43,16 +45,20 @@ interface Asked {
   readonly book: PriceBook | undefined;
   readonly storageClass: string | undefined;
   readonly hitsPerMillion: number | undefined;
+  /** It has its own prices and classes. */
+  readonly plan?: ClassPlan;
 }
 
 const help = `
-Each --book, --class and --cache-hits can have several values: each is compared with each.
+Each --book, --class and --cache-hits can have several values: each is compared with each. A class
+of --class-plan says by which prices.
 
 Examples:
   bursar cost --from 2026-10-01 --to 2026-11-01
   bursar cost principal:cms/alice --book s3-2007 s3-2010
   bursar cost bucket:cms/raw --class STANDARD_IA GLACIER_IR --csv
   bursar cost --workload archive.json --cache-hits 0.5 0.8
+  bursar cost bucket:cms/raw --class-plan cms/online-production cms/batch-production
   bursar cost example dzero`;
 
 export function addCostCommand(program: Command): void {
@@ -68,28 +74,39 @@ export function addCostCommand(program: Command): void {
     .option('--workload <file>', 'not the records, but what this file describes')
     .option('--book <name...>', 'and by this price book (see bursar price list)')
     .option('--class <name...>', 'and all in this storage class')
+    .option('--class-plan <tenant/name...>', 'and all in this class of your own (see bursar class)')
     .option('--cache-hits <share...>', 'and with this share of reads from a cache', parseShares)
     .option('--csv', 'answer with CSV')
     .addHelpText('after', help)
     .action(async (account: string | undefined, _given: object, one: Command) => {
       const flags = { ...one.optsWithGlobals<CostFlags>(), account };
       const { books, usual } = await findBooks(one);
-      const { workload } = flags;
-      if (workload === undefined) {
-        const filters = filtersOf(flags);
-        printCosts(await answerRecords(connect(one).connection, { flags, books, filters }), flags);
-      } else printCosts(answerWorkload(workload, flags, { books, usual }), flags);
+      const { workload, classPlan = [] } = flags;
+      const filters = workload === undefined ? filtersOf(flags) : null;
+      const connection = filters || classPlan.length > 0 ? connect(one).connection : null;
+      const plans = connection ? await readPlans(connection, books, classPlan) : [];
+      const asked = askedBy(flags, books, plans);
+      printCosts(
+        connection && filters
+          ? await answerRecords(connection, { flags, books, asked, filters })
+          : answerWorkload({ flags, books, asked, usual }),
+        flags,
+      );
     });
   addPriceBooksFlag(command);
 }
 
 async function answerRecords(
   connection: Connection,
-  given: { flags: CostFlags; books: PriceBooks; filters: ReturnType<typeof filtersOf> },
+  given: {
+    flags: CostFlags;
+    books: PriceBooks;
+    asked: readonly Asked[];
+    filters: ReturnType<typeof filtersOf>;
+  },
 ): Promise<CostAnswer> {
-  const { flags, books, filters } = given;
+  const { flags, books, asked, filters } = given;
   const { account, bucket, from, to } = flags;
-  const asked = askedBy(flags, books);
   const costs = new RecordCosts(books);
   const progress = new CountProgress(process.stderr as WriteStream, 'records');
   let read = 0;
@@ -102,7 +119,8 @@ async function answerRecords(
     progress.show(read);
   }
   progress.clear();
-  const cases = orFail('failed', '', () => asked.map((one) => caseOf(one, costs.price(one))));
+  const price = (what: Asked) => costs.price(what);
+  const cases = orFail('failed', '', () => asked.map((one) => caseOf(one, priceCase(one, price))));
   return {
     of: { account, bucket, from, to, records: costs.count, ...(altered > 0 && { altered }) },
     cases: [{ ...caseOf(asWas, costs.charged), name: 'as charged' }, ...cases],
@@ -122,23 +140,30 @@ function addPage(
   }
 }
 
-function answerWorkload(
-  file: string,
-  flags: CostFlags,
-  { books, usual: inForce }: FoundBooks,
-): CostAnswer {
+/** What all of it costs, by the prices of what is asked or by those of each of its legs. */
+function priceCase(one: Asked, price: (asked: Asked) => WorkloadCost): WorkloadCost {
+  const { plan } = one;
+  return plan ? costInClass(plan, (leg) => price({ ...one, ...leg })) : price(one);
+}
+
+function answerWorkload({
+  flags,
+  asked,
+  usual: inForce,
+}: FoundBooks & { flags: CostFlags; asked: readonly Asked[] }): CostAnswer {
   for (const flag of ['account', 'bucket', 'from', 'to'] as const) {
     if (flags[flag] === undefined) continue;
     const what = flag === 'account' ? 'an account' : `--${flag}`;
     throw new CommandFailure('usage', `${what} is of records: leave it out with --workload`);
   }
-  const workload = readWorkload(file);
-  const asked = askedBy(flags, books);
+  const workload = readWorkload(flags.workload ?? '');
   const cases: CostCase[] = [];
-  const price = (one: Asked): CostCase => {
+  const price = (one: Asked): CostCase =>
+    orFail('failed', '', () => caseOf(one, priceCase(one, priceBy)));
+  const priceBy = (one: Asked): WorkloadCost => {
     const book = one.book ?? inForce;
     if (!book) throw new CommandFailure('failed', 'no price book is in force: give --book');
-    return orFail('failed', '', () => caseOf(one, priceWorkload(book, workload, one)));
+    return priceWorkload(book, workload, one);
   };
   const lacking = workload.parts.find((part) => !inForce?.classes.has(part.storageClass));
   // The cases are compared with what is paid today, unless something of that has no price.
@@ -149,16 +174,24 @@ function answerWorkload(
     cases,
     months: workload.months,
     storedBytes: workload.parts.reduce((sum, part) => sum + BigInt(part.storedBytes), 0n),
-    notes: [`Of ${workload.months} months, over which all is spread evenly.`],
+    notes: [
+      `Of ${workload.months} months, over which all is spread evenly.`,
+      ...notesOfPlans(asked),
+    ],
   };
 }
 
 const asWas: Asked = { book: undefined, storageClass: undefined, hitsPerMillion: undefined };
 
-/** Combines each of the values with each of the others. */
-function askedBy(flags: CostFlags, books: PriceBooks): Asked[] {
+/** Combines each of the values with each of the others, and each plan with the caches. */
+function askedBy(flags: CostFlags, books: PriceBooks, plans: readonly ClassPlan[]): Asked[] {
   const { book = [], class: storageClass = [], cacheHits = [] } = flags;
-  if (book.length + storageClass.length + cacheHits.length === 0) return [];
+  const planned = plans.flatMap((plan) =>
+    orNone(cacheHits).map((hits) => ({ ...asWas, hitsPerMillion: hits, plan })),
+  );
+  if (book.length + storageClass.length + (planned.length > 0 ? 0 : cacheHits.length) === 0) {
+    return planned;
+  }
   const chosen = book.map((name) => {
     const found = books.named(name);
     if (found) return found;
@@ -169,13 +202,11 @@ function askedBy(flags: CostFlags, books: PriceBooks): Asked[] {
       orNone(cacheHits).map((hits) => ({ book: one, storageClass: of, hitsPerMillion: hits })),
     ),
   );
-  if (asked.length > casesMax) {
-    throw new CommandFailure(
-      'usage',
-      `these are ${asked.length} cases: ask for at most ${casesMax}`,
-    );
+  const all = [...asked, ...planned];
+  if (all.length > casesMax) {
+    throw new CommandFailure('usage', `these are ${all.length} cases: ask for at most ${casesMax}`);
   }
-  return asked;
+  return all;
 }
 
 const casesMax = 50;
@@ -184,7 +215,9 @@ function orNone<T>(values: readonly T[]): readonly (T | undefined)[] {
   return values.length === 0 ? [undefined] : values;
 }
 
-function caseOf({ book, storageClass, hitsPerMillion }: Asked, cost: CostCase['cost']): CostCase {
+function caseOf(asked: Asked, cost: CostCase['cost']): CostCase {
+  const { book, hitsPerMillion, plan } = asked;
+  const storageClass = plan?.name ?? asked.storageClass;
   const cacheHits = (hitsPerMillion ?? 0) / 1_000_000;
   const words = [
     book?.name,
@@ -218,7 +251,18 @@ function notesOf(asked: readonly Asked[]): string[] {
   if (asked.some(({ hitsPerMillion }) => hitsPerMillion !== undefined)) {
     notes.push('A cache answers the same share of all reads of objects, and of their bytes.');
   }
-  return notes;
+  return [...notes, ...notesOfPlans(asked)];
+}
+
+/** What the classes promise for it, and how they were priced. */
+function notesOfPlans(asked: readonly Asked[]): string[] {
+  const plans = new Set(asked.flatMap(({ plan }) => plan ?? []));
+  if (plans.size === 0) return [];
+  return [
+    'A class of your own costs what each of its legs stores, by the prices of its store, and what ' +
+      'is asked of the first leg, sent and read. Its own minimum is not counted.',
+    ...[...plans].map(({ name, sentences }) => `${name}: ${sentences.join(' ')}`),
+  ];
 }
 
 /** Which records the gateway is asked for: at least all those that concern the account. */

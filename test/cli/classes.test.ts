@@ -73,6 +73,33 @@ test('the four classes of the paper are made, listed, shown, explained and delet
   ).toEqual(listed.map(({ name }) => `tenants/cms/classes/${name}`));
 });
 
+test('what the same would cost in them is what each leg stores and the first is asked', async () => {
+  const workload = join(place.folder, 'workload.json');
+  const text = readFileSync(join(root, 'docs/formats/price-book.md'), 'utf8');
+  const [, example = ''] =
+    /```json\n(\{\n {2}"format": "bursar-workload\/1"[^`]+)```/.exec(text) ?? [];
+  writeFileSync(workload, example);
+  const names = ['cms/batch-production', 'cms/online-production'];
+  const json = async (...args: string[]) => JSON.parse(await run('cost', ...args, '--json'));
+  const asked = ['--workload', workload, '--class', 'STANDARD', '--class-plan', ...names];
+  const { cases, notes } = await json(...asked);
+  const [, standard, one, two] = cases;
+  expect(cases.map((each: { name: string }) => each.name).slice(1)).toEqual(['STANDARD', ...names]);
+  // Each leg is in a folder, which is charged as STANDARD of the gateway's prices.
+  expect(one).toEqual({ ...standard, name: names[0], class: names[0] });
+  const cents = (amount: string) => Math.round(Number(amount) * 100);
+  expect(cents(two.storage)).toBe(2 * cents(standard.storage));
+  expect(cents(two.total)).toBe(cents(standard.total) + cents(standard.storage));
+  expect(two).toMatchObject({ gets: standard.gets, egress: standard.egress, cacheHits: 0 });
+  expect(notes.at(-1)).toMatch(/^cms\/online-production: 2 copies: .* Expected loss: 1 in 33 /);
+  const paid = await json('--class-plan', names[1] as string, '--cache-hits', '0.5', '1');
+  expect(paid.cases.map((each: { name: string }) => each.name)).toEqual([
+    ...['as charged', 'cms/online-production, 50% cached', 'cms/online-production, 100% cached'],
+  ]);
+  const none = await place.run(['cost', '--class-plan', 'cms/none']);
+  expect(none.stderr).toContain('NoSuchClass');
+});
+
 test('what does not fit is named, and what was made before', async () => {
   const bad = join(place.folder, 'bad.yaml');
   const legs = '{ legs: [{ store: fast }] }';

@@ -245,6 +245,17 @@ describe("the studies' examples", () => {
   });
 });
 
+async function createClasses(...names: string[]): Promise<void> {
+  const classes = names.map((name) => ({ name, durability: { legs: [{ store: 'local' }] } }));
+  writeFileSync(join(place.folder, 'classes.yaml'), JSON.stringify({ classes }));
+  for (const args of [
+    ['tenant', 'create', 'cms'],
+    ['class', 'create', 'cms', 'classes.yaml'],
+  ]) {
+    expect(await place.run(args)).toMatchObject({ code: 0, stderr: '' });
+  }
+}
+
 describe('the pages of prices and costs', () => {
   test.each(['prices', 'cost'])('have commands that work: %s', async (page) => {
     const [block] = blocksOf(readPage('docs/formats/price-book.md').text).filter(({ code }) =>
@@ -255,6 +266,7 @@ describe('the pages of prices and costs', () => {
       .flatMap(({ code }) => code.trim().split('\n'))
       .filter((line) => line.startsWith('npx bursar ') && !line.startsWith('npx bursar serve'));
     expect(lines.length).toBeGreaterThan(2);
+    if (page === 'cost') await createClasses('online-production', 'batch-production');
     for (const line of lines) {
       const outcome = await place.run(line.split(' ').slice(2), {
         BURSAR_PRICE_BOOKS: booksFolder,

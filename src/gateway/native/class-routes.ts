@@ -4,7 +4,7 @@ import { Refusal } from '../../core/errors.ts';
 import { classesPerTenantMax } from '../../core/limits.ts';
 import { formatUsd } from '../../core/money.ts';
 import { defaultTenant } from '../../core/principal.ts';
-import { usualClass } from '../../quota/prices/price-book.ts';
+import { type PriceBook, usualClass } from '../../quota/prices/price-book.ts';
 import {
   accessRules,
   answerRules,
@@ -121,6 +121,7 @@ const shownLeg = answerObject({
     description: 'The share that is expected to be lost in a year, as declared; null: it is not.',
   },
   storageClass: textOrNull('As which its server keeps what is written there.'),
+  priceBook: textOrNull('By which it is charged now; null: the store is not configured.'),
   usdPerGbMonth: textOrNull('The first tier; null: the store is not configured.'),
 });
 
@@ -255,10 +256,11 @@ async function showClass(call: Call, name: string): Promise<object> {
 function show(deps: NativeDeps, { definition: stored, ...row }: ClassRow): object | null {
   const definition = decodeDefinition(stored);
   if (!definition) return null;
-  const legs: ShownLeg[] = legsOf(deps.stores, definition).map(({ number, ...leg }) => ({
-    ...leg,
-    usdPerGbMonth: number === undefined ? null : priceOf(deps, number, leg.storageClass),
-  }));
+  const legs = legsOf(deps.stores, definition).map(({ number, ...leg }) => {
+    const book = number === undefined ? null : deps.bookOf(number);
+    const priceBook = book?.name ?? null;
+    return { ...leg, priceBook, usdPerGbMonth: book && priceOf(book, leg.storageClass) };
+  });
   const explanation = { ...explainClass(definition, legs), legs };
   return showDated({ ...row, ...definition, notWritable: findObstacle(definition), explanation });
 }
@@ -274,7 +276,7 @@ function legsOf(stores: NativeDeps['stores'], { durability }: ClassDefinition): 
   });
 }
 
-function priceOf({ bookOf }: NativeDeps, store: number, storageClass: string | null): string {
-  const prices = bookOf(store).classes.get(storageClass ?? usualClass);
+function priceOf(book: PriceBook, storageClass: string | null): string {
+  const prices = book.classes.get(storageClass ?? usualClass);
   return formatUsd(prices?.storage.tiers[0]?.picodollarsPerGb ?? 0n);
 }
