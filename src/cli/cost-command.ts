@@ -259,8 +259,8 @@ function notesOfPlans(asked: readonly Asked[]): string[] {
   const plans = new Set(asked.flatMap(({ plan }) => plan ?? []));
   if (plans.size === 0) return [];
   return [
-    'A class of your own costs what each of its legs stores, by the prices of its store, and what ' +
-      'is asked of the first leg, sent and read. Its own minimum is not counted.',
+    'A class of your own costs what each of its legs stores, by the prices of its store, and ' +
+      'what is asked of the first leg, sent and read. Its own minimum is not counted.',
     ...[...plans].map(({ name, sentences }) => `${name}: ${sentences.join(' ')}`),
   ];
 }

@@ -73,7 +73,8 @@ test('the four classes of the paper are made, listed, shown, explained and delet
   ).toEqual(listed.map(({ name }) => `tenants/cms/classes/${name}`));
 });
 
-test('what the same would cost in them is what each leg stores and the first is asked', async () => {
+  const fence = /```json\n(\{\n {2}"format": "bursar-workload\/1"[^`]+)```/;
+  const [, example = ''] = fence.exec(text) ?? [];
   const workload = join(place.folder, 'workload.json');
   const text = readFileSync(join(root, 'docs/formats/price-book.md'), 'utf8');
   const [, example = ''] =

@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 
 const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
-const startMsMax = 30_000;
+const startMsMax = 60_000;
 
 /** Serves `dataDir` and kills the process after `afterMs`, wherever it is then. */
 export async function killWhileStarting(dataDir: string, afterMs: number): Promise<void> {

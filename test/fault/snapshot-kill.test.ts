@@ -54,7 +54,10 @@ it(
       await run.prepare();
       for (const _ of rounds(kills)) {
         await freezeAll(run);
-        await run.loadAndKill(async () => gateway?.kill());
+        await run.loadAndKill(async () => {
+          await gateway?.kill();
+          gateway = undefined;
+        });
         await serve();
         await run.compare();
       }

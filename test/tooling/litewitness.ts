@@ -28,7 +28,7 @@ export interface RunningWitness {
   stop(): Promise<void>;
 }
 
-const startMsMax = 30_000;
+const startMsMax = 60_000;
 
 /**
  * Starts the litewitness at `path` (see tools.ts). Throws with its output when it does not come up.

@@ -42,7 +42,7 @@ export const nodeFlags = /exec node (--\S+(?: --\S+)*) /
   .exec(readFileSync(resolve(import.meta.dirname, '../../package.json'), 'utf8'))?.[1]
   ?.split(' ') as string[];
 
-const startMsMax = 30_000;
+const startMsMax = 60_000;
 const stopMsMax = 30_000;
 const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
 

@@ -25,7 +25,7 @@ export interface S3Backend {
   stop(): Promise<void>;
 }
 
-const startMsMax = 30_000;
+const startMsMax = 60_000;
 const credentials = {
   accessKeyId: 'TESTBACKENDACCESSKEY',
   secretAccessKey: 'test-backend-secret-0123456789',
