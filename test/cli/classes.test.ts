@@ -73,12 +73,11 @@ test('the four classes of the paper are made, listed, shown, explained and delet
   ).toEqual(listed.map(({ name }) => `tenants/cms/classes/${name}`));
 });
 
-  const fence = /```json\n(\{\n {2}"format": "bursar-workload\/1"[^`]+)```/;
-  const [, example = ''] = fence.exec(text) ?? [];
+test('what the same costs in them is what each leg stores and the first is asked', async () => {
   const workload = join(place.folder, 'workload.json');
   const text = readFileSync(join(root, 'docs/formats/price-book.md'), 'utf8');
-  const [, example = ''] =
-    /```json\n(\{\n {2}"format": "bursar-workload\/1"[^`]+)```/.exec(text) ?? [];
+  const fence = /```json\n(\{\n {2}"format": "bursar-workload\/1"[^`]+)```/;
+  const [, example = ''] = fence.exec(text) ?? [];
   writeFileSync(workload, example);
   const names = ['cms/batch-production', 'cms/online-production'];
   const json = async (...args: string[]) => JSON.parse(await run('cost', ...args, '--json'));
