@@ -36,6 +36,7 @@ export const oldFlags = [
   { command: 'alarm delete', flag: '--tenant', before: false },
   { command: 'audit export', flag: '--tenant', before: true },
   { command: 'audit erase', flag: '--tenant', before: true },
+  { command: 'audit report', flag: '--tenant', before: true },
   { command: 'key proof', flag: '--principal', before: true },
   { command: 'token issue', flag: '--principal', before: true },
   { command: 'verify data', flag: '--tenant', before: true },
