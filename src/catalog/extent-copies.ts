@@ -20,6 +20,8 @@ export interface CopyWork {
   /** Since when it is, ms. */
   changedMs: number;
   tries: number;
+  /** 0: its extent is not in use any more, and waits for the sweeper. */
+  isAlive: number;
 }
 
 export interface NamedCopy {
@@ -70,7 +72,10 @@ export async function enterCopies(
   { good, due }: { good: readonly number[]; due: readonly number[] },
   timeMs: number,
 ): Promise<void> {
-  const sql = 'INSERT OR IGNORE INTO extent_copies VALUES (?, ?, ?, ?, ?, 0)';
+  // A backup may have the id as one that was declared, and not used yet.
+  const sql = `INSERT INTO extent_copies VALUES (?, ?, ?, ?, ?, 0)
+    ON CONFLICT (extent_id, store) DO UPDATE SET state = excluded.state,
+      changed_ms = excluded.changed_ms, due_ms = excluded.due_ms WHERE state = 0`;
   for (const store of good) await tx.run(sql, id, store, copyState.good, timeMs, timeMs);
   for (const store of due) await tx.run(sql, id, store, copyState.due, timeMs, timeMs);
 }
@@ -81,11 +86,14 @@ export async function listCopyStores(read: Reader, id: Uint8Array): Promise<numb
   return (await read.all<{ store: number }>(sql, id)).map(({ store }) => store);
 }
 
-/** The stores that have, or should have, the bytes: those that are good first. */
+/**
+ * The stores that may have the bytes: those that are good first, and last those where a copy is
+ * due, which may be there already, unless the process ended before that was noted.
+ */
 export async function listReadable(read: Reader, id: Uint8Array): Promise<number[]> {
   const rows = await read.all<{ store: number }>(
-    `SELECT store FROM extent_copies WHERE extent_id = ? AND state IN (1, 3)
-       ORDER BY state, store`,
+    `SELECT store FROM extent_copies WHERE extent_id = ? AND state >= 1
+       ORDER BY state = 2, state, store`,
     id,
   );
   return rows.map(({ store }) => store);
@@ -97,14 +105,22 @@ export async function listGood(read: Reader, id: Uint8Array): Promise<number[]> 
   return (await read.all<{ store: number }>(sql, id)).map(({ store }) => store);
 }
 
-/** Copies of live extents that are due by now, those that wait longest first. */
+/** Copies that are due by now, those that wait longest first. */
 export function listCopyWork(read: Reader, dueMs: number, max: number): Promise<CopyWork[]> {
   return read.all<CopyWork>(
-    `SELECT extent_id AS id, c.store, c.state, c.changed_ms AS changedMs, tries
-       FROM extent_copies AS c JOIN extents AS e ON e.id = extent_id
-       WHERE c.state >= 2 AND due_ms <= ? AND e.state = 1 ORDER BY due_ms LIMIT ?`,
+    `SELECT extent_id AS id, c.store, c.state, c.changed_ms AS changedMs, tries,
+         e.state IS 1 AS isAlive
+       FROM (SELECT * FROM extent_copies WHERE state >= 2 AND due_ms <= ?
+         ORDER BY due_ms LIMIT ?) AS c LEFT JOIN extents AS e ON e.id = extent_id
+       ORDER BY due_ms`,
     ...[dueMs, max],
   );
+}
+
+/** Whether objects have the extent. */
+export async function isInUse(read: Reader, id: Uint8Array): Promise<boolean> {
+  const sql = 'SELECT 1 AS found FROM extents WHERE id = ? AND state = 1';
+  return (await read.get(sql, id)) !== undefined;
 }
 
 /** Counted up to here: beyond it the numbers say only that there is more. */

@@ -122,7 +122,8 @@ async function adoptFromStores(
     await tx.run(
       `INSERT INTO extents (id, store, tenant, state, refs, changed_ms) VALUES (?, ?, ?, 1, ?, ?)
          ON CONFLICT (id) DO UPDATE SET refs = refs + excluded.refs, state = 1, process = NULL,
-           tenant = excluded.tenant`,
+           tenant = excluded.tenant,
+           store = CASE WHEN state = 1 THEN store ELSE excluded.store END`,
       ...[id, store, tenant, count, timeMs],
     );
   }

@@ -3,7 +3,8 @@
 // objects are called and hold. Specifications: RO-Crate 1.1; the manifest is as `sha256sum` has
 // it, and BagIt (RFC 8493).
 import { createHash, type Hash } from 'node:crypto';
-import { type FileHandle, mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { type FileHandle, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { percentEncode } from '../core/canonical-request.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
@@ -155,7 +156,11 @@ class CrateWriter {
     await parts.end();
     const digest = await list.end();
     const linesDigest = await lines.end();
-    await description.write(this.#tailOf(await readFile(join(this.#folder, partsName), 'utf8')));
+    const [begin, end] = this.#tail();
+    await description.write(begin);
+    const gathered = createReadStream(join(this.#folder, partsName), 'utf8');
+    for await (const piece of gathered) await description.write(piece as string);
+    await description.write(end);
     await rm(join(this.#folder, partsName));
     const digests = [
       listLine({ sha256: digest, path: crateFiles.list }),
@@ -168,7 +173,7 @@ class CrateWriter {
 
   async #keepReceipt(index: number, receipt: (index: number) => Promise<string>): Promise<void> {
     const file = join(this.#folder, crateFiles.receipts, receiptName(index));
-    await writeFile(file, await receipt(index));
+    await writeFile(file, await receipt(index), { flush: true });
   }
 
   #fileOf(one: CrateObject): object {
@@ -181,8 +186,8 @@ class CrateWriter {
     };
   }
 
-  /** `parts`: as they were gathered, each behind a comma. */
-  #tailOf(parts: string): string {
+  /** What comes before the parts, each of which is behind a comma, and after them. */
+  #tail(): [string, string] {
     const { name, description, license, published } = this.#terms;
     const own = [crateFiles.list, crateFiles.objects].map((id) => ({ '@id': id }));
     const root = {
@@ -194,8 +199,8 @@ class CrateWriter {
       fileOf(crateFiles.objects, 'All that was known of each file', 'application/jsonl'),
     ];
     const begin = JSON.stringify(root).slice(0, -1);
-    const all = `${JSON.stringify(own).slice(0, -1)}${parts}]`;
-    return `${files.join(',\n')},\n${begin},"hasPart":${all}}\n]}\n`;
+    const parts = JSON.stringify(own).slice(0, -1);
+    return [`${files.join(',\n')},\n${begin},"hasPart":${parts}`, ']}\n]}\n'];
   }
 }
 

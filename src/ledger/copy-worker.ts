@@ -4,7 +4,13 @@
 // suspect one is touched only then; each step can be done again, so what a crash leaves is due at
 // the next start; the sweeper spares an extent that is copied; and few are in memory at once.
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type CopyWork, copyState, listCopyWork, listReadable } from '../catalog/extent-copies.ts';
+import {
+  type CopyWork,
+  copyState,
+  isInUse,
+  listCopyWork,
+  listReadable,
+} from '../catalog/extent-copies.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
@@ -51,6 +57,8 @@ const window = 2;
 const failuresMax = 8;
 const retryMsMin = 2000;
 const retryMsMax = 10 * 60_000;
+/** What nobody uses any more is the sweeper's, which may have to wait for a store. */
+const sweptMsMax = 24 * 60 * 60_000;
 /** All of an extent with its tags and what it says of itself. */
 const storedBytesMax = sealedBytes(extentBytesMax) + 1024 * 1024;
 
@@ -75,14 +83,14 @@ export class CopyWorker {
   /** Makes what is due by now, until nothing is. Rejects with what the first one failed with. */
   async run(stopping?: AbortSignal): Promise<void> {
     let failure: unknown = null;
+    /** By store how many have failed since one was made. */
+    const inARow = new Map<number, number>();
     for (let isMore = true; isMore && !stopping?.aborted; ) {
       const work = await listCopyWork(this.#options.read, Date.now(), batch);
       isMore = work.length === batch;
-      const failed: CopyWork[] = [];
-      /** By store how many have failed since one was made. */
-      const inARow = new Map<number, number>();
+      const failed = work.filter(({ isAlive }) => !isAlive);
       await inParallel(work, window, async (one) => {
-        if (stopping?.aborted) return;
+        if (stopping?.aborted || !one.isAlive) return;
         const before = inARow.get(one.store) ?? 0;
         const error = before < failuresMax ? await this.#make(one) : failure;
         inARow.set(one.store, error === null ? 0 : before + 1);
@@ -99,6 +107,8 @@ export class CopyWorker {
   async #make(work: CopyWork): Promise<unknown> {
     const release = this.#options.leases.hold([runOf(work.id, work.store)]);
     try {
+      // The sweeper spares it from here on, unless it had it already.
+      if (!(await isInUse(this.#options.read, work.id))) return null;
       await this.#copy(work);
       await this.#noteMade(work);
       if (work.state === copyState.suspect) this.counts.repaired++;
@@ -114,8 +124,9 @@ export class CopyWorker {
 
   /** Each waits longer than the time before. */
   async #defer(failed: readonly CopyWork[]): Promise<void> {
-    const copies = failed.map(({ id, store, tries }) => {
-      const waitMs = Math.min(retryMsMin * 2 ** Math.min(tries, 20), retryMsMax);
+    const copies = failed.map(({ id, store, tries, isAlive }) => {
+      const retryMs = Math.min(retryMsMin * 2 ** Math.min(tries, 20), retryMsMax);
+      const waitMs = isAlive ? retryMs : sweptMsMax;
       return { id, store, dueMs: Date.now() + waitMs };
     });
     if (copies.length > 0) await this.#options.ledger.maintain({ kind: 'deferCopies', copies });
@@ -127,6 +138,8 @@ export class CopyWorker {
     if (state === copyState.suspect && (await this.#isWhole(id, store))) return;
     if (!mayWrite()) throw new Error('nothing may be written now');
     const target = stores.remote(store);
+    // Before all of an extent is read in vain.
+    await confirmPlace(store);
     const bytes = await this.#readGood(id, store);
     await confirmPlace(store);
     // There may be what is false, or what is left of a copy that was being made.

@@ -55,16 +55,23 @@ const removalsMax = 8;
 interface Removal {
   removed: Buffer[];
   kept: Buffer[];
+  /** How many of these are kept for what other stores have of them. */
+  elsewhere: number;
   /** Why the first of `kept` could not be removed; null: there is none. */
   error: unknown;
 }
 
 function allRemoved(ids: Buffer[]): Removal {
-  return { removed: ids, kept: [], error: null };
+  return { removed: ids, kept: [], elsewhere: 0, error: null };
 }
+
+/** A copy in another store stays: that says nothing of the store that is swept. */
+class CopyKept extends Error {}
 
 export class Sweeper {
   readonly #options: SweeperOptions;
+  /** Why copies stay in a store while another is swept; told at the end of a sweep. */
+  #keptElsewhere: unknown = null;
 
   constructor(options: SweeperOptions) {
     this.#options = options;
@@ -121,6 +128,8 @@ export class Sweeper {
         errors.push(error);
       }
     }
+    if (this.#keptElsewhere !== null) errors.push(this.#keptElsewhere);
+    this.#keptElsewhere = null;
     if (errors.length > 1) throw new AggregateError(errors, 'several stores could not be swept');
     if (errors.length === 1) throw errors[0];
     return removed;
@@ -136,14 +145,16 @@ export class Sweeper {
     const found = await listCondemned(read, { store, beforeMs, max: rowsPerBatch });
     const isHeld = await leases.findHeld(found);
     const ids = found.filter((id) => !isHeld(id));
-    const { removed, kept, error } =
+    const { removed, kept, elsewhere, error } =
       store === inlineStore ? allRemoved(ids) : await this.#removeFromPlace(store, ids);
     if (removed.length > 0) await ledger.maintain({ kind: 'noteSwept', ids: removed });
     // One that the store does not let go of, as whoever writes to its bucket may lock an object,
     // must not keep the others: it comes behind them the next time.
     if (kept.length > 0) await ledger.maintain({ kind: 'deferExtents', ids: kept });
-    if (error !== null) throw error;
-    return ids.length;
+    if (error !== null && kept.length > elsewhere) throw error;
+    this.#keptElsewhere ??= error;
+    // Without a grace those that come behind the others would come again at once.
+    return ownGraceMs > 0 ? ids.length : removed.length;
   }
 
   async #removeFromPlace(store: number, ids: readonly Buffer[]): Promise<Removal> {
@@ -159,10 +170,14 @@ export class Sweeper {
     const { read, stores, confirmPlace, maySweep } = this.#options;
     for (const other of await listCopyStores(read, id)) {
       if (other === store) continue;
-      if (!maySweep(other)) throw new Error(`store ${other}, which has copies, cannot be swept`);
-      await confirmPlace?.(other);
-      await stores.get(other).remove(id);
-      await confirmPlace?.(other);
+      try {
+        if (!maySweep(other)) throw new Error('it cannot be swept');
+        await confirmPlace?.(other);
+        await stores.get(other).remove(id);
+        await confirmPlace?.(other);
+      } catch (cause) {
+        throw new CopyKept(`copies in store ${other} are not removed`, { cause });
+      }
     }
     await stores.get(store).remove(id);
   }
@@ -170,7 +185,7 @@ export class Sweeper {
   /** Stops when nothing of what was tried until then could be removed: the store is down. */
   async #removeExtents(store: number, ids: readonly Buffer[]): Promise<Removal> {
     const waiting = ids.values();
-    const done: Removal = { removed: [], kept: [], error: null };
+    const done: Removal = { removed: [], kept: [], elsewhere: 0, error: null };
     const remove = async (): Promise<void> => {
       for (const id of waiting) {
         try {
@@ -178,9 +193,12 @@ export class Sweeper {
           done.removed.push(id);
         } catch (error) {
           done.kept.push(id);
-          done.error ??= error;
+          if (error instanceof CopyKept) done.elsewhere++;
+          // What is wrong of this store is told first.
+          if (done.error === null || done.error instanceof CopyKept) done.error = error;
         }
-        if (done.removed.length === 0 && done.kept.length >= removalsMax) return;
+        const refused = done.kept.length - done.elsewhere;
+        if (done.removed.length === 0 && refused >= removalsMax) return;
       }
     };
     await Promise.all(Array.from({ length: removalsMax }, remove));

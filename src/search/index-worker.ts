@@ -67,6 +67,8 @@ const mendingTriesMax = 20;
 /** Records a second, from which on much is being written. */
 const busyRecords = 200;
 const restMsMax = 1000;
+/** What was deleted stays in SQLite's log for so long where nothing else is written. */
+const forgetMs = 60_000;
 /** After a failure it waits longer and longer, up to so long. */
 const pauseMsMax = 60_000;
 /** Beyond that the catalog is read again, which takes less than so many records. */
@@ -97,6 +99,8 @@ let comparedMs = performance.now();
 /** The log, as it was when more to do was last found. */
 let looked = { size: 0, ms: performance.now() };
 
+let forgottenMs = performance.now();
+
 beLast();
 await keep();
 closeIndex();
@@ -121,6 +125,10 @@ async function keep(): Promise<void> {
     try {
       const { writer } = await open();
       if (await advance(writer)) rest = await restAfter(performance.now() - begunMs);
+      else if (performance.now() > forgottenMs + forgetMs) {
+        writer.forgetPages();
+        forgottenMs = performance.now();
+      }
       failures = 0;
     } catch (cause) {
       if (stopping.signal.aborted) return;

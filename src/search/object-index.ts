@@ -204,6 +204,11 @@ export class ObjectIndexWriter {
     this.#fields.clear();
   }
 
+  /** Takes what was deleted out of SQLite's log, too, unless somebody reads. */
+  forgetPages(): void {
+    this.#db.emptyLog(0);
+  }
+
   close(): void {
     this.#db.close();
   }

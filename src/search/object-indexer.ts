@@ -18,7 +18,8 @@ export interface ObjectIndexerOptions extends IndexWorkerOptions {
 
 export class ObjectIndexer {
   readonly #worker: Worker;
-  progress: IndexProgress = { through: 0, isComplete: false };
+  /** Before the thread has told it, nothing is said to be late. */
+  progress: IndexProgress = { through: Number.MAX_SAFE_INTEGER, isComplete: false };
 
   constructor({ onError, onBegun, onMended, ...workerData }: ObjectIndexerOptions) {
     const url = new URL('./index-worker.js', import.meta.url);

@@ -203,14 +203,15 @@ describe('an object in a class of two legs', () => {
     }
   });
 
+  const copy = (CopySource: string, Key: string, StorageClass: string) =>
+    client.send(
+      new s3.CopyObjectCommand({
+        ...{ Bucket: 'first', Key, CopySource: `first/${CopySource}` },
+        StorageClass: StorageClass as s3.StorageClass,
+      }),
+    );
+
   test('shares its bytes with a copy whose write would wait for no more legs', async () => {
-    const copy = (CopySource: string, Key: string, StorageClass: string) =>
-      client.send(
-        new s3.CopyObjectCommand({
-          ...{ Bucket: 'first', Key, CopySource: `first/${CopySource}` },
-          StorageClass: StorageClass as s3.StorageClass,
-        }),
-      );
     const before = countIn('near');
     await copy('pair-300000', 'pair-copy', 'pair');
     await copy('pair-300000', 'loose-copy', 'loose');
@@ -257,6 +258,8 @@ describe('an object in a class of two legs', () => {
     expect((await read('first', 'loose-away')).equals(bytesOf(MB))).toBe(true);
     expect((await read('first', `pair-${20 * MB}`)).equals(bytesOf(20 * MB))).toBe(true);
     expect((await read('first', 'pair-1')).equals(bytesOf(1))).toBe(true);
+    // What shares bytes writes none, and waits for no store.
+    expect(await refusal(copy('pair-300000', 'shared-away', 'pair'))).toBe('done');
     rmSync(folderOf('disk2'), { recursive: true, force: true });
     renameSync(`${folderOf('disk2')}-away`, folderOf('disk2'));
     const made = newIn('near', before);

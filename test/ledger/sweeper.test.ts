@@ -328,7 +328,7 @@ describe('a sweep', () => {
     expect(await statesOf()).toEqual([1, 2, 1]);
     await ledger.commit(deleteOf('k'));
     failing = new Set([2]);
-    await expect(sweeper().sweep()).rejects.toThrow('store 2 is away');
+    await expect(sweeper().sweep()).rejects.toThrow('copies in store 2 are not removed');
     expect(await extents()).toEqual(hex(id));
     failing = new Set();
     removed = [];
@@ -341,5 +341,21 @@ describe('a sweep', () => {
     removed = [];
     expect(await sweeper().sweep()).toMatchObject({ condemnedIntents: 1, removedExtents: 1 });
     expect(removed).toEqual([...hex(orphan), ...hex(orphan)]);
+  });
+
+  it('removes what is in a store alone, though others have copies that stay', async () => {
+    const both = Array.from({ length: 20 }, newExtentId);
+    const alone = newExtentId();
+    await fixture.ledger.maintain({
+      ...{ kind: 'declareExtents', store: 1, stores: [1, 2], ids: both },
+    });
+    await fixture.ledger.maintain({ kind: 'declareExtents', store: 1, ids: [alone] });
+    await fixture.reopen();
+    failing = new Set([2]);
+    await expect(sweeper().sweep()).rejects.toThrow('copies in store 2 are not removed');
+    expect(await extents()).toEqual(hex(...both));
+    failing = new Set();
+    await sweeper().sweep();
+    expect(await extents()).toEqual([]);
   });
 });

@@ -166,7 +166,7 @@ export class AlarmNotifier {
     const address = addressOf(hook.url);
     const line = hook.principal === null ? null : this.#lineOf(hook);
     if (line && monotonicMs() < line.quietUntilMs) {
-      return 'a message was sent within the last minute; nothing was sent now';
+      return 'a message was sent, or tried, within the last minute; nothing was sent now';
     }
     try {
       if (line) this.#rest(line);

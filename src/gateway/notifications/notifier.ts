@@ -215,8 +215,13 @@ export class Notifier {
       if (!line.isStuck) this.#stick(line, `${deadLettersMax} changes were refused by it`);
       return 'stuck';
     }
+    // Read before the rules: whatever comes behind it is told by those that come later.
+    const newest = await changes.newest();
     const before = await readRules(read, line);
-    if (before.length === 0) return 'none';
+    if (before.length === 0) {
+      if (line.cursor !== null) line.cursor = Math.max(line.cursor, newest);
+      return 'none';
+    }
     const after = Math.max(line.cursor, beginOf(before));
     const page = await changes.read({
       ...{ tenant: line.tenant, bucket: undefined, prefix: '', after, limit: pageMax },

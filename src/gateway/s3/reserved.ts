@@ -179,9 +179,10 @@ export class ReservedRequest implements Recorded {
 
   /** The stores besides the bucket's where bytes of the change went. */
   #othersOf(change: Change): Iterable<number> {
-    const { places } = change as Partial<PutObject>;
+    const { places, extentIds = [] } = change as Partial<PutObject>;
     if (places) return new Set(places.flat());
-    return this.#otherStore === null ? noStores : [this.#otherStore];
+    // What only shares bytes, or joins parts, has written nothing there.
+    return this.#otherStore === null || extentIds.length === 0 ? noStores : [this.#otherStore];
   }
 
   /**

@@ -131,6 +131,8 @@ export class Staging {
   readonly identities: StagedIdentities;
   readonly kept: StagedKept;
   readonly #db: OpenDatabase;
+  /** The stores whose extents were listed. */
+  readonly #listed = new Set<number>();
   #turn: Promise<unknown> = Promise.resolve();
 
   private constructor(db: OpenDatabase) {
@@ -160,6 +162,7 @@ export class Staging {
 
   /** Takes extents as a store lists them. */
   takeExtents(store: number, extents: readonly { id: Buffer; sizeBytes: number }[]): Promise<void> {
+    this.#listed.add(store);
     return this.#write(async (tx) => {
       const sql = 'INSERT OR IGNORE INTO extents (id, store, size) VALUES (?, ?, ?)';
       for (const { id, sizeBytes } of extents) await tx.run(sql, id, store, sizeBytes);
@@ -209,9 +212,8 @@ export class Staging {
 
   /** The stores that list an extent in this length, by number. */
   async findPlaces(id: Buffer, sizeBytes: number): Promise<number[]> {
-    const stores = await this.#db.tx.all<{ store: number }>('SELECT DISTINCT store FROM extents');
     const places: number[] = [];
-    for (const { store } of stores) {
+    for (const store of [...this.#listed].sort((a, b) => a - b)) {
       if ((await this.findExtent(store, id))?.sizeBytes === sizeBytes) places.push(store);
     }
     return places;
