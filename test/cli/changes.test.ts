@@ -74,7 +74,7 @@ it('gives a command the same batch until it has done it', async () => {
 });
 
 it.each([
-  ['no bucket', ['changes', 'raw'], /raw must be TENANT\/NAME/],
+  ['no bucket', ['changes', 'raw'], /raw must be s3:\/\/BUCKET/],
   ['no index', ['changes', '--after', 'x'], /Must be a log index, or now/],
   ['too many', ['changes', '--batch', '1001'], /Must be 1 to 1000/],
   ['no such bucket', ['changes', 's3://nowhere'], /NoSuchBucket/],
