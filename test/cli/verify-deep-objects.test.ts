@@ -24,6 +24,9 @@ beforeAll(async () => {
     async () => {
       using index = openDatabase(file, { readonly: true, cacheKib: 1024 });
       expect(await index.tx.all('SELECT key FROM objects')).toHaveLength(2);
+      // All of the catalog was read.
+      const state = await index.tx.all('SELECT scan_key AS key FROM state');
+      expect(state).toEqual([{ key: null }]);
     },
     { timeout: 30_000, interval: 100 },
   );
