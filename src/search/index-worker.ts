@@ -98,7 +98,7 @@ let compared: ObjectPlace = { bucketId: 0, key: '' };
 let comparedMs = performance.now();
 /** The log, as it was when more to do was last found. */
 let looked = { size: 0, ms: performance.now() };
-
+/** When pages as they were before were last taken out of the index's log. */
 let forgottenMs = performance.now();
 
 beLast();
@@ -111,7 +111,7 @@ port.close();
 function beLast(): void {
   try {
     const [, thread] = /task\/(\d+)$/.exec(readlinkSync('/proc/thread-self')) ?? [];
-    if (thread) setPriority(Number(thread), constants.priority.PRIORITY_LOW);
+    if (thread) setPriority(Number(thread), constants.priority.PRIORITY_BELOW_NORMAL);
   } catch {
     // It rests as well.
   }
