@@ -91,8 +91,8 @@ function keepLimits(
     expect(looks).toBeGreaterThan(5);
     expect(book.findings.slice(0, 5)).toEqual([]);
     expect(book.unsafe).toBeLessThanOrEqual(book.done / 20);
-    expect(book.refused).toBeGreaterThan(20);
-    expect(book.answered.put + book.answered.get).toBeGreaterThan(20);
+    expect(book.refused).toBeGreaterThan(20 / share);
+    expect(book.answered.put + book.answered.get).toBeGreaterThan(20 / share);
     expect((await lab.audit()).slice(0, 9)).toEqual([]);
     const names = await lab.names();
     expect([...book.neverStored].filter((name) => names.has(name))).toEqual([]);
