@@ -1,6 +1,7 @@
-// `bursar undelete`: brings back an object that was deleted, or all of a prefix as of a time. What
-// does it is asked of the gateway, and each object is a request of its own. Invariants: an object
-// that is as it was is left alone; and nothing is deleted but delete markers.
+// `bursar undelete`: brings back an object that was deleted, all that were of a prefix, or all of a
+// prefix as of a time. What does it is asked of the gateway, and each object is a request of its
+// own. Invariants: an object that is as it was is left alone; and nothing is deleted but delete
+// markers.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
@@ -34,9 +35,9 @@ export function addUndeleteCommand(program: Command): void {
     .description('bring back what was deleted, or overwritten, without moving data')
     .option(
       '--prefix <prefix>',
-      'all objects that begin with it, as of a time; empty: of the bucket',
+      'all deleted objects that begin with it, or as of a time; empty: of the bucket',
     )
-    .option('--as-of <time>', `as it was then: ${timeForms}`, time)
+    .option('--as-of <time>', `as it was then, if it was overwritten, too: ${timeForms}`, time)
     .option('--dry-run', 'only list what would be done')
     .action(undelete);
 }
@@ -70,8 +71,9 @@ function check({ key }: NamedPlace, { prefix, asOf }: UndeleteFlags): void {
   if (key !== '' && prefix !== undefined) {
     throw new CommandFailure('usage', 'give either a key, s3://BUCKET/KEY, or --prefix');
   }
-  if (key === '' && asOf === undefined) {
-    throw new CommandFailure('usage', 'of more than one object give --as-of, such as --as-of 2h');
+  if (key === '' && prefix === undefined && asOf === undefined) {
+    const all = "--prefix '' for all that was deleted, or --as-of 2h for all as it was then";
+    throw new CommandFailure('usage', `of more than one object give ${all}`);
   }
 }
 

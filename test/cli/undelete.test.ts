@@ -108,7 +108,7 @@ test('one object comes back as it was before it was deleted', async () => {
   expect(await json('undelete', `s3://raw/${key}`)).toEqual({ restored: 0, failed: [] });
   const never = await place.run(['undelete', 's3://raw/never']);
   expect([never.code, never.stderr]).toEqual([1, expect.stringContaining('NoSuchKey')]);
-  const vague = await place.run(['undelete', 's3://raw', '--prefix', '2026/']);
+  const vague = await place.run(['undelete', 's3://raw']);
   expect([vague.code, vague.stderr]).toEqual([2, expect.stringContaining('--as-of')]);
   const undated = await place.run(['undelete', 's3://raw', '--as-of', 'yesterday']);
   expect([undated.code, undated.stderr]).toEqual([2, expect.stringContaining('a month (2026-11)')]);
@@ -138,6 +138,27 @@ test('all of a prefix comes back as of a time, and what is as it was is left alo
   expect(await json('undelete', ...asOf)).toEqual({ restored: 0, failed: [] });
 });
 
+test('what is deleted of a prefix comes back without a time, and nothing else does', async () => {
+  for (const key of ['twice', 'once', 'kept']) {
+    await send(client, 'PUT', `/raw/gone/${key}`, { body: `first ${key}` });
+  }
+  await send(client, 'DELETE', '/raw/gone/once');
+  for (const body of ['second', 'third']) {
+    await send(client, 'DELETE', '/raw/gone/twice');
+    await send(client, 'PUT', '/raw/gone/twice', { body });
+  }
+  await send(client, 'DELETE', '/raw/gone/twice');
+  await send(client, 'PUT', '/raw/gone/kept', { body: 'second' });
+  const deleted = ['undelete', 's3://raw', '--prefix', 'gone/'];
+  const plan = await json(...deleted, '--dry-run');
+  expect(plan).toMatchObject(['once', 'twice'].map((key) => ({ key: `gone/${key}` })));
+  expect(await json(...deleted)).toEqual({ restored: 2, failed: [] });
+  expect(await bodyOf('/raw/gone/once')).toBe('first once');
+  expect(await bodyOf('/raw/gone/twice')).toBe('third');
+  expect(await bodyOf('/raw/gone/kept')).toBe('second');
+  expect(await json(...deleted)).toEqual({ restored: 0, failed: [] });
+});
+
 test('with versioning delete markers are taken away', async () => {
   await send(client, 'PUT', '/versioned');
   const enabled = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
@@ -150,8 +171,12 @@ test('with versioning delete markers are taken away', async () => {
   const got = await client.send('GET', '/versioned/a');
   expect(got.headers['x-amz-version-id']).toBe(made.headers['x-amz-version-id']);
   await send(client, 'PUT', '/versioned/a', { body: 'second' });
+  await send(client, 'DELETE', '/versioned/a');
+  const deleted = await json('undelete', 's3://versioned', '--prefix', '');
+  expect(deleted).toEqual({ restored: 2, failed: [] });
+  expect([await bodyOf('/versioned/a'), await bodyOf('/versioned/b')]).toEqual(['second', 'first']);
   const asOf = ['undelete', 's3://versioned', '--as-of', then];
-  expect(await json(...asOf)).toEqual({ restored: 2, failed: [] });
+  expect(await json(...asOf)).toEqual({ restored: 1, failed: [] });
   expect([await bodyOf('/versioned/a'), await bodyOf('/versioned/b')]).toEqual(['first', 'first']);
   expect(await json(...asOf)).toEqual({ restored: 0, failed: [] });
 });

@@ -51,9 +51,12 @@ export const undeleteRoutes = routeTable([
     summary: 'List what brings back a deleted object, or what was deleted and overwritten since.',
     query: {
       ...pageQuery,
-      key: text('One object. Without `asOf`: as it was before it was deleted.'),
-      prefix: text('All objects that begin with it, with `asOf`. Absent: all of the bucket.'),
-      asOf: { ...time, description: 'As they were then.' },
+      key: text('One object.'),
+      prefix: text('All objects that begin with it. Absent, with `asOf`: all of the bucket.'),
+      asOf: {
+        ...time,
+        description: 'As they were then. Absent: as each that is deleted was before that.',
+      },
     },
     answer: answerObject({ objects: { type: 'array', items: undeletion }, next }),
     run: async (call) => ({ answer: await readPlan(call) }),
@@ -119,11 +122,11 @@ async function readPlan(call: Call): Promise<object> {
     if (!found && !(await isKnown(call, bucket, key))) throw new Refusal('NoSuchKey');
     return { objects: found ? [show(found)] : [], next: null };
   }
-  if (asOf === undefined) {
-    const message = 'Of more than one object it must be said as of when.';
-    throw new Refusal('InvalidInput', { message, fields: { field: 'asOf' } });
+  if (asOf === undefined && call.query.prefix === undefined) {
+    const message = 'A key, a prefix or a time must be given.';
+    throw new Refusal('InvalidInput', { message, fields: { field: 'key, prefix, asOf' } });
   }
-  const at = await indexOf(call, bucket, asOf);
+  const at = asOf === undefined ? null : await indexOf(call, bucket, asOf);
   const { after } = call.query;
   const keys = await listKeysEver(read, {
     ...{ bucketId: bucket.id, below: prefix === '' ? null : textSuccessor(prefix) },
@@ -132,7 +135,10 @@ async function readPlan(call: Call): Promise<object> {
   const pace = new Pace();
   const objects: object[] = [];
   for (const one of keys) {
-    const found = await planAsOf(catalog, bucket, { key: one, at });
+    const found =
+      at === null
+        ? await planDeleted(catalog, bucket, one)
+        : await planAsOf(catalog, bucket, { key: one, at });
     if (found) objects.push(show(found));
     await pace.rest();
   }
