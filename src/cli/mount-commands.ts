@@ -6,6 +6,7 @@ import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
 import { type Columns, calling, printEntries } from './api-command.ts';
+import { findPlace } from './bucket-names.ts';
 import { connect } from './command-arguments.ts';
 import { printWarnings } from './output.ts';
 import { timeOrSnapshot } from './times.ts';
@@ -42,14 +43,15 @@ export function addMountCommands(program: Command): void {
   mount
     .command('create <name> [bucket]')
     .description(
-      "give a bucket of another tenant, such as cms:data, a name: of one's own (data), or of a " +
-        "tenant (atlas/data), which is its admin's to give; who may use it is granted there",
+      "give a bucket of another tenant (cms:data), or a snapshot of one of one's own (data), a " +
+        "name: of one's own (seen), or of a tenant (atlas/seen), which is its admin's to give; " +
+        'who may use it is granted there',
     )
     .option('--from <bucket>', 'the bucket, instead of the second argument')
     .option(
       '--at <snapshot>',
       'show a snapshot of the bucket, read-only, or what it was at a time in its undelete window ' +
-        '(2026-11-23T16:30:00Z, 2h ago); also of an own bucket',
+        '(2026-11-23T16:30:00Z, 2h ago)',
       timeOrSnapshot,
     )
     .option('--where <query>', 'show only the objects that fit it, read-only')
@@ -59,8 +61,10 @@ export function addMountCommands(program: Command): void {
           throw new CommandFailure('usage', 'say the bucket once, such as cms:data');
         }
         const shown = { ...(at !== undefined && { at }), ...(where !== undefined && { where }) };
-        const body = { ...bucketOf((bucket ?? from) as string), ...shown };
-        return async (connection) => ({ method: 'PUT', path: await placeOf(connection, id), body });
+        return async (connection) => ({
+          ...{ method: 'PUT', path: await placeOf(connection, id) },
+          body: { ...(await bucketOf(connection, (bucket ?? from) as string)), ...shown },
+        });
       }, showMade),
     );
   mount
@@ -148,10 +152,18 @@ async function principalPath(connection: Connection, of: string | undefined): Pr
   return ['tenants', tenant, 'principals', principal];
 }
 
-function bucketOf(target: string): { bucketTenant: string; bucket: string } {
-  const [bucketTenant, bucket, ...rest] = target.split(':');
-  if (!bucketTenant || !bucket || rest.length > 0) {
-    throw new CommandFailure('usage', `${target} must be TENANT:BUCKET, such as cms:raw`);
+/** Of `cms:raw`, of `raw` in one's own tenant, or as other commands are told a bucket. */
+async function bucketOf(
+  connection: Connection,
+  text: string,
+): Promise<{ bucketTenant: string; bucket: string }> {
+  const { tenant, bucket, key } = await findPlace(
+    connection,
+    text.includes('/') ? text : `s3://${text}`,
+  );
+  if (key !== '') {
+    const message = `a mount is of a whole bucket; --where 'key like "${key}*"' shows a part of it`;
+    throw new CommandFailure('usage', message);
   }
-  return { bucketTenant, bucket };
+  return { bucketTenant: tenant, bucket };
 }

@@ -82,9 +82,9 @@ test('a window is set, says what it costs, and shows the bucket as of then', asy
     headers: { authorization: `Bearer ${metricsToken}` },
   });
   expect(await metrics.text()).toMatch(new RegExp(`^bursar_held_bytes ${bytes}$`, 'm'));
-  await json('mount', 'create', 'default/then', 'default:raw', '--at', then);
+  await json('mount', 'create', 'default/then', 'raw', '--at', then);
   for (const key of keys) expect(await bodyOf(`/then/${key}`)).toBe(`first ${key}`);
-  await json('mount', 'create', 'default/before', 'default:raw', '--at', before);
+  await json('mount', 'create', 'default/before', 's3://raw', '--at', before);
   expect(await bodyOf('/before/early')).toBe('404');
   const unkept = await place.run(['snapshot', 'restore', 'default/raw', before]);
   expect([unkept.code, unkept.stderr]).toEqual([1, expect.stringContaining('MomentNotKept')]);

@@ -77,6 +77,8 @@ it('a mount is listed and shown to its principal', { timeout: timeoutMs }, async
   expect(await failing(bursar('mount', 'list', 'atlas'))).toContain('AccessDenied');
   await bursar('mount', 'create', 'short', 'cms:first');
   await bursar('mount', 'delete', 'short');
+  const part = bursar('mount', 'create', 'part', 's3://cms:first/in/');
+  expect(await failing(part)).toContain('a mount is of a whole bucket');
   expect(await failing(bursar('mount', 'show', 'short'))).toContain('NoSuchMount');
 });
 
