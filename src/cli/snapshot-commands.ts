@@ -64,8 +64,11 @@ export function addSnapshotCommands(program: Command): void {
     .action(diff);
   ofBucket('mount')
     .argument('<name>', 'the snapshot, or a time: 2026-11-23T16:30:00Z or 2h ago', timeOrSnapshot)
-    .argument('[as]', "the mount's name in the bucket's tenant; absent: BUCKET-NAME")
-    .description("give a snapshot a bucket's name, by which all S3 clients can read it")
+    .argument('[as]', "the mount's name; absent: BUCKET-NAME")
+    .description(
+      "give a snapshot a bucket's name, by which all S3 clients can read it: an administrator to " +
+        "all of the bucket's tenant, others to themselves",
+    )
     .action(calling(mount, mounts));
   ofBucket('restore')
     .argument('<name>', 'the snapshot, or a time: 2026-11-23T16:30:00Z or 2h ago', timeOrSnapshot)
@@ -127,8 +130,17 @@ function mount(text: string, at: string, as: string | undefined) {
     }
     const name = as ?? `${bucket}-${at}`;
     const body = { bucketTenant: tenant, bucket, at };
-    return { method: 'PUT', path: ['tenants', tenant, 'mounts', name], body };
+    return { method: 'PUT', path: [...(await namesOf(connection, tenant)), name], body };
   };
+}
+
+/** Administrators name a snapshot for all of its tenant, others for themselves alone. */
+async function namesOf(connection: Connection, tenant: string): Promise<string[]> {
+  const { json } = await callApi(connection, { method: 'GET', path: ['whoami'] });
+  const { role, ...own } = json as Answers['WhoAmI'];
+  const isAdmin = role === 'operator' || (role === 'admin' && own.tenant === tenant);
+  const of = isAdmin ? [tenant] : [own.tenant, 'principals', own.principal];
+  return ['tenants', ...of, 'mounts'];
 }
 
 /** Of a snapshot. */

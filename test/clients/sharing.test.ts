@@ -82,6 +82,18 @@ it('a mount is listed and shown to its principal', { timeout: timeoutMs }, async
   expect(await failing(bursar('mount', 'show', 'short'))).toContain('NoSuchMount');
 });
 
+it('a snapshot of a member is mounted for them alone', { timeout: timeoutMs }, async () => {
+  const client = new S3Client({ endpoint: gateway.endpoint, ...bob });
+  await send(client, 'PUT', '/mine');
+  await send(client, 'PUT', '/mine/a', { body: Buffer.from('first') });
+  await bursar('snapshot', 'create', 's3://mine', 'one');
+  await send(client, 'PUT', '/mine/a', { body: Buffer.from('second') });
+  expect(await bursar('snapshot', 'mount', 's3://mine', 'one')).toContain('atlas/bob/mine-one ');
+  expect((await client.send('GET', '/mine-one/a')).body.toString()).toBe('first');
+  await bursar('mount', 'delete', 'mine-one');
+  client.close();
+});
+
 it('a name that a grant brings is listed, and is a bucket', { timeout: timeoutMs }, async () => {
   const operator = new S3Client(gateway);
   const body = {
