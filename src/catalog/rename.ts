@@ -5,11 +5,13 @@
 // to its extents with it: nothing is counted, so the price does not grow with what is stored. Where
 // it does, the version stays under a delete marker, and the new one shares its extents.
 import type { Tx } from '../core/database.ts';
+import { isOwnClass } from '../core/own-class.ts';
 import { computeRowMac, isAuthentic, verifyListed } from './authentic.ts';
 import { refuseLossyLock } from './class-locks.ts';
 import type { WriteConditions } from './conditions.ts';
 import { findHolder } from './held-versions.ts';
 import { shareManifest } from './long-manifests.ts';
+import { renameLost } from './lost-versions.ts';
 import { withDefaultRetention } from './object-lock.ts';
 import { isPending, noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
@@ -146,6 +148,7 @@ async function arrive(
   const moved = { ...found, key, seq: moment.seq, versionId, attributes };
   const rowMac = computeRowMac(moment.keyring, bucket, moved, moved);
   await moveCurrent(tx, found, { ...moved, rowMac });
+  if (isOwnClass(found.class)) await renameLost(tx, found, moved);
   if (!isMoved) await shareManifest(tx, await readColumn(tx, bucket, key));
   const { store, id: bucketId } = bucket;
   await noteChange(tx, { store, bucketId, key, versionId }, moment);

@@ -177,11 +177,12 @@ function conclude(run: Run, asJson: boolean): void {
 
 function lineOf(finding: Finding): string {
   const { tenant, bucket, key, seq, uploadId, partNumber, kind, message } = finding;
+  const what = finding.lost ? 'lost' : kind;
   const place = seq === null ? `part ${partNumber} of upload ${uploadId}` : `version ${seq}`;
   const name = `${tenant}/${bucket}/${key}`;
   // Quoted where it is not shown as it is, so that nobody takes an escape for the key's own text.
   const shown = printable(name) === name ? name : printable(JSON.stringify(name));
-  return `${shown}  ${place}  ${kind}: ${printable(message)}`;
+  return `${shown}  ${place}  ${what}: ${printable(message)}`;
 }
 
 function parseRate(text: string): number {

@@ -20,6 +20,7 @@ const table = {
   ],
   BucketNotEmpty: [409, 'The bucket you tried to delete is not empty'],
   BursarIntegrityError: [500, 'Stored data failed authentication and was not sent.'],
+  BursarObjectLost: [410, 'No store has the object any more, as its storage class allows.'],
   ConditionalRequestConflict: [
     409,
     'The conditional request cannot succeed due to a conflicting operation against this resource.',
@@ -290,6 +291,8 @@ export class IntegrityError extends Error {
   readonly kind: IntegrityKind;
   /** Number of the store that holds what failed; 0, the catalog, until who asked it says more. */
   store: number;
+  /** The extent that no store gave as it was written; null: another thing failed. */
+  extentId: Buffer | null = null;
 
   constructor(
     message: string,
@@ -306,6 +309,9 @@ export class IntegrityError extends Error {
  * chunk.
  */
 export type IntegrityKind = 'row' | 'record' | 'missing' | 'length' | 'chunk';
+
+/** What can be wrong of one copy of an extent, and right of another. */
+export const extentFailures: ReadonlySet<IntegrityKind> = new Set(['missing', 'length', 'chunk']);
 
 /**
  * Whether a disk takes nothing: it is full, a quota of its file system is used up, or that was made

@@ -38,6 +38,8 @@ export interface Finding {
   bucket: ScrubBucket;
   place: ScrubPlace;
   error: IntegrityError;
+  /** No store has it any more, which is recorded, and its class allows. */
+  isLost: boolean;
 }
 
 export interface VerifiedSlice {
@@ -60,7 +62,7 @@ export interface VerifyRequest {
 export type VerifierServices = Pick<
   RequestServices,
   'read' | 'keyring' | 'reader' | 'leases' | 'copies'
->;
+> & { losses: Pick<RequestServices['losses'], 'explainPlace' | 'noteWhole'> };
 
 const sliceMsMax = 2000;
 const sliceRowsMax = 1000;
@@ -120,13 +122,24 @@ export class DataVerifier {
       if (!row) return { place, offsetBytes: null };
       const offsetBytes = await this.#verifyRow(bucket, row, begun, slice);
       if (offsetBytes < row.sizeBytes) return { place, offsetBytes };
+      if (!('uploadId' in place)) await this.#services.losses.noteWhole(place);
     } catch (error) {
       if (!(error instanceof IntegrityError)) throw error;
       const isDamage = !row || (await isUnchanged(read, place, row));
-      if (isDamage) slice.findings.push({ bucket, place, error });
+      const isLost = isDamage && (await this.#isLost(place, error));
+      if (isDamage) slice.findings.push({ bucket, place, error, isLost });
     }
     slice.rows++;
     return { place, offsetBytes: null };
+  }
+
+  /** Whether what was found damaged is lost. Throws `Refusal` where nobody knows that now. */
+  async #isLost(place: ScrubPlace, error: IntegrityError): Promise<boolean> {
+    if ('uploadId' in place) return false;
+    const told = await this.#services.losses.explainPlace(place, error);
+    if (told === error) return false;
+    if (told instanceof Refusal && told.code === 'BursarObjectLost') return true;
+    throw told;
   }
 
   /** Gives the offset in the object up to which it is verified. */
@@ -182,7 +195,6 @@ export class DataVerifier {
     const { copies } = this.#services;
     let whole = 0;
     let away: unknown = null;
-    let damage: IntegrityError | null = null;
     for (const store of stores) {
       const copy = { ...run, store };
       if (!this.#mayRead(copy)) {
@@ -190,30 +202,40 @@ export class DataVerifier {
         continue;
       }
       try {
-        await this.#readRun(tenant, copy, slice, true);
+        await this.#readRun(tenant, copy, slice, { copies: 'one' });
         whole++;
       } catch (error) {
         if (error instanceof IntegrityError) {
           copies.suspect(run.id, store, error);
-          if (store === run.store || !damage) damage = error;
         } else if (error instanceof Refusal) away = error;
         else throw error;
       }
     }
-    if (whole === 0) throw away ?? damage;
-    return run.length;
+    if (whole > 0) return run.length;
+    if (away) throw away;
+    // Copies that are damaged in different places have all of it together.
+    return this.#readRun(tenant, run, slice, { copies: 'all' });
   }
 
-  /** Gives the bytes that were verified. `isWhole`: all, whatever the slice has room for. */
-  async #readRun(tenant: string, run: ExtentRun, slice: Slice, isWhole = false): Promise<number> {
+  /**
+   * Gives the bytes that were verified: where it is of copies, of one or of all together, the whole
+   * run, whatever the slice has room for.
+   */
+  async #readRun(
+    tenant: string,
+    run: ExtentRun,
+    slice: Slice,
+    of?: { copies: 'one' | 'all' },
+  ): Promise<number> {
     const { read, reader } = this.#services;
     const inlineBody = (id: Buffer) => readInlineBody(read, id);
     let bytes = 0;
-    for await (const chunk of reader.read({ tenant, runs: [run], inlineBody, isAlone: true })) {
+    const alone = of?.copies === 'all' ? {} : ({ isAlone: true } as const);
+    for await (const chunk of reader.read({ tenant, runs: [run], inlineBody, ...alone })) {
       bytes += chunk.length;
       slice.bytes += chunk.length;
       await setImmediate();
-      if (slice.isFull && !isWhole) break;
+      if (slice.isFull && !of) break;
     }
     return bytes;
   }

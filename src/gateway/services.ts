@@ -39,6 +39,7 @@ import type { StoredPages } from './http/origins.ts';
 import type { Inventories } from './inventory/inventories.ts';
 import type { LogHead } from './log/log-head.ts';
 import type { Witnesses } from './log/witnesses.ts';
+import type { Losses } from './losses.ts';
 import type { DeepRuns } from './native/verify-routes.ts';
 import type { Notifier } from './notifications/notifier.ts';
 import type { CorsRules } from './s3/buckets/cors.ts';
@@ -94,6 +95,8 @@ export interface RequestServices
   reader: ObjectReader;
   /** Where else extents are, and what was found of that. */
   copies: ExtentCopies;
+  /** What no store has any more. */
+  losses: Losses;
   /** Small objects that were read lately. */
   objectMemory: ObjectMemory;
   leases: ReadLeases;

@@ -21,6 +21,7 @@ import {
 import { countAll } from '../catalog/held-totals.ts';
 import { noteJournalObject, noteSnapshot } from '../catalog/journal-objects.ts';
 import { dropLongManifest } from '../catalog/long-manifests.ts';
+import { deferLosses, forgetLosses } from '../catalog/lost-versions.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { noStorage, type OtherKey, type Outcome } from '../catalog/outcome.ts';
 import { forgetTokens } from '../catalog/rename-tokens.ts';
@@ -343,6 +344,10 @@ export async function applyMaintenance(
       return noteMade(tx, work.made, timeMs);
     case 'deferCopies':
       return deferCopies(tx, work.copies);
+    case 'deferLosses':
+      return deferLosses(tx, work.losses);
+    case 'forgetLosses':
+      return forgetLosses(tx, work.seqs);
     case 'forgetSwept':
       return forgetSwept(tx, work.beforeMs, work.max);
     case 'forgetCompleted':

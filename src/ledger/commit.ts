@@ -60,6 +60,9 @@ export type Maintenance =
   | { kind: 'noteCopies'; made: NamedCopy[] }
   /** Copies that could not be made are tried again then. */
   | { kind: 'deferCopies'; copies: (NamedCopy & { dueMs: number })[] }
+  /** Lost versions that are looked at again then, and those that are not there any more. */
+  | { kind: 'deferLosses'; losses: { seq: number; dueMs: number }[] }
+  | { kind: 'forgetLosses'; seqs: number[] }
   | { kind: 'forgetSwept'; beforeMs: number; max: number }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number }
   /** Client tokens of renames. */

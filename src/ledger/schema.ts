@@ -380,6 +380,16 @@ CREATE TABLE extent_copies (       -- of extents that are in several stores; oth
 CREATE INDEX extent_copies_work ON extent_copies (due_ms, extent_id, store)
   WHERE state >= 2;
 
+CREATE TABLE lost_versions (       -- of which no store has all bytes, as their classes allow
+  seq INTEGER PRIMARY KEY,         -- of a version, wherever its row is
+  bucket_id INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  lost_ms INTEGER NOT NULL,        -- when that was found
+  due_ms INTEGER NOT NULL,         -- when to look again whether they are back
+  tries INTEGER NOT NULL           -- how often that was done
+);
+CREATE INDEX lost_versions_due ON lost_versions (due_ms);
+
 CREATE TABLE uploads (
   id TEXT PRIMARY KEY,
   bucket_id INTEGER NOT NULL,

@@ -2,6 +2,7 @@
 import { TokenUse } from '../authz/token-use.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { memoryOfSmallBodies } from '../gateway/http/small-body.ts';
+import { Losses } from '../gateway/losses.ts';
 import { ObjectMemory } from '../gateway/s3/objects/object-memory.ts';
 import { RecordFolding } from '../gateway/s3/record-folding.ts';
 import type { RequestServices } from '../gateway/services.ts';
@@ -68,6 +69,9 @@ export function openRequestServices(
   const copies = opened(closers, new SuspectCopies({ read, ledger, stores: storeList }));
   const encrypts = config.encryption === 'on';
   journals.watchKeys(() => (encrypts ? state.tenantKeys.newestSeq : -1));
+  const reader = new ObjectReader({ ...bodies, copies });
+  const leases = new ReadLeases();
+  const { bookOf } = prices;
   const services = {
     ...state,
     ...limits,
@@ -78,13 +82,14 @@ export function openRequestServices(
     intents: new IntentPool(ledger),
     writer: new ObjectWriter({ ...bodies, encrypts, inlineBytesMax: config.inlineBytes }),
     copies,
-    reader: new ObjectReader({ ...bodies, copies }),
+    reader,
+    losses: new Losses({ ...state, read, ledger, reader, leases, bookOf }),
     objectMemory: new ObjectMemory(ledger.versionMarks, config.objectMemoryBytes),
-    leases: new ReadLeases(),
+    leases,
     smallBodies: memoryOfSmallBodies(links.count),
     folding: new RecordFolding(config.refusalRecords),
     bulkTurns,
-    bookOf: prices.bookOf,
+    bookOf,
     publicUrl: () => addresses.publicUrl,
     shareUrl: () => config.shareUrl ?? addresses.publicUrl,
     cutsRevoked: config.revokedDownloads === 'cut',

@@ -8,6 +8,7 @@ import type { RecordSearch } from '../audit/search/record-search.ts';
 import { countEnded, readCondemned, readIntents, readUntold } from '../catalog/backlog.ts';
 import { countCopyWork } from '../catalog/extent-copies.ts';
 import { listHeldShares } from '../catalog/held-totals.ts';
+import { countLost } from '../catalog/lost-versions.ts';
 import type { Reader } from '../core/database.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
 import type { RequestServices } from '../gateway/services.ts';
@@ -87,6 +88,11 @@ export function watchCopies(
       const waiting = await countCopyWork(read);
       return copyStates.map((labels) => [labels, waiting[labels.state]] as const);
     },
+  });
+  registry.gauge({
+    name: 'bursar_objects_lost',
+    help: 'Versions of objects that no store has any more, as their classes allow.',
+    collect: () => countLost(read),
   });
   registry.counter({
     name: 'bursar_copies_made_total',

@@ -18,6 +18,7 @@ export function startUpkeep(base: Base, services: RequestServices, stores: OpenS
   for (const repeated of [
     sweeping(base, services, stores),
     copying(base, services, stores),
+    services.losses.repeated(onError('what is lost was not looked at again')),
     chargeStorageHourly({
       ...{ ledger, books: () => booksInForce(services) },
       onError: onError('storage was not charged'),

@@ -10,7 +10,7 @@ import type { ChunkBuffer } from './buffer-pool.ts';
 import { chunkLength } from './chunk-format.ts';
 import { type ChunkPart, planChunks, type ReadChunk, type Reading } from './chunk-reading.ts';
 import type { DigestReader } from './digest-pool.ts';
-import { readElsewhere } from './extent-copies.ts';
+import { noteExtent, readElsewhere } from './extent-copies.ts';
 import { LocalReading } from './local-reading.ts';
 import type { ObjectReaderOptions, ReadOptions } from './object-reader.ts';
 import { RemoteReading } from './remote-reading.ts';
@@ -88,7 +88,7 @@ export class ChunkStream {
   #rethrow(error: unknown, run: ExtentRun): never {
     const { signal } = this.#options;
     if (signal?.aborted) throw signal.reason;
-    if (error instanceof IntegrityError) error.store = run.store;
+    if (error instanceof IntegrityError) noteExtent(error, run);
     throw error;
   }
 

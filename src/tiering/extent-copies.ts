@@ -1,6 +1,6 @@
 // The copies of extents, as readers know them. Most extents have none besides the one that a
 // manifest names, and nothing is asked here before that one has failed.
-import { IntegrityError, type IntegrityKind, Refusal } from '../core/errors.ts';
+import { extentFailures, IntegrityError, Refusal } from '../core/errors.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { localStore } from '../core/manifest.ts';
 
@@ -14,21 +14,25 @@ export interface ExtentCopies {
 /** Those of a gateway without copies. */
 export const noCopies: ExtentCopies = { list: async () => [], suspect: () => {} };
 
-/** What can be wrong of one copy, and right of another. */
-const ofStored: ReadonlySet<IntegrityKind> = new Set(['missing', 'length', 'chunk']);
+/** Says of what failed where it is. */
+export function noteExtent(error: IntegrityError, { id, store }: ExtentRun): void {
+  error.store = store;
+  if (extentFailures.has(error.kind)) error.extentId = id;
+}
 
 /** Whether another copy may have what could not be read. */
 export function mayBeElsewhere(error: unknown, { store }: ExtentRun): boolean {
   if (store <= localStore) return false;
-  if (error instanceof IntegrityError) return ofStored.has(error.kind);
+  if (error instanceof IntegrityError) return extentFailures.has(error.kind);
   return (
     error instanceof Refusal && (error.code === 'ServiceUnavailable' || error.code === 'SlowDown')
   );
 }
 
 /**
- * What could not be read in a run's own store, read in another, in one after the other. Throws what
- * its own store said where there is none that has it.
+ * What could not be read in a run's own store, read in another, in one after the other. Where there
+ * is none that has it, throws what its own store said; but where one of them cannot be asked now,
+ * what that one said: nobody knows then whether it is lost.
  */
 export async function readElsewhere<T>(
   copies: ExtentCopies,
@@ -39,7 +43,9 @@ export async function readElsewhere<T>(
   if (!mayBeElsewhere(error, run)) throw error;
   const stores = await copies.list(run.id);
   if (stores.length === 0) throw error;
+  let away: unknown = null;
   if (error instanceof IntegrityError) copies.suspect(run.id, run.store, error);
+  else away = error;
   for (const store of stores) {
     if (store === run.store) continue;
     try {
@@ -47,7 +53,8 @@ export async function readElsewhere<T>(
     } catch (failure) {
       if (!mayBeElsewhere(failure, run)) throw failure;
       if (failure instanceof IntegrityError) copies.suspect(run.id, store, failure);
+      else away ??= failure;
     }
   }
-  throw error;
+  throw away ?? error;
 }

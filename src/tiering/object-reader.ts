@@ -8,7 +8,7 @@ import type { BufferPool, Party } from './buffer-pool.ts';
 import { openChunk, sealedBytes } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
 import type { DigestPool } from './digest-pool.ts';
-import { type ExtentCopies, noCopies, readElsewhere } from './extent-copies.ts';
+import { type ExtentCopies, noCopies, noteExtent, readElsewhere } from './extent-copies.ts';
 import { openSeal } from './extent-run.ts';
 import { noteDamage } from './stores/store-meter.ts';
 import type { StoreTally, TallySource } from './stores/store-tally.ts';
@@ -110,7 +110,7 @@ export class ObjectReader {
         return this.#verifyWhole(tenant, run, stored.subarray(0, sealed));
       }
     } catch (error) {
-      if (error instanceof IntegrityError) error.store = store;
+      if (error instanceof IntegrityError) noteExtent(error, run);
       throw error;
     }
   }

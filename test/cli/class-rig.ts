@@ -40,6 +40,7 @@ export async function startRig(): Promise<void> {
     { name: 'home', aliases: ['GLACIER_IR'], durability: { legs: leg('local') } },
     { name: 'twice', aliases: ['STANDARD_IA'], durability: { legs: leg('disk1', 'disk2') } },
     { name: 'pair', aliases: ['EXPRESS_ONEZONE'], durability: { legs: leg('disk2', 'near') } },
+    { name: 'mirror', durability: { legs: leg('disk2', 'near') }, loss: 'report' },
     { name: 'loose', aliases: [], durability: { legs: leg('disk2', 'near'), ack: 1 } },
     { name: 'again', aliases: ['REDUCED_REDUNDANCY'], durability, loss: 'recipe' },
   ];

@@ -348,6 +348,8 @@ export const scenarios: Scenarios = {
   transferUpload: null,
   suspectCopies: null,
   repairCopies: null,
+  loseVersion: null,
+  recoverVersion: null,
   restoreVersion: null,
   restoreAttributes: null,
   restoreEnd: null,

@@ -13,7 +13,9 @@ export type ChangeKind =
   /** What is there has other tags, or another access control list. */
   | 'tagged'
   | 'untagged'
-  | 'acl';
+  | 'acl'
+  /** No store has its bytes any more, as its class allows. */
+  | 'lost';
 
 /** Why or how a version was made or ended, where S3 has a name for that. */
 export type ChangeCause = 'put' | 'copy' | 'multipart' | 'lifecycle' | 'delete';
@@ -65,7 +67,7 @@ interface Recorded {
   class?: string;
   sha256?: string;
   target?: string;
-  change?: { source?: object; renamed?: object; rule?: string };
+  change?: { source?: object; renamed?: object; rule?: string; lost?: { version: number } };
   requestId: string;
   source: string;
 }
@@ -91,10 +93,13 @@ export function changeOf(text: string): ObjectChange | undefined {
 const mayChange = /"(?:version|supersedes|amends)":/;
 
 function kindOf(record: Recorded): Pick<ObjectChange, 'kind' | 'cause' | 'version'> | undefined {
-  const { version, marker, supersedes, amends, action } = record;
+  const { version, marker, supersedes, amends, action, change } = record;
   const cause = causeOf(record);
   if (version !== undefined) return { kind: marker ? 'marked' : 'created', cause, version };
   if (supersedes !== undefined) return { kind: 'removed', cause, version: supersedes };
+  if (action === 'bursar:LoseObject' && change?.lost) {
+    return { kind: 'lost', cause, version: change.lost.version };
+  }
   if (!amends) return undefined;
   const amended = { cause, version: amends.version };
   if (/^s3:Put.*Tagging$/.test(action)) return { kind: 'tagged', ...amended };

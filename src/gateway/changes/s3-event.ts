@@ -24,6 +24,8 @@ export function eventNameOf({ kind, cause }: Pick<ObjectChange, 'kind' | 'cause'
       return 'ObjectTagging:Delete';
     case 'acl':
       return 'ObjectAcl:Put';
+    case 'lost':
+      return 'ReducedRedundancyLostObject';
   }
 }
 

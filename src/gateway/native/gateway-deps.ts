@@ -73,7 +73,9 @@ export function nativeDepsOf(services: Services, parts: NativeParts): NativeDeps
         storeNames(await journals.confirmEverywhere(entry.change ?? noChange, index));
       return { ...committed, untold };
     },
-    commitFindings: async (entry, findings) => {
+    commitFindings: async (entry, all) => {
+      // What is lost has its own record.
+      const findings = all.filter(({ isLost }) => !isLost);
       for (const { error } of findings) given.onIntegrityFailure(error, entry.requestId);
       await Promise.all(findings.map((finding) => commitFinding(ledger, entry, finding)));
     },

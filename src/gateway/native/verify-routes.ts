@@ -10,6 +10,7 @@ import type { Finding, VerifyPosition } from '../data-verifier.ts';
 import { type Call, routeTable } from './route.ts';
 import {
   answerObject,
+  boolean,
   closedObject,
   integer,
   integerOrNull,
@@ -31,6 +32,7 @@ const finding = answerObject({
   uploadId: textOrNull('Of a part of an unfinished upload.'),
   partNumber: { type: ['integer', 'null'] },
   kind: text('What failed: `row`, or of an extent `missing`, `length` or `chunk`.'),
+  lost: boolean('It is in no store any more, as its class allows, and is recorded as lost.'),
   message: { type: 'string' },
 });
 
@@ -118,7 +120,7 @@ async function estimate({ deps }: Call, { tenant, bucket }: ScrubScope): Promise
   return { versions: storedObjects, bytes: storedBytes };
 }
 
-function show({ bucket, place, error }: Finding): object {
+function show({ bucket, place, error, isLost }: Finding): object {
   const isPart = 'uploadId' in place;
   return {
     tenant: bucket.tenant,
@@ -128,6 +130,7 @@ function show({ bucket, place, error }: Finding): object {
     uploadId: isPart ? place.uploadId : null,
     partNumber: isPart ? place.number : null,
     kind: error.kind,
+    lost: isLost,
     message: error.message,
   };
 }

@@ -215,6 +215,8 @@ async function findCopySource(
     await context.asked.authorizeTags();
   }
   noteSource(context, { bucket, version });
+  const losing = services.losses.check(bucket.tenant, version);
+  if (losing) await losing;
   return { bucket, version };
 }
 
@@ -346,6 +348,7 @@ const chunksPerTurn = 4;
  */
 export async function digestRuns(
   context: Reserved<'copy'>,
+  of: CopySource,
   runs: readonly ExtentRun[],
   algorithm: ChecksumAlgorithm | null,
 ): Promise<{ md5: string; checksum: string | null }> {
@@ -354,7 +357,7 @@ export async function digestRuns(
   const checksum = algorithm ? createChecksum(algorithm) : null;
   const { socket } = context.request.raw;
   let chunks = 0;
-  for await (const chunk of streamRuns(context, runs)) {
+  for await (const chunk of streamRuns(context, runs, of)) {
     md5.update(chunk);
     checksum?.update(chunk);
     // The system tells of a client that left only in a turn of the event loop.

@@ -319,7 +319,8 @@ async function recordFailure(
   if (refusal.code === 'QuotaExceeded' && meter !== undefined && window !== undefined) {
     pipeline.metrics.countRefusal(meter, window);
   }
-  if (error instanceof IntegrityError) pipeline.onIntegrityFailure(error, requestId);
+  const damage = refusal.code === 'BursarObjectLost' ? refusal.cause : error;
+  if (damage instanceof IntegrityError) pipeline.onIntegrityFailure(damage, requestId);
   if (!recorded || recorded.isRecorded) return refusal;
   if (isRead({ method }) && !recorded.isStrictRead) {
     await recorded.record(refusal.status, refusal.code);

@@ -1,6 +1,7 @@
 // Commands of objects, their versions, and multipart uploads. Their types, checks and rows are in
 // `catalog/`, where they share what becomes of the versions of a key.
 import { repairCopies, suspectCopies } from '../../catalog/extent-copies.ts';
+import { loseVersion } from '../../catalog/lost-versions.ts';
 import { renameObject } from '../../catalog/rename.ts';
 import { restoreVersion } from '../../catalog/restore.ts';
 import { restoreAttributes, restoreEnd } from '../../catalog/roll-forward.ts';
@@ -49,6 +50,8 @@ export const objectCommands = {
   // What became of copies of extents, which no object is another by.
   suspectCopies: ofContents(suspectCopies),
   repairCopies: ofContents(repairCopies),
+  loseVersion: ofContents(loseVersion),
+  recoverVersion: ofContents(loseVersion),
   // Only rebuilds and restores put these back, of what a journal or an extent tells.
   restoreVersion: ofContents(restoreVersion),
   restoreAttributes: ofContents(restoreAttributes),

@@ -235,7 +235,7 @@ function versionsOf(
 ): (read: Reader) => AsyncGenerator<Naming> {
   const walked = {
     columns: `${bucketColumns(`${table}.bucket_id`)}, ${table}.key AS "of", ${table}.seq AS seq,
-      class, is_marker AS isMarker, billed, size, ${manifestOf(table)}, ${longManifestOf(table)},
+      class, is_marker AS isMarker, billed, ${chargedSize(table)} AS size, ${manifestOf(table)}, ${longManifestOf(table)},
       ${chargedOf[table] ?? '1'} AS isCharged`,
     from: table,
     keys: keysOf[table],
@@ -248,6 +248,11 @@ function versionsOf(
       ...(isCharged === 1 && isMarker === 0 && tenant !== null && { charged }),
     };
   });
+}
+
+/** Nothing is charged for a version that is lost. */
+function chargedSize(table: string): string {
+  return `iif(EXISTS (SELECT 1 FROM lost_versions AS l WHERE l.seq = ${table}.seq), 0, size)`;
 }
 
 const listParts = namings(

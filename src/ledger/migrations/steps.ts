@@ -16,6 +16,7 @@ import { longManifests } from './0017-long-manifests.ts';
 import { targets } from './0018-targets.ts';
 import { classes } from './0019-classes.ts';
 import { extentCopies } from './0020-extent-copies.ts';
+import { lostVersions } from './0021-lost-versions.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -39,6 +40,7 @@ export const steps: readonly Migration[] = [
   targets,
   classes,
   extentCopies,
+  lostVersions,
 ];
 
 /** The schema of this Bursar. */

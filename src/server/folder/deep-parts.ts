@@ -10,9 +10,11 @@ import type { Difference } from '../../audit/verify/record-fields.ts';
 import { verifyCheckpoint } from '../../audit/verify/signed-checkpoint.ts';
 import { TenantSecrets } from '../../authz/tenant-keys.ts';
 import { listReadable as listCopies } from '../../catalog/extent-copies.ts';
+import { isLost } from '../../catalog/lost-versions.ts';
 import { listClassStores, listPackStores, listStores } from '../../catalog/stores.ts';
 import { CommandFailure } from '../../core/command-failure.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
+import { Refusal } from '../../core/errors.ts';
 import { localStore } from '../../core/manifest.ts';
 import type { VerifierServices } from '../../gateway/data-verifier.ts';
 import { partReader, readingOnce } from '../../ledger/archive/part-reader.ts';
@@ -86,7 +88,8 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     // What is found of a copy here is the gateway's to find, too, and to put right.
     const copies = { list: (id: Buffer) => listCopies(now.tx, id), suspect: () => {} };
     const reader = new ObjectReader({ keyring, stores, digests, buffers, copies });
-    const services = { read: now.tx, keyring, reader, copies, leases: new ReadLeases() };
+    const losses = knownLosses(now.tx);
+    const services = { read: now.tx, keyring, reader, copies, losses, leases: new ReadLeases() };
     const names = new Map((await listStores(now.tx)).map(({ number, name }) => [number, name]));
     const readPart = partReader(reader, (number) => names.get(number) ?? stores.local.name);
     const isOpen = (number: number): boolean => numbersOf(remotes).includes(number);
@@ -98,6 +101,15 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     await close();
     throw error;
   }
+}
+
+/** What the gateway has found lost is known; what it has not yet is a difference. */
+function knownLosses(read: Reader): VerifierServices['losses'] {
+  return {
+    explainPlace: async ({ seq }, error) =>
+      (await isLost(read, seq)) ? new Refusal('BursarObjectLost') : error,
+    noteWhole: async () => {},
+  };
 }
 
 /** Throws `CommandFailure` for a database that has other tables than this Bursar's. */

@@ -204,7 +204,8 @@ async function readSlice(
   const scope = { tenant, bucket, prefix: '' };
   const { position: from } = done;
   const slice = await verifier.verify({ scope, position: from, bytesMax: sliceBytesMax });
-  for (const { place, error } of slice.findings) {
+  for (const { place, error, isLost } of slice.findings) {
+    if (isLost) continue;
     const what = 'uploadId' in place ? `part ${place.number} of` : `version ${place.seq} of`;
     comparison.tell({ where: `${what} ${place.key}`, what: error.message });
   }

@@ -5,6 +5,7 @@
 // is written.
 import { type ExtentRun, localStore, sliceRuns } from '../../../core/manifest.ts';
 import type { ChecksumAlgorithm, ObjectSink } from '../../../tiering/object-writer.ts';
+import type { ReadVersion } from '../../losses.ts';
 import { ClientGone } from '../body.ts';
 import { streamRuns } from '../operations/get-object.ts';
 import type { Reserved } from '../stages.ts';
@@ -13,8 +14,8 @@ import { openSink, type Upload, type UploadPlace } from './object-upload.ts';
 const stretchBytesMax = 2 * 1024 * 1024;
 
 export interface Move extends UploadPlace {
-  /** Whose bytes they are. */
-  tenant: string;
+  /** What has the bytes. */
+  of: ReadVersion;
   runs: readonly ExtentRun[];
   /** What `runs` hold. */
   sizeBytes: number;
@@ -28,7 +29,7 @@ export interface Move extends UploadPlace {
  */
 export async function moveData(
   context: Reserved<'object'>,
-  { tenant: from, runs, ...given }: Move,
+  { of, runs, ...given }: Move,
 ): Promise<Pick<Upload, 'sink' | 'digests'>> {
   const { services, tenant, requester, bucket } = context;
   const { sizeBytes } = given;
@@ -40,7 +41,7 @@ export async function moveData(
   try {
     context.room = await services.diskRoom.open({ ...who, bytes: diskBytes });
     const sink = openSink(context, given);
-    await fill(context, { tenant: from, runs, sizeBytes }, stretchBytes, sink);
+    await fill(context, { of, runs, sizeBytes }, stretchBytes, sink);
     return { sink, digests: await sink.digest() };
   } finally {
     release();
@@ -51,7 +52,7 @@ export async function moveData(
 /** Reads one stretch ahead of the one that is written. */
 async function fill(
   context: Reserved<'object'>,
-  { tenant, runs, sizeBytes }: Pick<Move, 'tenant' | 'runs' | 'sizeBytes'>,
+  { of, runs, sizeBytes }: Pick<Move, 'of' | 'runs' | 'sizeBytes'>,
   stretchBytes: number,
   sink: ObjectSink,
 ): Promise<void> {
@@ -60,7 +61,7 @@ async function fill(
   const read = (index: number): Promise<Buffer> => {
     const from = index * stretchBytes;
     const stretch = sliceRuns(runs, from, Math.min(from + stretchBytes, sizeBytes));
-    const bytes = streamRuns(context, stretch, tenant);
+    const bytes = streamRuns(context, stretch, of);
     return readStretch(bytes, index % 2 === 0 ? even : odd);
   };
   const count = Math.ceil(sizeBytes / stretchBytes);

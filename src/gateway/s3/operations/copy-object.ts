@@ -162,7 +162,12 @@ async function share(
   const { version } = source;
   const { attributes, algorithm, storageClass, conditions } = wanted;
   if (algorithm && attributes.checksum?.algorithm !== algorithm) {
-    const { checksum } = await digestRuns(context, decodeManifest(version.manifest), algorithm);
+    const { checksum } = await digestRuns(
+      context,
+      source,
+      decodeManifest(version.manifest),
+      algorithm,
+    );
     delete attributes.partChecksums;
     if (checksum) attributes.checksum = { algorithm, value: checksum, type: 'FULL_OBJECT' };
   }
@@ -205,7 +210,7 @@ async function move(
   source: CopySource,
   wanted: Wanted,
 ): Promise<Copied> {
-  const { version, bucket } = source;
+  const { version } = source;
   const { attributes, storageClass, conditions } = wanted;
   const algorithm = wanted.algorithm ?? defaultChecksum;
   const { sizeBytes } = version;
@@ -213,7 +218,7 @@ async function move(
   await checkEarly(context, conditions);
   await recordRead(context, source);
   const { sink, digests } = await moveData(context, {
-    tenant: bucket.tenant,
+    of: source,
     runs: decodeManifest(version.manifest),
     sizeBytes,
     checksums: [algorithm],

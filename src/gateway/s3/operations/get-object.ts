@@ -11,6 +11,7 @@ import { Pace } from '../../../core/pace.ts';
 import { describeToBrowsers } from '../../http/origins.ts';
 import { emptyReply, quoted, type Reply } from '../../http/reply.ts';
 import { readInTurns } from '../../http/shaped-body.ts';
+import type { ReadVersion } from '../../losses.ts';
 import {
   findAsked,
   findAskedWithBody,
@@ -56,6 +57,8 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   const isHead = request.method === 'HEAD';
   const found = await find(context);
   const { version, attributes } = found;
+  const losing = context.services.losses.check(bucket.tenant, version);
+  if (losing) await losing;
   const headers: Record<string, string> = {
     etag: quoted(version.etag),
     'last-modified': httpTime(version.createdMs),
@@ -228,9 +231,17 @@ async function openBody(
   }
   if (runs.length === 1 && services.reader.isSmallRemote(only)) {
     const release = services.leases.hold(runs);
-    return services.reader.openRemote(bucket.tenant, only, context).finally(release);
+    return services.reader
+      .openRemote(bucket.tenant, only, context)
+      .catch(async (error: unknown) => {
+        throw await services.losses.explain({ bucket, version }, error);
+      })
+      .finally(release);
   }
-  return context.shaped ? streamInTurns(context, context.shaped, runs) : streamRuns(context, runs);
+  const of = { bucket, version };
+  return context.shaped
+    ? streamInTurns(context, context.shaped, runs, of)
+    : streamRuns(context, runs, of);
 }
 
 function startsWith(manifest: Uint8Array, { id }: ExtentRun): boolean {
@@ -242,23 +253,24 @@ async function* streamInTurns(
   context: Reserved<'object'>,
   shaped: NonNullable<ReservedRequest['shaped']>,
   runs: readonly ExtentRun[],
+  of: ReadVersion,
 ): AsyncGenerator<Buffer, void, void> {
   const release = context.services.leases.hold(runs);
   try {
-    yield* readInTurns(shaped, runs, (some) => streamRuns(context, some));
+    yield* readInTurns(shaped, runs, (some) => streamRuns(context, some, of));
   } finally {
     release();
   }
 }
 
 /**
- * Verified bytes of `runs`, which the sweeper spares until the stream has ended. `tenant`: whose
- * they are.
+ * Verified bytes of `runs`, which the sweeper spares until the stream has ended. `of`: the version
+ * that has them.
  */
 export async function* streamRuns(
   context: Reserved<'object'>,
   runs: readonly ExtentRun[],
-  tenant = context.bucket.tenant,
+  of: ReadVersion,
 ): AsyncGenerator<Buffer, void, void> {
   const { services, response } = context;
   const release = services.leases.hold(runs);
@@ -267,7 +279,7 @@ export async function* streamRuns(
   response.once('close', leave);
   try {
     yield* services.reader.read({
-      tenant,
+      tenant: of.bucket.tenant,
       runs,
       inlineBody: (id) => readInlineBody(services.read, id),
       party: { tenant: context.tenant, principal: context.requester },
@@ -275,6 +287,8 @@ export async function* streamRuns(
       signal: gone.signal,
       tallies: context,
     });
+  } catch (error) {
+    throw await services.losses.explain(of, error);
   } finally {
     response.off('close', leave);
     release();

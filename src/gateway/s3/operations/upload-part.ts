@@ -220,11 +220,12 @@ async function mustEncrypt(
 async function share(
   context: Reserved<'copy'>,
   wanted: Wanted,
-  { version }: CopySource,
+  source: CopySource,
 ): Promise<Copied | null> {
+  const { version } = source;
   const { number, uploadId, runs, sizeBytes, algorithm } = wanted;
   checkRunCount(runs.length, sizeBytes);
-  const { md5: etag, checksum } = await digestRuns(context, runs, algorithm);
+  const { md5: etag, checksum } = await digestRuns(context, source, runs, algorithm);
   const place = { tenant: context.bucket.tenant, uploadId };
   const manifest = encodeManifest(runs);
   const committed = await commitShared(
@@ -257,7 +258,7 @@ async function move(
   const upload = { id: uploadId, part: number };
   await recordRead(context, source);
   const { sink, digests } = await moveData(context, {
-    tenant: source.bucket.tenant,
+    of: source,
     runs,
     sizeBytes,
     checksums: [algorithm],

@@ -1,0 +1,193 @@
+// Objects that no store has any more, on a served gateway with folder stores: what clients are
+// answered, what is recorded, told and charged, and that what comes back is read again.
+import { mkdirSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import * as s3 from '@aws-sdk/client-s3';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { openDatabase } from '#bursar/core/database.js';
+import {
+  bytesOf,
+  client,
+  damage,
+  extentsIn,
+  folderOf,
+  head,
+  MB,
+  newIn,
+  place,
+  put,
+  read,
+  refusal,
+  run,
+  serve,
+  served,
+  startRig,
+  stopRig,
+} from './class-rig.ts';
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
+
+beforeAll(startRig);
+afterAll(stopRig);
+
+const lost = '410 BursarObjectLost';
+const soon = { timeout: 60_000, interval: 200 };
+
+/** Puts an object; gives the paths of its extents in a store. */
+async function putIn(store: string, Key: string, size: number, name: string): Promise<string[]> {
+  const before = extentsIn(store);
+  await put('first', Key, bytesOf(size), name);
+  return newIn(store, before);
+}
+
+const aside = (store: string, path: string) => join(place.folder, 'aside', store, path);
+
+function takeAway(store: string, paths: readonly string[]): void {
+  for (const path of paths) {
+    mkdirSync(dirname(aside(store, path)), { recursive: true });
+    renameSync(join(folderOf(store), path), aside(store, path));
+  }
+}
+
+function bringBack(store: string, paths: readonly string[]): void {
+  for (const path of paths) renameSync(aside(store, path), join(folderOf(store), path));
+}
+
+interface Told {
+  key: string;
+  class?: string;
+  change?: { lost?: { version: number } };
+}
+
+async function recordsOf(action: string, key: string): Promise<Told[]> {
+  const lines = (await run('records', '--action', action, '--json')).trim().split('\n');
+  return lines.flatMap((line) => {
+    const found = line === '' ? undefined : (JSON.parse(line) as Told & { record?: Told });
+    const record = found?.record ?? found;
+    return record?.key === key ? [record] : [];
+  });
+}
+
+async function billedOf(name: string): Promise<number> {
+  const db = openDatabase(join(place.data, 'bursar.db'), { readonly: true, cacheKib: 1024 });
+  const sql = 'SELECT sum(billed_bytes) AS bytes FROM quota_storage WHERE class = ?';
+  const [row] = await db.tx.all<{ bytes: number }>(sql, name);
+  db.close();
+  return row?.bytes ?? 0;
+}
+
+describe('an object that no store has any more', () => {
+  test.each([
+    ['of some', 300_000],
+    ['of many extents', 20 * MB],
+  ])(
+    '%s bytes is lost, told once, charged for no more, and read when it is back',
+    async (_, size) => {
+      const Key = `lost-${size}`;
+      const made = await putIn('disk1', Key, size, 'derived');
+      const billed = await billedOf('derived');
+      takeAway('disk1', made);
+      expect(await refusal(read('first', Key))).toBe(lost);
+      expect(await refusal(read('first', Key))).toBe(lost);
+      expect(await refusal(head('first', Key))).toMatch(/^410 /);
+      expect(await billedOf('derived')).toBe(billed - size);
+      const copy = { Bucket: 'first', Key: 'copy', CopySource: `first/${Key}` };
+      expect(await refusal(client.send(new s3.CopyObjectCommand(copy)))).toBe(lost);
+      if (size < MB) {
+        await served.stop('SIGKILL');
+        await serve();
+      }
+      expect(await refusal(read('first', Key))).toBe(lost);
+      const told = await recordsOf('bursar:LoseObject', Key);
+      expect(told).toHaveLength(1);
+      expect(told[0]).toMatchObject({ class: 'derived', change: { lost: {} } });
+      const events = await run('changes', 's3://first', '--json');
+      const ofKey = events.split('\n').filter((line) => line.includes(`"${Key}"`));
+      expect(ofKey.at(-1)).toContain('"eventName":"ReducedRedundancyLostObject"');
+      bringBack('disk1', made);
+      await vi.waitFor(async () => expect(await refusal(head('first', Key))).toBe('done'), soon);
+      expect((await read('first', Key)).equals(bytesOf(size))).toBe(true);
+      expect(await billedOf('derived')).toBe(billed);
+      expect(await recordsOf('bursar:RecoverObject', Key)).toHaveLength(1);
+    },
+  );
+
+  test('is found by verify data, and can be deleted', async () => {
+    const made = await putIn('disk1', 'scrubbed', MB, 'derived');
+    const billed = await billedOf('derived');
+    takeAway('disk1', made);
+    for (let times = 0; times < 2; times++) {
+      const { code, stdout } = await place.run(['verify', 'data', '--json']);
+      expect(code).toBe(1);
+      expect(JSON.parse(stdout.split('\n')[0] as string)).toMatchObject({
+        ...{ key: 'scrubbed', lost: true, kind: 'missing' },
+      });
+    }
+    expect(await refusal(head('first', 'scrubbed'))).toMatch(/^410 /);
+    expect(await recordsOf('bursar:LoseObject', 'scrubbed')).toHaveLength(1);
+    await client.send(new s3.DeleteObjectCommand({ Bucket: 'first', Key: 'scrubbed' }));
+    expect(await billedOf('derived')).toBe(billed - MB);
+    expect(await run('verify', 'data')).toMatch(/^verified /);
+  });
+
+  test('is lost also where a read had begun to be answered', async () => {
+    const broken = await putIn('disk1', 'half', 9 * MB, 'derived');
+    damage(join(folderOf('disk1'), broken[0] as string));
+    await expect(read('first', 'half')).rejects.toThrow();
+    await vi.waitFor(async () => expect(await refusal(read('first', 'half'))).toBe(lost), soon);
+    expect(await recordsOf('bursar:LoseObject', 'half')).toHaveLength(1);
+  });
+
+  test('is lost under the key that it is renamed to', async () => {
+    const made = await putIn('disk1', 'renamed', MB, 'derived');
+    takeAway('disk1', made);
+    expect(await refusal(read('first', 'renamed'))).toBe(lost);
+    const rename = { Bucket: 'first', Key: 'new name', RenameSource: '/first/renamed' };
+    await client.send(new s3.RenameObjectCommand(rename));
+    expect(await refusal(head('first', 'new name'))).toMatch(/^410 /);
+    bringBack('disk1', made);
+    await vi.waitFor(
+      async () => expect(await refusal(head('first', 'new name'))).toBe('done'),
+      soon,
+    );
+    expect((await read('first', 'new name')).equals(bytesOf(MB))).toBe(true);
+  });
+
+  test('of two legs is lost where neither has it, and not while one is away', async () => {
+    const made = await putIn('disk2', 'two', 9 * MB, 'mirror');
+    takeAway('disk2', made);
+    expect((await read('first', 'two')).equals(bytesOf(9 * MB))).toBe(true);
+    await vi.waitFor(() => expect(extentsIn('disk2')).toEqual(expect.arrayContaining(made)), soon);
+    renameSync(folderOf('near'), `${folderOf('near')}-away`);
+    for (const path of made) rmSync(join(folderOf('disk2'), path), { force: true });
+    expect(await refusal(read('first', 'two'))).toMatch(/^503 /);
+    rmSync(folderOf('near'), { recursive: true, force: true });
+    renameSync(`${folderOf('near')}-away`, folderOf('near'));
+    await vi.waitFor(async () => expect(await refusal(read('first', 'two'))).toBe('done'), soon);
+    expect(await recordsOf('bursar:LoseObject', 'two')).toEqual([]);
+    await vi.waitFor(() => expect(extentsIn('disk2')).toEqual(expect.arrayContaining(made)), soon);
+    takeAway('disk2', made);
+    takeAway('near', made);
+    expect(await refusal(read('first', 'two'))).toBe(lost);
+    expect(await recordsOf('bursar:LoseObject', 'two')).toHaveLength(1);
+    bringBack('near', made);
+    await vi.waitFor(async () => expect(await refusal(read('first', 'two'))).toBe('done'), soon);
+    await vi.waitFor(() => expect(extentsIn('disk2')).toEqual(expect.arrayContaining(made)), soon);
+  });
+
+  test('stays damaged where its class refuses to lose it', async () => {
+    const made = await putIn('disk2', 'refused', 50_000, 'kept');
+    damage(join(folderOf('disk2'), made[0] as string));
+    expect(await refusal(read('first', 'refused'))).toBe('500 BursarIntegrityError');
+    expect(await refusal(head('first', 'refused'))).toBe('done');
+    expect(await recordsOf('bursar:LoseObject', 'refused')).toEqual([]);
+    await client.send(new s3.DeleteObjectCommand({ Bucket: 'first', Key: 'refused' }));
+  });
+
+  test('differs in nothing from its records', async () => {
+    takeAway('disk1', await putIn('disk1', 'kept lost', MB, 'derived'));
+    expect(await refusal(read('first', 'kept lost'))).toBe(lost);
+    await served.stop();
+    expect(await run('verify', 'deep', '--config', 'config.yaml')).toMatch(/^compared /);
+  });
+});
