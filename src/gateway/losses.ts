@@ -96,7 +96,7 @@ export class Losses {
     });
   }
 
-  /** Looks at what is due by then: what is back is not lost any more, and what is gone is nothing. */
+  /** Looks at what is due by then: what is back is not lost any more. */
   async lookAgain(dueMs: number, stopping?: AbortSignal): Promise<void> {
     const { read, ledger } = this.#services;
     for (let isMore = true; isMore && !stopping?.aborted; ) {

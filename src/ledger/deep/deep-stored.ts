@@ -235,7 +235,8 @@ function versionsOf(
 ): (read: Reader) => AsyncGenerator<Naming> {
   const walked = {
     columns: `${bucketColumns(`${table}.bucket_id`)}, ${table}.key AS "of", ${table}.seq AS seq,
-      class, is_marker AS isMarker, billed, ${chargedSize(table)} AS size, ${manifestOf(table)}, ${longManifestOf(table)},
+      class, is_marker AS isMarker, billed, ${chargedSize(table)} AS size,
+      ${manifestOf(table)}, ${longManifestOf(table)},
       ${chargedOf[table] ?? '1'} AS isCharged`,
     from: table,
     keys: keysOf[table],
