@@ -117,6 +117,44 @@ export function listCopyWork(read: Reader, dueMs: number, max: number): Promise<
   );
 }
 
+/**
+ * The extents of objects that a store is to have, behind `after`, by id. Packs of records are none:
+ * they are the gateway's own.
+ */
+export async function listStoredIn(
+  read: Reader,
+  store: number,
+  after: Uint8Array,
+  max: number,
+): Promise<Buffer[]> {
+  const rows = await read.all<{ id: Buffer }>(
+    `SELECT id FROM (
+       SELECT id FROM extents
+         WHERE id > ? AND store = ? AND state = 1 AND substr(tenant, 1, 1) <> '_'
+       UNION SELECT extent_id FROM extent_copies AS c JOIN extents AS e ON e.id = extent_id
+         WHERE extent_id > ? AND c.store = ? AND c.state = 1 AND e.state = 1
+     ) ORDER BY id LIMIT ?`,
+    ...[after, store, after, store, max],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Whether a store is to have the extent, for objects that are there. */
+export async function isStoredIn(read: Reader, store: number, id: Uint8Array): Promise<boolean> {
+  const found = await read.get(
+    `SELECT 1 FROM extents AS e WHERE id = ? AND state = 1 AND (store = ? OR EXISTS (
+       SELECT 1 FROM extent_copies WHERE extent_id = e.id AND store = ?))`,
+    ...[id, store, store],
+  );
+  return found !== undefined;
+}
+
+/** What of a store is to be made again is due at once. */
+export async function hastenCopies(tx: Tx, store: number, timeMs: number): Promise<number> {
+  const sql = `UPDATE extent_copies SET due_ms = ?, tries = 0 WHERE store = ? AND state = 3`;
+  return (await tx.run(sql, timeMs, store)).changes;
+}
+
 /** Whether objects have the extent. */
 export async function isInUse(read: Reader, id: Uint8Array): Promise<boolean> {
   const sql = 'SELECT 1 AS found FROM extents WHERE id = ? AND state = 1';

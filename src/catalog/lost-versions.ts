@@ -152,6 +152,11 @@ export async function deferLosses(
   return count;
 }
 
+/** All are looked at again at once. */
+export async function hastenLosses(tx: Tx, timeMs: number): Promise<number> {
+  return (await tx.run('UPDATE lost_versions SET due_ms = ?, tries = 0', timeMs)).changes;
+}
+
 /** Of versions that are not there any more. */
 export async function forgetLosses(tx: Tx, seqs: readonly number[]): Promise<number> {
   let count = 0;

@@ -46,6 +46,7 @@ import type { CorsRules } from './s3/buckets/cors.ts';
 import type { ObjectMemory } from './s3/objects/object-memory.ts';
 import type { RecordFolding } from './s3/record-folding.ts';
 import type { SealFaults } from './seal-faults.ts';
+import type { StoreDrills } from './store-drills.ts';
 import type { StoreList } from './store-list.ts';
 
 /** What S3 operations and share links are served with. */
@@ -134,6 +135,8 @@ export interface Services extends RequestServices {
   /** Adds up usage until now. */
   usageRollUp: { catchUp(): Promise<void> };
   deepRuns: DeepRuns;
+  /** Losses that are tried out. */
+  drills: StoreDrills;
   records: RecordStore;
   altered: AlteredRecords;
   search: RecordSearch;

@@ -10,7 +10,7 @@ import type { LimitedEntry, RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { noteTokenUse, purgeTokens } from '../authz/issued-tokens.ts';
 import { countDownload } from '../authz/shares.ts';
-import { deferCopies, noteMade } from '../catalog/extent-copies.ts';
+import { deferCopies, hastenCopies, noteMade } from '../catalog/extent-copies.ts';
 import {
   condemnIntents,
   declareExtents,
@@ -21,7 +21,7 @@ import {
 import { countAll } from '../catalog/held-totals.ts';
 import { noteJournalObject, noteSnapshot } from '../catalog/journal-objects.ts';
 import { dropLongManifest } from '../catalog/long-manifests.ts';
-import { deferLosses, forgetLosses } from '../catalog/lost-versions.ts';
+import { deferLosses, forgetLosses, hastenLosses } from '../catalog/lost-versions.ts';
 import { forgetJournaled } from '../catalog/outbox.ts';
 import { noStorage, type OtherKey, type Outcome } from '../catalog/outcome.ts';
 import { forgetTokens } from '../catalog/rename-tokens.ts';
@@ -348,6 +348,8 @@ export async function applyMaintenance(
       return deferLosses(tx, work.losses);
     case 'forgetLosses':
       return forgetLosses(tx, work.seqs);
+    case 'hastenRepairs':
+      return (await hastenCopies(tx, work.store, timeMs)) + (await hastenLosses(tx, timeMs));
     case 'forgetSwept':
       return forgetSwept(tx, work.beforeMs, work.max);
     case 'forgetCompleted':

@@ -63,6 +63,8 @@ export type Maintenance =
   /** Lost versions that are looked at again then, and those that are not there any more. */
   | { kind: 'deferLosses'; losses: { seq: number; dueMs: number }[] }
   | { kind: 'forgetLosses'; seqs: number[] }
+  /** What may be back in a store is looked at again at once. */
+  | { kind: 'hastenRepairs'; store: number }
   | { kind: 'forgetSwept'; beforeMs: number; max: number }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number }
   /** Client tokens of renames. */

@@ -8,6 +8,7 @@ import { UnsealedRow } from '../core/seals/row-seal.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import { Turns } from '../core/turns.ts';
 import type { Services } from '../gateway/services.ts';
+import { StoreDrills } from '../gateway/store-drills.ts';
 import type { Operator, OperatorLog } from '../instruments/operator-log.ts';
 import { catchUpUsage } from '../ledger/timers.ts';
 import { CopyMemory } from '../quota/copy-memory.ts';
@@ -158,6 +159,7 @@ async function start(base: Base): Promise<RunningServer> {
     instruments: base.instruments,
     recentRequests: base.recentRequests,
     logger: base.logger,
+    drills: new StoreDrills({ ...requestServices, stores: stores.stores }),
     deepRuns: opened(closers, new FolderDeepRuns(config)),
     metricsToken: config.metricsToken,
     priceBooks: prices.books,

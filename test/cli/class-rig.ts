@@ -25,8 +25,9 @@ export async function startRig(): Promise<void> {
   const stores = ['near', 'disk1', 'disk2'].map((name) => {
     mkdirSync(folderOf(name));
     const url = pathToFileURL(folderOf(name)).href;
+    const drills = name === 'disk1' ? '' : ', drills: yes';
     const prices = name === 'disk1' ? 'aws/us-east-1' : 'none';
-    return `  ${name}: { url: "${url}", prices: ${prices}, domains: [${name}], annualLoss: 0.01 }`;
+    return `  ${name}: { url: "${url}", prices: ${prices}, domains: [${name}], annualLoss: 0.01${drills} }`;
   });
   config = join(place.folder, 'config.yaml');
   writeFileSync(config, ['stores:', ...stores, ''].join('\n'));
@@ -41,6 +42,7 @@ export async function startRig(): Promise<void> {
     { name: 'twice', aliases: ['STANDARD_IA'], durability: { legs: leg('disk1', 'disk2') } },
     { name: 'pair', aliases: ['EXPRESS_ONEZONE'], durability: { legs: leg('disk2', 'near') } },
     { name: 'mirror', durability: { legs: leg('disk2', 'near') }, loss: 'report' },
+    { name: 'spare', durability: { legs: leg('near') }, loss: 'report' },
     { name: 'loose', aliases: [], durability: { legs: leg('disk2', 'near'), ack: 1 } },
     { name: 'again', aliases: ['REDUCED_REDUNDANCY'], durability, loss: 'recipe' },
   ];

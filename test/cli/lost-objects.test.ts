@@ -184,6 +184,61 @@ describe('an object that no store has any more', () => {
     await client.send(new s3.DeleteObjectCommand({ Bucket: 'first', Key: 'refused' }));
   });
 
+  const drill = (...args: string[]) => run('store', 'drill', ...args);
+
+  test('a drill is refused by a store that does not allow it', async () => {
+    const refused = await place.run(['store', 'drill', 'disk1', '--lose', '5%']);
+    expect(refused.stderr).toContain('The store disk1 does not allow drills');
+    const nowhere = await place.run(['store', 'drill', 'local', '--lose', '5%']);
+    expect(nowhere.stderr).toContain('local is no store that drills are done in');
+    const unclear = await place.run(['store', 'drill', 'near', '--lose', '5%', '--undo']);
+    expect(unclear.stderr).toContain('give --lose, maybe with --seed, or --undo');
+    expect([refused.code, nowhere.code, unclear.code]).toEqual([1, 1, 2]);
+  });
+
+  test('what a drill hides is repaired or told as lost, and nothing false is served', async () => {
+    const bodies = Array.from({ length: 200 }, (_, i) => Buffer.from(`${i} `.repeat(100 + i)));
+    const classOf = (i: number) => (i % 2 === 0 ? 'spare' : 'mirror');
+    await Promise.all(bodies.map((body, i) => put('first', `drill/${i}`, body, classOf(i))));
+    const before = extentsIn('near');
+    const said = JSON.parse(await drill('near', '--lose', '5%', '--seed', '7', '--json'));
+    const hidden = before.filter((path) => !extentsIn('near').includes(path));
+    expect(said).toMatchObject({ store: 'near', lose: 0.05, seed: 7, changed: hidden.length });
+    expect(hidden.length).toBeGreaterThan(3);
+    const answers = await Promise.all(
+      bodies.map(async (body, i) => {
+        const answer = await read('first', `drill/${i}`).catch((error) => error.name as string);
+        return typeof answer === 'string' ? answer : answer.equals(body) ? 'whole' : 'false';
+      }),
+    );
+    expect(answers.filter((_, i) => classOf(i) === 'mirror')).toEqual(Array(100).fill('whole'));
+    const losses = answers.flatMap((answer, i) => (answer === 'BursarObjectLost' ? [i] : []));
+    expect(losses.length).toBeGreaterThan(0);
+    expect(answers.filter((answer) => answer === 'whole')).toHaveLength(200 - losses.length);
+    const told = await run('records', '--action', 'bursar:LoseObject', '--json');
+    for (const i of losses) expect(told).toContain(`"drill/${i}"`);
+    // Reads ask the first leg: what the other has lost of two is found by verification.
+    expect((await place.run(['verify', 'data'])).code).toBe(1);
+    // The mirrored ones are made again; those of one leg come back with the end of the drill.
+    const repaired = hidden.length - losses.length;
+    await vi.waitFor(
+      () => expect(extentsIn('near')).toHaveLength(before.length - losses.length),
+      soon,
+    );
+    expect(repaired).toBeGreaterThan(0);
+    expect(await drill('near', '--undo')).toBe(
+      `near: ${losses.length} of ${hidden.length} extents shown again\n`,
+    );
+    for (const i of losses) {
+      await vi.waitFor(
+        async () => expect(await refusal(head('first', `drill/${i}`))).toBe('done'),
+        soon,
+      );
+      expect((await read('first', `drill/${i}`)).equals(bodies[i] as Buffer)).toBe(true);
+    }
+    expect(await run('records', '--action', 'bursar:DrillStore', '--json')).toContain('"seed":7');
+  });
+
   test('differs in nothing from its records', async () => {
     takeAway('disk1', await putIn('disk1', 'kept lost', MB, 'derived'));
     expect(await refusal(read('first', 'kept lost'))).toBe(lost);

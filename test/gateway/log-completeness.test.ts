@@ -540,6 +540,7 @@ const native: Record<string, () => NativeCall> = {
   GetHealth: () => get('/_/v1/health'),
   ConfirmClock: () => post('/_/v1/clock/confirmations'),
   ListStores: () => get('/_/v1/stores'),
+  DrillStore: () => ({ ...post('/_/v1/stores/local/drills', {}), mayFail: true }),
   ListStoreCosts: () => get('/_/v1/store-costs'),
   ListPriceBooks: () => get('/_/v1/price-books'),
   GetMetrics: () => get('/_/v1/metrics'),

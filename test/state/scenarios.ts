@@ -394,6 +394,7 @@ export const scenarios: Scenarios = {
   ],
   rotateLogKey: null,
   revokeLogKey: null,
+  drillStore: null,
   confirmClock: [
     { change: { kind: 'confirmClock', stepMs: 0 }, look: ({ clock }) => clock.stepMs !== 0 },
   ],

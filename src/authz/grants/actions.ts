@@ -198,6 +198,7 @@ const tenantActions = [
   'bursar:RotateLogKey',
   'bursar:RevokeLogKey',
   'bursar:ListStores',
+  'bursar:DrillStore',
   'bursar:ListStoreCosts',
   'bursar:GetMetrics',
   'bursar:ListPriceBooks',

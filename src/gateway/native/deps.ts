@@ -55,7 +55,8 @@ export type NativeChange =
           | 'createSnapshot'
           | 'deleteSnapshot'
           | 'addRootKey'
-          | 'confirmClock';
+          | 'confirmClock'
+          | 'drillStore';
       }
     >;
 
@@ -93,6 +94,7 @@ export interface NativeDeps
     | 'buckets'
     | 'changes'
     | 'deepRuns'
+    | 'drills'
     | 'directory'
     | 'grants'
     | 'inventories'

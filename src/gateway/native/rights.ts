@@ -68,6 +68,7 @@ const table = {
   'bursar:RotateLogKey': /*     */ ['all', 'none', 'none', 'none'],
   'bursar:RevokeLogKey': /*     */ ['all', 'none', 'none', 'none'],
   'bursar:ListStores': /*       */ ['all', 'none', 'none', 'none'],
+  'bursar:DrillStore': /*       */ ['all', 'none', 'none', 'none'],
   'bursar:ListStoreCosts': /*   */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:ListPriceBooks': /*   */ ['all', 'all', 'all', 'all'],
   'bursar:GetMetrics': /*       */ ['all', 'none', 'none', 'none'],

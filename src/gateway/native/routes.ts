@@ -22,7 +22,13 @@ import { requestRoutes } from './request-routes.ts';
 import type { NativeRoute } from './route.ts';
 import { shareRoutes } from './share-routes.ts';
 import { snapshotRoutes } from './snapshot-routes.ts';
-import { clockRoutes, rootKeyRoutes, storeCostRoutes, storeRoutes } from './store-routes.ts';
+import {
+  clockRoutes,
+  drillRoutes,
+  rootKeyRoutes,
+  storeCostRoutes,
+  storeRoutes,
+} from './store-routes.ts';
 import { targetRoutes } from './target-routes.ts';
 import { tenantRoutes } from './tenant-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
@@ -71,6 +77,7 @@ const tables = [
   gatewayAlarmRoutes,
   targetRoutes,
   storeCostRoutes,
+  drillRoutes,
   priceRoutes,
   metricsRoutes,
 ] as const;

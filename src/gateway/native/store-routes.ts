@@ -2,11 +2,23 @@
 // (docs/admin/operator-cost.md), its root keys and its clock.
 
 import { isoTime, stepMsMax } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import { localStore } from '../../core/manifest.ts';
 import { formatUsd } from '../../core/money.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import { type BackendCost, listBackendCosts } from '../../quota/backend-cost.ts';
-import { routeTable } from './route.ts';
-import { answerObject, boolean, integer, text, textOrNull, time } from './schemas.ts';
+import type { NativeDeps } from './deps.ts';
+import { param, routeTable } from './route.ts';
+import {
+  answerObject,
+  boolean,
+  closedObject,
+  integer,
+  type Json,
+  text,
+  textOrNull,
+  time,
+} from './schemas.ts';
 
 const anything = (description: string) =>
   ({ type: 'object', additionalProperties: true, description }) as const;
@@ -31,6 +43,7 @@ const store = answerObject({
       description: 'The share that is expected to be lost in a year; null: nothing is said.',
     },
     storageClass: textOrNull('As which its server keeps extents.'),
+    drills: boolean('Whether drills may hide what is in it.'),
   }),
   health: anything('What `/_/health` says of it.'),
   detail: anything('Counters since the start, and what the probe found.'),
@@ -52,6 +65,67 @@ export const storeRoutes = routeTable([
     }),
   },
 ]);
+
+const drillSchema = closedObject({
+  lose: {
+    type: 'number',
+    minimum: 0,
+    maximum: 1,
+    description: 'The share of its extents that is hidden. Absent: all is shown again.',
+  },
+  seed: integer('Which of them: the same of the same seed.', {
+    ...{ minimum: 0, maximum: 2 ** 32 - 1, default: 0 },
+  }),
+  after: text('The `next` of the slice before.', { default: '', pattern: '^([0-9a-f]{32})?$' }),
+});
+
+export const drillRoutes = routeTable([
+  {
+    method: 'POST',
+    url: '/_/v1/stores/:store/drills',
+    action: 'bursar:DrillStore',
+    summary:
+      'Hide a share of the extents in a store, as if they were lost, or show them again: some ' +
+      'two seconds of it. The next slice begins at `next`, until it is null.',
+    body: drillSchema,
+    answer: answerObject({
+      next: textOrNull('Where the next slice begins.'),
+      extents: integer('Extents that were looked at.'),
+      changed: integer('Those of them that were hidden, or shown again.'),
+    }),
+    run: async (call) => {
+      const { deps, body } = call;
+      const { lose, seed = 0, after = '' } = body as Json<typeof drillSchema>;
+      const number = findDrilled(deps.stores, param(call, 'store'), lose !== undefined);
+      const told = lose === undefined ? { lose: null, seed: null } : { lose: String(lose), seed };
+      return {
+        change: { kind: 'drillStore', ...told, after },
+        target: `stores/${param(call, 'store')}`,
+        // What is done is recorded before.
+        answer: async () => {
+          if (lose !== undefined) return deps.drills.hide(number, { lose, seed, after });
+          const slice = await deps.drills.undo(number, { after });
+          await deps.drills.hasten(number);
+          return slice;
+        },
+      };
+    },
+  },
+]);
+
+/** Throws `Refusal` InvalidRequest. */
+function findDrilled(stores: NativeDeps['stores'], name: string, isHiding: boolean): number {
+  const view = stores.all().find((one) => one.name === name);
+  if (!view?.isConfigured || view.number === localStore) {
+    const message = `${name} is no store that drills are done in: a folder or an S3 bucket.`;
+    throw new Refusal('InvalidRequest', { message });
+  }
+  if (isHiding && !view.declared.drills) {
+    const message = `The store ${name} does not allow drills: \`drills: yes\` of it would.`;
+    throw new Refusal('InvalidRequest', { message });
+  }
+  return view.number;
+}
 
 const cost = answerObject({
   account: text('`store:NAME`, or `backend:TENANT`: what of it was for the data of a tenant.'),

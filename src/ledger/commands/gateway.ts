@@ -78,6 +78,24 @@ export const revokeLogKey: Command<RevokeLogKey> = {
 // Confirms that the system's clock is right, however far it stepped. The ledger confirms it before
 // the record of this command gets its time.
 
+/** A slice of a drill, which hides or shows what is in a store, behind the commit. */
+export interface DrillStore {
+  kind: 'drillStore';
+  /** What is hidden, decimal, and by which seed; null: all is shown again. */
+  lose: string | null;
+  seed: number | null;
+  after: string;
+}
+
+export const drillStore: Command<DrillStore> = {
+  apply: async () => unchanged,
+  takesFrom: null,
+  told: null,
+  account: ({ lose, seed, after }) =>
+    lose === null ? { undo: true, after } : { lose, seed, after },
+  causes: null,
+};
+
 export interface ConfirmClock {
   kind: 'confirmClock';
   stepMs: number;

@@ -34,6 +34,8 @@ export interface StoreSettings
   annualLoss?: number;
   /** Whether what is in it is read at once; undefined: online. */
   kind?: PlaceKind;
+  /** Whether drills may hide what is in it; undefined: no. */
+  drills?: boolean;
 }
 
 /** What `--store` names: a store by its place, or one that is configured, or `local`. */
@@ -54,7 +56,7 @@ const storesMax = 200;
 /** What a store in a folder can be told besides its place. */
 const folderKeys = [
   ...['url', 'prices', 'extentBytes', 'connectionsMax', 'stallTimeout'],
-  ...['domains', 'annualLoss', 'kind'],
+  ...['domains', 'annualLoss', 'kind', 'drills'],
 ];
 const domainsMax = 16;
 const timeoutMsMax = 10 * 60_000;
@@ -79,6 +81,7 @@ const parsers: {
   domains: { key: 'domains', parse: parseDomains },
   annualLoss: { key: 'annualLoss', parse: parseShare },
   kind: { key: 'kind', parse: parseKind },
+  drills: { key: 'drills', parse: parseSwitch },
   storageClass: { key: 'storageClass', parse: parseStorageClass },
 };
 
@@ -144,8 +147,11 @@ export function chooseStores(config: {
 
 /** What is declared of a store; null: it is not configured, or has no settings. */
 export function declaredBy(settings: StoreSettings | null): DeclaredPlace {
-  const { kind = 'online', domains = [], annualLoss = null, storageClass = null } = settings ?? {};
-  return { kind, domains, annualLoss, storageClass };
+  const { kind, domains, annualLoss, storageClass, drills } = settings ?? {};
+  return {
+    ...{ kind: kind ?? 'online', domains: domains ?? [], annualLoss: annualLoss ?? null },
+    ...{ storageClass: storageClass ?? null, drills: drills ?? false },
+  };
 }
 
 /** Where a store is, as the catalog remembers it. */

@@ -12,9 +12,11 @@ export interface DeclaredPlace {
   annualLoss: number | null;
   /** As its server is told it (`x-amz-storage-class`); null: none is named. */
   storageClass: string | null;
+  /** Whether drills may hide what is in it. */
+  drills: boolean;
 }
 
 /** What is known of a store of which nothing is declared. */
 export const undeclaredPlace: DeclaredPlace = {
-  ...{ kind: 'online', domains: [], annualLoss: null, storageClass: null },
+  ...{ kind: 'online', domains: [], annualLoss: null, storageClass: null, drills: false },
 };

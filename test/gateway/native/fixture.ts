@@ -30,6 +30,7 @@ import { registerNativeApi } from '#bursar/gateway/native/api.js';
 import type { NativeDeps, NativeEntry } from '#bursar/gateway/native/deps.js';
 import { nativeServerOptions } from '#bursar/gateway/native/server-options.js';
 import { readCorsRules } from '#bursar/gateway/s3/buckets/cors.js';
+import { StoreDrills } from '#bursar/gateway/store-drills.js';
 import type { StoreView } from '#bursar/gateway/store-list.js';
 import { MetricRegistry } from '#bursar/instruments/metric-registry.js';
 import { RecentEverywhere, RecentRequests } from '#bursar/instruments/recent-requests.js';
@@ -96,7 +97,13 @@ function viewOf(number: number, name: string, isConfigured: boolean): StoreView 
   return {
     ...{ number, name, location, isConfigured, reason },
     ...{ ready: isConfigured, canRead: isConfigured },
-    declared: { kind: 'online', domains: ['disk1'], annualLoss: 0.03, storageClass: null },
+    declared: {
+      kind: 'online',
+      domains: ['disk1'],
+      annualLoss: 0.03,
+      storageClass: null,
+      drills: true,
+    },
     health: { breaker: 'closed' },
     detail: { requests: 7 },
   };
@@ -138,6 +145,14 @@ export async function openFixture(): Promise<Fixture> {
     writeAccounts: async () => {},
     recentRequests: new RecentEverywhere(new RecentRequests()),
     limitedAccounts: new LimitedAccounts(),
+    drills: new StoreDrills({
+      ...{ read: db.tx, ledger: { maintain: async () => 0 } },
+      stores: {
+        remote: () => {
+          throw new Error('there is no store');
+        },
+      },
+    }),
     // No test here begins one: test/cli/verify-deep-use.test.ts does, of a gateway that serves.
     deepRuns: {
       begin: () => {
@@ -287,6 +302,7 @@ export async function openFixture(): Promise<Fixture> {
         return outcome.ok ? { ok: true } : { ok: false, code: outcome.code };
       }
       case 'confirmClock':
+      case 'drillStore':
         return { ok: true };
       default:
         return identityCommandOf(change).apply(db.tx, structuredClone(change), { timeMs, seq: 0 });

@@ -1,0 +1,119 @@
+// Drills: a part of what a store holds is hidden in it, as if it were lost, and can be shown again.
+// So an operator sees whether losses are found, repaired and told, before there are any.
+// Invariants: what is hidden is copied within its store before it is removed, so a drill that ends
+// anywhere has lost nothing; which extents are hidden follows from the seed alone; and what nobody
+// uses any more, or was repaired meanwhile, is not shown again.
+import { createHash } from 'node:crypto';
+import { isStoredIn, listStoredIn } from '../catalog/extent-copies.ts';
+import { monotonicMs } from '../core/clock.ts';
+import type { Reader } from '../core/database.ts';
+import { extentBytesMax } from '../core/limits.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { sealedBytes } from '../tiering/chunk-format.ts';
+import type { RemoteStore } from '../tiering/stores/store.ts';
+
+export interface DrillServices {
+  read: Reader;
+  ledger: Pick<Ledger, 'maintain'>;
+  stores: { remote(number: number): RemoteStore };
+}
+
+export interface DrillSlice {
+  /** Where the next slice begins; null: that was all. */
+  next: string | null;
+  /** Extents that were looked at, and those of them that were hidden, or shown again. */
+  extents: number;
+  changed: number;
+}
+
+/** Where hidden extents are in their store. */
+const folder = 'drill/';
+const idForm = /^drill\/([0-9a-f]{32})$/;
+const sliceMsMax = 2000;
+const pageRows = 500;
+/** All of an extent with its tags and what it says of itself. */
+const storedBytesMax = sealedBytes(extentBytesMax) + 1024 * 1024;
+
+export class StoreDrills {
+  readonly #read: Reader;
+  readonly #stores: { remote(number: number): RemoteStore };
+
+  readonly #ledger: Pick<Ledger, 'maintain'>;
+
+  constructor({ read, ledger, stores }: DrillServices) {
+    this.#read = read;
+    this.#ledger = ledger;
+    this.#stores = stores;
+  }
+
+  /** What may be back in a store is looked at again at once. */
+  async hasten(number: number): Promise<void> {
+    await this.#ledger.maintain({ kind: 'hastenRepairs', store: number });
+  }
+
+  /** Hides the share `lose` of the extents behind `after`, for some two seconds. */
+  async hide(
+    number: number,
+    { lose, seed, after }: { lose: number; seed: number; after: string },
+  ): Promise<DrillSlice> {
+    const store = this.#stores.remote(number);
+    const endMs = monotonicMs() + sliceMsMax;
+    const slice: DrillSlice = { next: after, extents: 0, changed: 0 };
+    for (let from: Uint8Array = Buffer.from(after, 'hex'); ; ) {
+      const ids = await listStoredIn(this.#read, number, from, pageRows);
+      for (const id of ids) {
+        if (isChosen(id, seed, lose) && (await hideOne(store, id))) slice.changed++;
+        slice.extents++;
+        slice.next = id.toString('hex');
+        if (monotonicMs() >= endMs) return slice;
+      }
+      if (ids.length < pageRows) return { ...slice, next: null };
+      from = ids.at(-1) as Buffer;
+    }
+  }
+
+  /** Shows again what was hidden behind `after`, by whatever drill. */
+  async undo(number: number, { after }: { after: string }): Promise<DrillSlice> {
+    const store = this.#stores.remote(number);
+    const endMs = monotonicMs() + sliceMsMax;
+    const slice: DrillSlice = { next: null, extents: 0, changed: 0 };
+    const from = after === '' ? undefined : nameOf(Buffer.from(after, 'hex'));
+    for await (const { name } of store.listObjects(folder, from)) {
+      const hex = idForm.exec(name)?.[1];
+      if (hex === undefined) continue;
+      if (monotonicMs() >= endMs) return slice;
+      if (await this.#showOne(store, Buffer.from(hex, 'hex'))) slice.changed++;
+      slice.extents++;
+      slice.next = hex;
+    }
+    return { ...slice, next: null };
+  }
+
+  async #showOne(store: RemoteStore, id: Buffer): Promise<boolean> {
+    const name = nameOf(id);
+    const isWanted =
+      (await isStoredIn(this.#read, store.number, id)) && !(await store.readEnd(id, 1));
+    const bytes = isWanted ? await store.getObject(name) : undefined;
+    if (bytes) await store.put(id, [bytes]);
+    await store.removeObject(name);
+    return bytes !== undefined;
+  }
+}
+
+async function hideOne(store: RemoteStore, id: Buffer): Promise<boolean> {
+  const found = await store.readEnd(id, storedBytesMax);
+  if (!found || found.bytes.length !== found.sizeBytes) return false;
+  await store.putObject(nameOf(id), found.bytes);
+  await store.remove(id);
+  return true;
+}
+
+function nameOf(id: Buffer): string {
+  return `${folder}${id.toString('hex')}`;
+}
+
+/** The same of each extent, in whatever order they come. */
+function isChosen(id: Buffer, seed: number, lose: number): boolean {
+  const digest = createHash('sha256').update(`${seed} `).update(id).digest();
+  return digest.readUIntBE(0, 6) / 2 ** 48 < lose;
+}
