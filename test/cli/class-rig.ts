@@ -25,9 +25,10 @@ export async function startRig(): Promise<void> {
   const stores = ['near', 'disk1', 'disk2'].map((name) => {
     mkdirSync(folderOf(name));
     const url = pathToFileURL(folderOf(name)).href;
-    const drills = name === 'disk1' ? '' : ', drills: yes';
     const prices = name === 'disk1' ? 'aws/us-east-1' : 'none';
-    return `  ${name}: { url: "${url}", prices: ${prices}, domains: [${name}], annualLoss: 0.01${drills} }`;
+    const declared = `domains: [${name}], annualLoss: 0.01`;
+    const drills = name === 'disk1' ? 'no' : 'yes';
+    return `  ${name}: { url: "${url}", prices: ${prices}, ${declared}, drills: ${drills} }`;
   });
   config = join(place.folder, 'config.yaml');
   writeFileSync(config, ['stores:', ...stores, ''].join('\n'));

@@ -227,6 +227,7 @@ describe('the description', () => {
       '/_/v1/shares/{id}/principal',
       '/_/v1/store-costs',
       '/_/v1/stores',
+      '/_/v1/stores/{store}/drills',
       '/_/v1/tenants',
       '/_/v1/tenants/{t}',
       '/_/v1/tenants/{t}/alarm-hook',
