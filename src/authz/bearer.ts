@@ -14,7 +14,7 @@ import type { BearerVerifier, SignedRequest } from './authenticate.ts';
 import type { Actor, Actors, Delegation, Identity } from './identity.ts';
 import { contentSha256, type Payload, readPayload } from './signed-parts.ts';
 import type { TokenKeys } from './token-keys.ts';
-import { linkOfOutside, linksOf, type SeenLink } from './token-use.ts';
+import { linkOfSingle, linksOf, type SeenLink } from './token-use.ts';
 import { proofWindowMs } from './tokens/bounds.ts';
 import { type Chain, type Issuer, type IssuerClaim, readLinks } from './tokens/chain.ts';
 import { proofRefusal, tokenRefusal } from './tokens/faults.ts';
@@ -191,7 +191,7 @@ export class BearerTokens implements BearerVerifier {
   #seeOutside({ actor, delegation }: Borne, nowMs: number): void {
     if (this.#seenOutside.has(delegation)) return;
     this.#seenOutside.add(delegation);
-    this.#onSeen([linkOfOutside(actor.principal.id, delegation, nowMs)]);
+    this.#onSeen([linkOfSingle(actor.principal.id, delegation, nowMs)]);
   }
 
   #delegationOf(chain: Chain): Delegation {

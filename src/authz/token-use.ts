@@ -128,13 +128,19 @@ export function linksOf({ links, ids }: Chain): SeenLink[] {
   }));
 }
 
-/** An outside issuer's token, which is one link. */
-export function linkOfOutside(subject: string, delegation: Delegation, nowMs: number): SeenLink {
+/** A token that is one link, of an outside issuer or of the gateway itself. `label`: for lists. */
+export function linkOfSingle(
+  subject: string,
+  delegation: Delegation,
+  nowMs: number,
+  label?: string,
+): SeenLink {
   const { ids, scope, expiresAtMs } = delegation;
   const details: TokenDetails = {
     scope: scope && renderScope(scope),
     ...{ signer: null, holder: null, depth: 0, depthMax: 0 },
     ...{ issuedMs: nowMs, notBeforeMs: nowMs },
+    ...(label !== undefined && { label }),
   };
   const [id = ''] = ids;
   return { id, parent: null, ...namesOf(subject), details, expiresMs: expiresAtMs };

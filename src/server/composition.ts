@@ -129,7 +129,7 @@ async function start(base: Base): Promise<RunningServer> {
     ...{ services: requestServices, diskRoom, search, objectIndex, ...memory, ...counted },
   });
   const alarms = await data.startAlarms();
-  const notifier = await startNotifier(base, { services: requestServices, changes });
+  const notifier = await startNotifier(base, { services: requestServices, changes, alarms });
   closers.push(() => endSoon(storeList));
   backups.schedule = scheduleBackups(base, backups.shipping);
   if (head.refusal !== null) endBackups(backups);

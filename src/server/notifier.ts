@@ -3,6 +3,7 @@ import type { ChangeLog } from '../audit/changes/change-log.ts';
 import { readLagMs } from '../audit/changes/lag.ts';
 import { countAllDeadLetters } from '../audit/changes/targets.ts';
 import { onlyPrivate } from '../authz/oidc/address-policy.ts';
+import type { AlarmNotifier } from '../gateway/alarms/alarm-notifier.ts';
 import { Notifier } from '../gateway/notifications/notifier.ts';
 import { Sender } from '../gateway/notifications/sending.ts';
 import type { RequestServices } from '../gateway/services.ts';
@@ -12,7 +13,11 @@ import { opened } from './closers.ts';
 
 export async function startNotifier(
   { config, folder, closers, log, metrics }: Base,
-  { services, changes }: { services: RequestServices; changes: ChangeLog },
+  {
+    services,
+    changes,
+    alarms,
+  }: { services: RequestServices; changes: ChangeLog; alarms: AlarmNotifier },
 ): Promise<Notifier> {
   const { read, ledger, log: head } = services;
   const policy = onlyPrivate(config.privateWebhooks ?? []);
@@ -22,6 +27,7 @@ export async function startNotifier(
     // An older copy does not know what the newer database has told.
     maySend: () => head.refusal === null,
     onProblem: (text) => log.warn(text),
+    onStuck: (stuck) => alarms.tellStuck(stuck),
     onError: (error) => log.warn('a target was not told', error),
   });
   ledger.feed.subscribe(notifier);

@@ -1,9 +1,12 @@
 // A webhook that is told of a bucket's changes, under load, while the gateway is killed again and
-// again and the webhook is away in between: what it has taken, replayed, is the bucket.
+// again and the webhook is away in between: what it has taken, replayed, is the bucket. And an
+// inventory that is written meanwhile: each that has a checksum is whole, and the last lists all.
 // BURSAR_TELL_KILLS gives more kills, BURSAR_KILL_SEED others.
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, expect, it } from 'vitest';
+import { gunzipSync } from 'node:zlib';
+import { afterAll, expect, it, vi } from 'vitest';
 import { readCredentials } from '#bursar/server/folder/credentials-file.js';
 import { Workplace } from '../cli/command.ts';
 import { randomBelow, randomOf, seededRandom } from '../fuzz/seeded-random.ts';
@@ -19,6 +22,36 @@ afterAll(async () => {
   await receiver.close();
   await place.remove();
 });
+
+const inventory = `<InventoryConfiguration><Id>all</Id><IsEnabled>true</IsEnabled>
+  <Destination><S3BucketDestination><Bucket>arn:aws:s3:::lists</Bucket><Format>CSV</Format>
+  </S3BucketDestination></Destination><IncludedObjectVersions>Current</IncludedObjectVersions>
+  <Schedule><Frequency>Daily</Frequency></Schedule></InventoryConfiguration>`;
+
+/** The keys of each inventory that has a checksum, whose files are compared with their digests. */
+async function readInventories(target: Target): Promise<Map<string, string[]>> {
+  const read = async (key: string) => {
+    const { status: code, body } = await send(target, { method: 'GET', path: `/lists/${key}` });
+    expect([key, code]).toEqual([key, 200]);
+    return Buffer.from(body);
+  };
+  const md5 = (bytes: Buffer) => createHash('md5').update(bytes).digest('hex');
+  const found = new Map<string, string[]>();
+  const { text } = await send(target, { method: 'GET', path: '/lists' });
+  for (const key of elementsOf(text, 'Key').filter((one) => one.endsWith('.checksum'))) {
+    const manifest = await read(key.replace('.checksum', '.json'));
+    expect(md5(manifest)).toBe((await read(key)).toString());
+    const keys: string[] = [];
+    for (const file of JSON.parse(manifest.toString()).files) {
+      const bytes = await read(file.key);
+      expect(md5(bytes)).toBe(file.MD5checksum);
+      const rows = gunzipSync(bytes).toString().trim().split(/\r?\n/);
+      keys.push(...rows.map((row) => row.split(',')[1]?.replaceAll('"', '') ?? ''));
+    }
+    found.set(key, keys);
+  }
+  return found;
+}
 
 interface Told {
   eventName: string;
@@ -45,7 +78,7 @@ it(`has all of a bucket after ${kills} kills`, { timeout: 600_000 }, async () =>
     ...{ endpoint, keys: { accessKeyId, secretAccessKey }, strayNames: () => [] },
     stop: async () => {},
   };
-  await send(target, { method: 'PUT', path: '/raw' });
+  for (const path of ['/raw', '/lists']) await send(target, { method: 'PUT', path });
   const { arn } = await callNative(target, 'PUT', '/_/v1/tenants/default/targets/hook', {
     ...{ kind: 'webhook', url: receiver.url },
   });
@@ -56,6 +89,14 @@ it(`has all of a bucket after ${kills} kills`, { timeout: 600_000 }, async () =>
     body: `<NotificationConfiguration>${rule}</NotificationConfiguration>`,
   });
   expect(put.status).toBe(200);
+
+  const query: [string, string][] = [
+    ['inventory', ''],
+    ['id', 'all'],
+  ];
+  await send(target, { method: 'PUT', path: '/raw', query, body: inventory });
+  const inventories = '/_/v1/tenants/default/buckets/raw/inventories';
+  const list = () => callNative(target, 'POST', `${inventories}/all/run`);
 
   let isEnded = false;
   const work = async () => {
@@ -69,9 +110,11 @@ it(`has all of a bucket after ${kills} kills`, { timeout: 600_000 }, async () =>
   const workers = Array.from({ length: 4 }, work);
   for (let i = 0; i < kills; i++) {
     isAway = i % 2 === 1;
+    await list();
     await sleep(300 + randomBelow(random, 1500));
     await served.stop('SIGKILL');
     served = await place.serve([...serving, '--listen', new URL(endpoint).host]);
+    await readInventories(target);
   }
   isAway = false;
   isEnded = true;
@@ -81,6 +124,18 @@ it(`has all of a bucket after ${kills} kills`, { timeout: 600_000 }, async () =>
   const etags = elementsOf(text, 'ETag').map((etag) => etag.replaceAll('&quot;', ''));
   const is = elementsOf(text, 'Key').map((key, i) => `${key} ${etags[i]}`);
   expect(is.length).toBeGreaterThan(10);
+  await list();
+  let last = '';
+  await vi.waitFor(
+    async () => {
+      const { inventories: all } = await callNative(target, 'GET', inventories);
+      expect(all).toMatchObject([{ state: 'written' }]);
+      last = all[0].manifest;
+    },
+    { timeout: 60_000, interval: 500 },
+  );
+  const listed = (await readInventories(target)).get(last.replace('.json', '.checksum'));
+  expect(listed).toEqual(elementsOf(text, 'Key'));
   const replayed = () => {
     const objects = new Map<string, string>();
     for (const { eventName, s3 } of taken) {

@@ -127,6 +127,22 @@ describe('an inventory', () => {
       new Set(['cms/alice']),
     );
     expect(writes.every(({ cost }) => Number(cost) > 0)).toBe(true);
+    // With a token of theirs that is listed, and says what it is for.
+    const ids = new Set(writes.map(({ tokens }) => String(tokens)));
+    const label = `inventory all of cms/${bucket}`;
+    await vi.waitFor(async () => {
+      const { tokens } = await callNative(alice, 'GET', '/_/v1/tokens');
+      const own = tokens.filter((one: { label: string }) => one.label === label);
+      expect(own).toMatchObject([{ principal: 'cms/alice', state: 'valid', issued: false }]);
+      expect(own.map(({ jti }: { jti: string }) => jti)).toEqual([...ids]);
+    }, patience);
+    // What is there is whole, and stays: one that is asked for is another.
+    const again = await run(bucket, 'all');
+    const more = await run(bucket, 'all');
+    expect(new Set([manifest, again.manifest, more.manifest]).size).toBe(3);
+    for (const { manifest: key } of [again, more]) {
+      expect((await read(into, key)).files).toHaveLength(1);
+    }
   });
 
   it('is not written where who configured it may not write, and says so', async () => {

@@ -1,5 +1,10 @@
 // Mounts of queries: what fits is a bucket that is read and listed by any S3 client, and nothing
 // else is there; with a snapshot as it was then.
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
   as,
@@ -12,6 +17,7 @@ import {
   startEmbeddedTarget,
   type Target,
 } from '../protocol/target.ts';
+import { awsCli, describeWithTool } from '../tooling/tools.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
@@ -141,6 +147,30 @@ describe('a mount of a query', () => {
     await expect(feed).rejects.toThrow('follow the bucket itself');
     const share = { bucket: 'run1', key: 'in/0/3', expiresIn: 60 };
     await expect(callNative(admin, 'POST', '/_/v1/shares', share)).rejects.toThrow('400');
+  });
+
+  describeWithTool(awsCli, 'fetched by the AWS CLI', (aws) => {
+    const folder = mkdtempSync(join(tmpdir(), 'bursar-mount-'));
+    afterAll(() => rmSync(folder, { recursive: true }));
+
+    it.each(['run1', 'paper1'])('is all of %s, and nothing else', async (bucket) => {
+      const into = join(folder, bucket);
+      const args = ['s3', 'cp', '--recursive', '--only-show-errors', `s3://${bucket}/`, into];
+      await promisify(execFile)(aws, ['--endpoint-url', operator.endpoint, ...args], {
+        env: {
+          ...{ PATH: process.env.PATH, NO_PROXY: '127.0.0.1', AWS_DEFAULT_REGION: 'us-east-1' },
+          AWS_ACCESS_KEY_ID: admin.keys.accessKeyId,
+          AWS_SECRET_ACCESS_KEY: admin.keys.secretAccessKey,
+        },
+      });
+      const entries = readdirSync(into, { recursive: true, withFileTypes: true });
+      const files = entries.filter((one) => one.isFile());
+      const names = files.map((one) => join(one.parentPath, one.name).slice(into.length + 1));
+      expect(names.sort()).toEqual(fitting);
+      for (const name of names) {
+        expect(readFileSync(join(into, name), 'utf8')).toBe(`/data/${name}`);
+      }
+    });
   });
 
   it('with a snapshot shows what fitted then', async () => {

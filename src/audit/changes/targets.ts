@@ -35,7 +35,7 @@ CREATE TABLE dead_letters (        -- changes that a target refused for good
 export const targetKinds = ['webhook', 'sqs'] as const;
 export type TargetKind = (typeof targetKinds)[number];
 
-export interface Target {
+export interface NotificationTarget {
   tenant: string;
   name: string;
   kind: TargetKind;
@@ -62,7 +62,13 @@ export function targetContext(tenant: string, name: string): string {
  * What buckets name a target by: of a queue its ARN, as AWS has it; of a webhook
  * `arn:bursar:webhook::TENANT:NAME`.
  */
-export function arnOf({ tenant, name, kind, url, region }: Omit<Target, 'sealedSecret'>): string {
+export function arnOf({
+  tenant,
+  name,
+  kind,
+  url,
+  region,
+}: Omit<NotificationTarget, 'sealedSecret'>): string {
   if (kind === 'webhook') return `arn:bursar:webhook::${tenant}:${name}`;
   const [, account = '', queue = ''] = new URL(url).pathname.split('/');
   const partition = /^(?:cn|us-gov)-/.exec(region ?? '')?.[0].slice(0, -1);
@@ -73,9 +79,9 @@ export function readTarget(
   read: Reader,
   tenant: string,
   name: string,
-): Promise<Target | undefined> {
+): Promise<NotificationTarget | undefined> {
   const sql = `SELECT ${columns} FROM targets WHERE tenant = ? AND name = ?`;
-  return read.get<Target>(sql, tenant, name);
+  return read.get<NotificationTarget>(sql, tenant, name);
 }
 
 /** Up to `limit` of a tenant's targets, by name behind `after`. */
@@ -83,9 +89,9 @@ export function listTargets(
   read: Reader,
   tenant: string,
   { after, limit }: { after: string; limit: number } = { after: '', limit: targetsPerTenantMax },
-): Promise<Target[]> {
+): Promise<NotificationTarget[]> {
   const sql = `SELECT ${columns} FROM targets WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?`;
-  return read.all<Target>(sql, tenant, after, limit);
+  return read.all<NotificationTarget>(sql, tenant, after, limit);
 }
 
 export interface TargetId {

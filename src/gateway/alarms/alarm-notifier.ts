@@ -4,7 +4,8 @@
 // Invariants: the number of alarms that wait for one webhook is bounded, so a webhook that is down
 // takes neither memory nor turns from the others; no webhook gets two requests at a time; and the
 // ledger forgets an alarm only when no webhook is still to be told of it, so that alarms outlive
-// the process.
+// the process. That a target of notifications is stuck goes the same way, and is no entry of the
+// ledger.
 
 import { type AddressPolicy, everywhere } from '../../authz/oidc/address-policy.ts';
 import { failLate } from '../../authz/oidc/guarded-request.ts';
@@ -23,6 +24,7 @@ import {
 } from '../../quota/limits/alarm-hooks.ts';
 import { type Alarm, listUntoldAlarms } from '../../quota/limits/alarms.ts';
 import { addressOf, type Mail, type Mailer, mailOf, testMail } from './mail.ts';
+import { isStuckTarget, type StuckTarget, stuckMessage, type Told } from './stuck-target.ts';
 import { type Message, messageOf, sendMessage, testMessage } from './webhook.ts';
 
 export interface AlarmNotifierOptions {
@@ -65,7 +67,7 @@ const waitingMax = 100;
 const loadedMax = 10_000;
 
 interface Delivery {
-  alarm: Alarm;
+  alarm: Told;
   failures: number;
 }
 
@@ -126,6 +128,14 @@ export class AlarmNotifier {
   /** Takes alarms once they are durable. */
   tell(alarms: readonly Alarm[]): void {
     this.#take(alarms).catch(this.#options.onError);
+  }
+
+  /** Tells its tenant, and the operator, that a target takes nothing. */
+  tellStuck(stuck: StuckTarget): void {
+    const enter = async () => {
+      for (const of of hooksFor(stuck)) if (await this.#findHook(of)) this.#enter(of, stuck);
+    };
+    enter().catch(this.#options.onError);
   }
 
   async #take(alarms: readonly Alarm[]): Promise<void> {
@@ -207,7 +217,7 @@ export class AlarmNotifier {
     line.quietUntilMs = monotonicMs() + (this.#options.mailPauseMs ?? mailPauseMsDefault);
   }
 
-  #enter(of: HookOf, alarm: Alarm): void {
+  #enter(of: HookOf, alarm: Told): void {
     const line = this.#lineOf(of);
     if (line.waiting.length >= waitingMax) this.#giveWay(line);
     line.waiting.push({ alarm, failures: 0 });
@@ -217,11 +227,11 @@ export class AlarmNotifier {
   }
 
   /**
-   * Drops the oldest alarm, to make room. An alarm of a token goes before all others, because
-   * anybody can make any number of tokens.
+   * Drops the oldest alarm, to make room. An alarm of a token, or of a target, goes before all
+   * others, because anybody can make any number of tokens, and an admin can stop any target.
    */
   #giveWay({ waiting }: Line): void {
-    const place = waiting.findIndex(({ alarm }) => alarm.account.startsWith('token:'));
+    const place = waiting.findIndex(({ alarm }) => givesWay(alarm));
     const [dropped] = waiting.splice(Math.max(place, 0), 1);
     if (dropped) this.#settle(dropped.alarm);
   }
@@ -266,14 +276,15 @@ export class AlarmNotifier {
     for (const { alarm } of deliveries) this.#settle(alarm);
   }
 
-  async #messageOf(alarm: Alarm): Promise<Message> {
+  async #messageOf(alarm: Told): Promise<Message> {
+    if (isStuckTarget(alarm)) return stuckMessage(alarm, this.#instance);
     const isStored = alarm.meter === 'storedBytes';
     const shares = isStored ? await listHeldShares(this.#options.read, alarm.tenant) : [];
     return messageOf(alarm, this.#instance, shares);
   }
 
   #mailOf(deliveries: readonly Delivery[]): Mail {
-    const alarms = deliveries.map(({ alarm }) => alarm).sort((a, b) => a.id - b.id);
+    const alarms = deliveries.map(({ alarm }) => alarm).sort((a, b) => a.timeMs - b.timeMs);
     return mailOf(alarms, this.#instance);
   }
 
@@ -352,7 +363,9 @@ export class AlarmNotifier {
   }
 
   /** Notes that one webhook less is to be told of this alarm. */
-  #settle({ id }: Alarm): void {
+  #settle(alarm: Told): void {
+    if (isStuckTarget(alarm)) return;
+    const { id } = alarm;
     const left = (this.#open.get(id) ?? 0) - 1;
     if (left > 0) {
       this.#open.set(id, left);
@@ -376,9 +389,15 @@ export class AlarmNotifier {
 }
 
 /** Whose webhooks are told of an alarm, where they are set. */
-function hooksFor({ tenant, principal }: Alarm): HookOf[] {
+function hooksFor(alarm: Told): HookOf[] {
+  const { tenant } = alarm;
+  const principal = isStuckTarget(alarm) ? '' : alarm.principal;
   const own = principal === '' ? [] : [{ tenant, principal }];
   return [...own, { tenant, principal: null }, { tenant: null, principal: null }];
+}
+
+function givesWay(alarm: Told): boolean {
+  return isStuckTarget(alarm) || alarm.account.startsWith('token:');
 }
 
 function ownerText({ tenant, principal }: HookOf): string {

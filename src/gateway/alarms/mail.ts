@@ -6,8 +6,8 @@ import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { printable } from '../../core/printable.ts';
 import { amountText } from '../../quota/cap-report.ts';
-import type { Alarm } from '../../quota/limits/alarms.ts';
 import { windowEndMs } from '../../quota/limits/windows.ts';
+import { idOf, isStuckTarget, type Told } from './stuck-target.ts';
 
 export interface MailSettings {
   /** `smtps://user:password@host:465`, or `smtp://host:587`, which goes on in TLS. */
@@ -126,15 +126,15 @@ function invalid(what: string): Refusal {
 }
 
 /** One mail for several alarms, the oldest first. */
-export function mailOf(alarms: readonly Alarm[], instance: string): Mail {
+export function mailOf(alarms: readonly Told[], instance: string): Mail {
   const [first] = alarms;
   if (!first) throw new Error('a mail of no alarm');
   const more = alarms.length === 1 ? '' : `, and ${alarms.length - 1} more`;
   const last = alarms.at(-1) ?? first;
   return {
-    id: `bursar.${instance}.${first.id}.${last.id}.${alarms.length}`,
-    subject: `${shortOf(first)}${more}`,
-    text: `${alarms.map(linesOf).join('\n\n')}\n\nSent by Bursar. Each is in the records.\n`,
+    id: `bursar.${instance}.${idOf(first)}.${idOf(last)}.${alarms.length}`,
+    subject: `Bursar: ${shortOf(first)}${more}`,
+    text: `${alarms.map(linesOf).join('\n\n')}\n\nSent by Bursar.${recorded(alarms)}\n`,
   };
 }
 
@@ -145,18 +145,33 @@ export function testMail(timeMs: number, instance: string): Mail {
   return { id, subject: 'Bursar: a trial, and no alarm', text };
 }
 
-function shortOf({ account, meter, window, percent }: Alarm): string {
-  // Keys may have line ends in them, and so the accounts of prefixes.
-  const per = window === 'total' ? '' : ` per ${window}`;
-  return `Bursar: ${printable(account)} has used ${percent}% of ${meter}${per}`;
+/** What stuck is, `bursar target show` says. */
+function recorded(alarms: readonly Told[]): string {
+  return alarms.some(isStuckTarget) ? '' : ' Each is in the records.';
 }
 
-function linesOf(alarm: Alarm): string {
+function shortOf(alarm: Told): string {
+  if (isStuckTarget(alarm)) return `the target ${alarm.tenant}/${alarm.target} is stuck`;
+  const { account, meter, window, percent } = alarm;
+  // Keys may have line ends in them, and so the accounts of prefixes.
+  const per = window === 'total' ? '' : ` per ${window}`;
+  return `${printable(account)} has used ${percent}% of ${meter}${per}`;
+}
+
+function linesOf(alarm: Told): string {
+  if (isStuckTarget(alarm)) {
+    return [
+      `${shortOf(alarm)}: what it is to be told of changes waits.`,
+      `  reason: ${printable(alarm.reason)}`,
+      `  time:   ${isoTime(alarm.timeMs)}`,
+      `  see:    bursar target show ${alarm.tenant}/${alarm.target}`,
+    ].join('\n');
+  }
   const { id, meter, window, limit, used, beginMs, timeMs } = alarm;
   const unit = meter === 'spend' ? ' USD' : '';
   const endMs = window === 'total' ? Infinity : windowEndMs(window, beginMs);
   return [
-    `${shortOf(alarm).slice('Bursar: '.length)}.`,
+    `${shortOf(alarm)}.`,
     `  used:   ${amountText(meter, used)}${unit} of ${amountText(meter, limit)}${unit}`,
     `  time:   ${isoTime(timeMs)}`,
     `  resets: ${Number.isFinite(endMs) ? isoTime(endMs) : 'never'}`,

@@ -3,6 +3,8 @@
 // Invariants: one is written at a time; and what is there already, by its checksum, is not written
 // again, so that nothing is kept here of what was done, and a crash costs a repetition.
 import { Worker } from 'node:worker_threads';
+import type { Delegation } from '../../authz/identity.ts';
+import { linkOfSingle } from '../../authz/token-use.ts';
 import { ChainConditions } from '../../authz/tokens/conditions.ts';
 import { type InventoryConfig, lastDue, parseInventories } from '../../catalog/inventory.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
@@ -12,7 +14,7 @@ import type { RequestServices } from '../services.ts';
 import type { InventoryAnswer, InventoryThreadOptions } from './inventory-thread.ts';
 
 export interface InventoriesOptions
-  extends Pick<RequestServices, 'read' | 'directory' | 'sessions' | 'region'> {
+  extends Pick<RequestServices, 'read' | 'directory' | 'sessions' | 'region' | 'tokenUse'> {
   /** Where this gateway listens. */
   endpoint(): string;
   /** Does it write anything now? */
@@ -149,19 +151,23 @@ export class Inventories {
     config: InventoryConfig,
     when: { dueMs: number; isWanted: boolean },
   ): Promise<InventoryAnswer> {
-    const { directory, sessions, region, endpoint } = this.#options;
+    const { directory, sessions, region, endpoint, tokenUse } = this.#options;
     const actor = await directory.findActor(config.by);
     if (!actor) return { failed: `${config.by}, who configured it, is not there or not active` };
     const bucket = actor.principal.tenant === tenant ? name : `${tenant}:${name}`;
+    const timeMs = nowMs();
+    const delegation: Delegation = {
+      ids: [`inventory-${newRequestId()}`],
+      ...{ scope: null, conditions: new ChainConditions([]), accounts: [], policies: [] },
+      expiresAtMs: timeMs + keyMs,
+    };
     const { accessKeyId, secretAccessKey, sessionToken } = await sessions.issue({
-      ...{ actor, policy: null, issuersAsOf: sessions.issuersAsOf, nowMs: Date.now() },
-      durationMs: keyMs,
-      delegation: {
-        ids: [`inventory-${newRequestId()}`],
-        ...{ scope: null, conditions: new ChainConditions([]), accounts: [], policies: [] },
-        expiresAtMs: Date.now() + keyMs,
-      },
+      ...{ actor, policy: null, issuersAsOf: sessions.issuersAsOf, nowMs: timeMs },
+      ...{ durationMs: keyMs, delegation },
     });
+    // It is listed, and can be revoked, as any other token of theirs.
+    const label = `inventory ${config.id} of ${tenant}/${name}`;
+    tokenUse.see([linkOfSingle(actor.principal.id, delegation, timeMs, label)]);
     const workerData: InventoryThreadOptions = {
       job: { config, bucket, name, ...when },
       ...{ endpoint: endpoint(), region },

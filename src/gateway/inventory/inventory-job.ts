@@ -1,7 +1,8 @@
 // One inventory, from the listing to its manifest, by S3's own protocol: with the temporary key of
 // who configured it, so that rights, limits, charges and records are those of any client.
-// Invariants: at most `rowsMax` rows are held; and the manifest's checksum is written last, so that
-// where it is, all is. A run that was ended is repeated under the same names.
+// Invariants: at most `rowsMax` rows are held; and the manifest's checksum is written last, and
+// nothing of an inventory that has one is written again, so that where it is, all is. A run that
+// was ended is repeated under the same names.
 // Specification: "Locating your inventory list" of the Amazon S3 user guide.
 import { createHash } from 'node:crypto';
 import {
@@ -23,7 +24,7 @@ export interface InventoryJob {
   name: string;
   /** When it was due: the name of its folder. */
   dueMs: number;
-  /** Writes it even where it is there. */
+  /** Writes another where it is there, as of a later minute. */
   isWanted: boolean;
 }
 
@@ -37,17 +38,19 @@ export interface InventoryDone {
 
 const rowsMax = 50_000;
 const pageMax = 1000;
+const minuteMs = 60_000;
 
 export async function writeInventory(client: S3Client, job: InventoryJob): Promise<InventoryDone> {
   const { config, bucket, name, dueMs, isWanted } = job;
   const { destination: Bucket, prefix, id } = config;
   const folder = [...(prefix === '' ? [] : [prefix]), name, id].join('/');
-  const stamp = stampOf(dueMs);
-  const manifest = `${folder}/${stamp}/manifest.json`;
-  const checksum = `${folder}/${stamp}/manifest.checksum`;
-  if (!isWanted && (await isThere(client, Bucket, checksum))) {
-    return { manifest, objects: 0, files: 0, wasThere: true };
+  let asOfMs = dueMs;
+  const nameOf = (end: string) => `${folder}/${stampOf(asOfMs)}/manifest.${end}`;
+  while (await isThere(client, Bucket, nameOf('checksum'))) {
+    if (!isWanted) return { manifest: nameOf('json'), objects: 0, files: 0, wasThere: true };
+    asOfMs += minuteMs;
   }
+  const [stamp, manifest, checksum] = [stampOf(asOfMs), nameOf('json'), nameOf('checksum')];
   const createdMs = Date.now();
   const form = new InventoryForm(config, name);
   const files: { key: string; size: number; MD5checksum: string }[] = [];
@@ -86,9 +89,9 @@ async function isThere(client: S3Client, Bucket: string, Key: string): Promise<b
     await client.send(new HeadObjectCommand({ Bucket, Key }));
     return true;
   } catch (error) {
-    if ((error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode === 404) {
-      return false;
-    }
+    const { $metadata } = error as { $metadata?: { httpStatusCode?: number } };
+    // Who may not read there may be able to write, or else a write says why not: this has no body.
+    if ([403, 404].includes($metadata?.httpStatusCode ?? 0)) return false;
     throw error;
   }
 }

@@ -7,9 +7,9 @@ import {
   countDeadLetters,
   listDeadLetters,
   listTargets,
+  type NotificationTarget,
   readCursor,
   readTarget,
-  type Target,
   targetContext,
   targetKinds,
 } from '../../audit/changes/targets.ts';
@@ -179,7 +179,7 @@ export const targetRoutes = routeTable([
 ]);
 
 interface Asked {
-  kind: Target['kind'];
+  kind: NotificationTarget['kind'];
   url: string;
   region?: string | null;
 }
@@ -236,12 +236,12 @@ function invalid(field: string, what: string): Refusal {
   });
 }
 
-async function find(call: Call): Promise<Target> {
+async function find(call: Call): Promise<NotificationTarget> {
   const found = await readTarget(call.deps.read, param(call, 't'), param(call, 'target'));
   return found ?? refuseMissing(call, 'NotFound');
 }
 
-async function show({ deps }: Call, found: Target): Promise<object> {
+async function show({ deps }: Call, found: NotificationTarget): Promise<object> {
   const { tenant, name: of, kind: is, url: place, region: inRegion, createdMs } = found;
   const state = deps.notifier.stateOf(found);
   const cursor = state?.cursor ?? (await readCursor(deps.read, found)) ?? -1;

@@ -9,9 +9,9 @@ import {
   countDeadLetters,
   deadLettersMax,
   listTargetIds,
+  type NotificationTarget,
   readCursor,
   readTarget,
-  type Target,
   type TargetId,
   type ToldProgress,
 } from '../../audit/changes/targets.ts';
@@ -19,6 +19,7 @@ import { isoTime, monotonicMs, nowMs } from '../../core/clock.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import type { FeedEntry } from '../../ledger/feed.ts';
 import { reasonOf } from '../alarms/alarm-notifier.ts';
+import type { StuckTarget } from '../alarms/stuck-target.ts';
 import { mayKnowWho } from '../changes/readable.ts';
 import type { RequestServices } from '../services.ts';
 import { beginOf, readRules } from './bucket-rules.ts';
@@ -39,6 +40,10 @@ export interface NotifierOptions extends Parts {
   maySend?: () => boolean;
   /** Is told what an operator should know of a target. */
   onProblem: (text: string) => void;
+  /** Is told once that a target is stuck, until it takes something, or is set anew. */
+  onStuck?: (stuck: StuckTarget) => void;
+  /** A target that has failed for so long, in milliseconds, is stuck. */
+  stuckMs?: number;
   onError: (error: unknown) => void;
   /** The first pause after a failure, in milliseconds; each is twice the one before. */
   pauseMsMin?: number;
@@ -51,8 +56,7 @@ const pauseMsMinDefault = 1000;
 const pauseMsMax = 5 * 60_000;
 /** A message that is refused for good is tried so often, in case the target was mistaken. */
 const refusalsMax = 3;
-/** A target that has failed for so long is stuck. */
-const stuckMs = 10 * 60_000;
+const stuckMsDefault = 10 * 60_000;
 /** A cursor that nothing was told by is noted when it has moved so far. */
 const idleRecords = 10_000;
 
@@ -139,7 +143,7 @@ export class Notifier {
   }
 
   /** Sends one message that is no event. Gives why it was not taken, or null. */
-  async test(target: Target): Promise<string | null> {
+  async test(target: NotificationTarget): Promise<string | null> {
     try {
       const id = `msg_${this.#instance}_test_${Date.now()}`;
       const body = testBody('', id);
@@ -177,7 +181,8 @@ export class Notifier {
     const line = this.#lines.get(keyOf(id));
     if (line) {
       line.cursor = null;
-      Object.assign(line, { failures: 0, refusals: 0, isStuck: false, singlyUpTo: -1, dead: [] });
+      Object.assign(line, { failures: 0, refusals: 0, failingSinceMs: null, isStuck: false });
+      Object.assign(line, { singlyUpTo: -1, dead: [] });
     }
     this.#begin(id);
   }
@@ -259,7 +264,11 @@ export class Notifier {
   }
 
   /** Gives whether it is done: taken, or refused for good. */
-  async #tell(line: Line, target: Target, { indices, body }: Telling): Promise<boolean> {
+  async #tell(
+    line: Line,
+    target: NotificationTarget,
+    { indices, body }: Telling,
+  ): Promise<boolean> {
     const [first = 0] = indices;
     const last = indices.at(-1) ?? first;
     const id = `msg_${this.#instance}_${line.tenant}_${line.name}_${first}_${last}`;
@@ -277,7 +286,12 @@ export class Notifier {
     return true;
   }
 
-  #refused(line: Line, target: Target, indices: readonly number[], error: unknown): boolean {
+  #refused(
+    line: Line,
+    target: NotificationTarget,
+    indices: readonly number[],
+    error: unknown,
+  ): boolean {
     const reason = this.#explain(target, error);
     this.#fail(line, reason, error);
     if (!isRefusedForGood(error)) return false;
@@ -299,6 +313,7 @@ export class Notifier {
     line.problem = reason ?? reasonOf(error);
     line.failingSinceMs ??= nowMs();
     if (reason === null) this.#options.onError(error);
+    const { stuckMs = stuckMsDefault } = this.#options;
     if (nowMs() - line.failingSinceMs < stuckMs || line.isStuck) return;
     this.#stick(line, line.problem);
   }
@@ -307,10 +322,12 @@ export class Notifier {
     line.isStuck = true;
     line.problem = reason;
     this.#options.onProblem(`${nounOf(line)} is stuck: ${reason}; what it is told waits`);
+    const { tenant, name: target } = line;
+    this.#options.onStuck?.({ tenant, target, reason, timeMs: nowMs() });
   }
 
   /** As of webhooks of alarms, a tenant's admins are not told what is in the gateway's network. */
-  #explain(target: Target, error: unknown): string {
+  #explain(target: NotificationTarget, error: unknown): string {
     const reason = reasonOf(error);
     if (target.kind === 'sqs') return reason;
     this.#options.onProblem(`${nounOf(target)} did not take a message: ${reason}`);

@@ -2,7 +2,7 @@
 // gateway asks with its own credentials. Specifications: Standard Webhooks 1.0.0; SendMessage of
 // the Amazon SQS API reference.
 import type { SQSClient } from '@aws-sdk/client-sqs';
-import { type Target, targetContext } from '../../audit/changes/targets.ts';
+import { type NotificationTarget, targetContext } from '../../audit/changes/targets.ts';
 import type { AddressPolicy } from '../../authz/oidc/address-policy.ts';
 import { failLate } from '../../authz/oidc/guarded-request.ts';
 import { nowMs } from '../../core/clock.ts';
@@ -30,7 +30,7 @@ export class Sender {
   }
 
   /** Resolves when the target has taken it. Rejects with an Error that says why it has not. */
-  async send(target: Target, message: Message, stopping: AbortSignal): Promise<void> {
+  async send(target: NotificationTarget, message: Message, stopping: AbortSignal): Promise<void> {
     if (target.kind === 'sqs') return this.#sendToQueue(target, message, stopping);
     const { sealer, policy } = this.#options;
     const { tenant, name, url, sealedSecret } = target;
@@ -48,7 +48,11 @@ export class Sender {
     if (refusal) throw refusal;
   }
 
-  async #sendToQueue(target: Target, { id, body }: Message, stopping: AbortSignal): Promise<void> {
+  async #sendToQueue(
+    target: NotificationTarget,
+    { id, body }: Message,
+    stopping: AbortSignal,
+  ): Promise<void> {
     const { SendMessageCommand } = await import('@aws-sdk/client-sqs');
     const client = await this.#clientOf(target.region as string);
     const isFifo = target.url.endsWith('.fifo');

@@ -7,12 +7,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { deadLettersMax } from '#bursar/audit/changes/targets.js';
 import { onlyPrivate } from '#bursar/authz/oidc/address-policy.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { Sealer } from '#bursar/core/sealing.js';
 import { AlarmNotifier } from '#bursar/gateway/alarms/alarm-notifier.js';
 import { checkHookUrl, secretText } from '#bursar/gateway/alarms/webhook.js';
+import { Notifier, type NotifierOptions } from '#bursar/gateway/notifications/notifier.js';
 import { schema } from '#bursar/ledger/schema.js';
 import {
   type AlarmHook,
@@ -53,6 +55,8 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
   expect(errors).toEqual([]);
 });
+
+const soon = { timeout: 20_000 };
 
 /** What the operator is told of tenants' webhooks. */
 const problems: string[] = [];
@@ -366,5 +370,58 @@ describe('a webhook', () => {
 
   it('cannot be at a URL without end', () => {
     expect(() => checkHookUrl(`https://hooks.example.org/${'a'.repeat(2100)}`)).toThrow();
+  });
+});
+
+describe('a target that is stuck', () => {
+  /** Tells targets. What reads changes, and decides of them, fails as `reach` does. */
+  function tell(alarms: AlarmNotifier, reach: () => never): Promise<Notifier> {
+    const parts = { buckets: null, directory: null, grants: null, keyring: null, sealFaults: null };
+    return Notifier.open({
+      ...(parts as unknown as NotifierOptions),
+      ...{ read: db.tx, region: 'us-east-1', pauseMsMin: 1, stuckMs: 20 },
+      ledger: { maintain: reach },
+      changes: { read: reach, waitPast: reach, newest: reach },
+      sender: { send: reach, close: async () => {} },
+      ...{ onProblem: () => {}, onError: () => {}, onStuck: (stuck) => alarms.tellStuck(stuck) },
+    });
+  }
+  const bodies = () => receiver.received.map(({ body }) => JSON.parse(body));
+  const target = () =>
+    db.exec(`INSERT INTO targets VALUES
+      ('cms', 'ingest', 'sqs', 'https://sqs.eu.example/123456789012/raw', 'eu', NULL, 0);
+      INSERT INTO target_cursors VALUES ('cms', 'ingest', -1)`);
+
+  it.each(['cms', null])('is told to the webhook of %s once, until it is set anew', async (of) => {
+    await hook(of, receiver.url);
+    await hook('atlas', 'http://127.0.0.1:9/');
+    target();
+    const alarms = await open({ attemptMs: 10_000 });
+    const notifier = await tell(alarms, () => {
+      throw new Error('the disk is away');
+    });
+    await expect.poll(() => receiver.received.length, soon).toBe(1);
+    const data = { tenant: 'cms', target: 'ingest', reason: 'the disk is away' };
+    expect(bodies()).toMatchObject([{ type: 'target.stuck', data }]);
+    expect(receiver.ids[0]).toMatch(/^msg_[0-9a-f]{32}_stuck_cms_ingest_\d+$/);
+    notifier.renew({ tenant: 'cms', name: 'ingest' });
+    await expect.poll(() => receiver.received.length, soon).toBe(2);
+    expect(new Set(receiver.ids).size).toBe(2);
+    await notifier.close();
+    expect(receiver.received).toHaveLength(2);
+  });
+
+  it('is one that has refused too many', async () => {
+    await hook('cms', receiver.url);
+    target();
+    db.exec(`INSERT INTO dead_letters SELECT 'cms', 'ingest', value, 0, 'it answered 400'
+      FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n
+        WHERE value < ${deadLettersMax}) SELECT value FROM n)`);
+    const notifier = await tell(await open({ attemptMs: 10_000 }), () => {
+      throw new Error('it is asked for nothing');
+    });
+    await expect.poll(() => receiver.received.length, soon).toBe(1);
+    expect(bodies()).toMatchObject([{ data: { reason: '1000 changes were refused by it' } }]);
+    await notifier.close();
   });
 });

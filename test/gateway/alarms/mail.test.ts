@@ -133,6 +133,25 @@ async function untold(): Promise<number> {
 
 const soon = { timeout: 20_000 };
 
+describe('a target that is stuck', () => {
+  it('is told its tenant, once, with what else there is', async () => {
+    const [, port] = await serve();
+    await hook();
+    await open(mailerFor(port), patient);
+    const timeMs = Date.parse('2026-11-18T12:00:00Z');
+    const reason = 'it was not taken';
+    notifier?.tellStuck({ tenant: 'atlas', target: 'other', reason, timeMs });
+    notifier?.tellStuck({ tenant: 'cms', target: 'ingest', reason, timeMs });
+    await expect.poll(() => mails.length, soon).toBe(1);
+    const [{ to, text = '' } = {}] = mails;
+    expect(to).toEqual([address]);
+    expect(text).toContain('Subject: Bursar: the target cms/ingest is stuck');
+    expect(text).toContain('reason: it was not taken');
+    expect(text).not.toContain('records');
+    expect(text).not.toContain('other');
+  });
+});
+
 describe('an alarm by mail', () => {
   it('arrives, and says of what, how much and until when', async () => {
     const [, port] = await serve();

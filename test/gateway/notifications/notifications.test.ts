@@ -169,6 +169,7 @@ describe('what is told', () => {
   });
 
   it('waits while a webhook is away, in order, and rules that stay lose nothing', async () => {
+    const begunMs = Date.now();
     await register('hook');
     await configure(admin, { id: 'all' });
     await vi.waitFor(() => expect(tests()).toHaveLength(1), patience);
@@ -179,7 +180,13 @@ describe('what is told', () => {
     await vi.waitFor(async () => {
       const shownTarget = await callNative(admin, 'GET', path);
       expect(shownTarget).toMatchObject({ problem: 'it was not taken', stuck: false });
+      // For as long as the first of them has waited, and no more than the whole test has lasted.
+      expect(shownTarget.behind).toBeGreaterThanOrEqual(5);
+      expect(shownTarget.lagSeconds).toBeGreaterThanOrEqual(1);
+      expect(shownTarget.lagSeconds).toBeLessThanOrEqual((Date.now() - begunMs) / 1000 + 1);
     }, patience);
+    const lag = /^bursar_target_lag_seconds\{tenant="cms",target="hook"\} (\S+)$/m;
+    expect(Number(lag.exec(await readMetrics(operator))?.[1])).toBeGreaterThan(0.9);
     await configure(admin, { id: 'all' }, { id: 'tags', events: ['s3:ObjectTagging:*'] });
     receiver.received.length = 0;
     receiver.answer = status(204);
