@@ -9,6 +9,8 @@ export interface TargetNumbers {
   sent: number;
   failed: number;
   isStuck: boolean;
+  /** Changes that it refused for good. */
+  deadLetters: number;
   /** Records of the log that it was not told of, whether they concern it or not. */
   behind: number;
   /** Since when the first of them is there, milliseconds; 0: there is none. */
@@ -17,7 +19,6 @@ export interface TargetNumbers {
 
 export interface TargetSource {
   list(): Promise<readonly TargetNumbers[]>;
-  countDead(): Promise<readonly { tenant: string; name: string; count: number }[]>;
   /** Who waits for changes. */
   followers(): number;
 }
@@ -57,10 +58,7 @@ export function watchTargets(registry: MetricRegistry, source: TargetSource): vo
   registry.gauge({
     ...{ name: 'bursar_target_dead_letters', isPrivate },
     help: 'Changes that a target refused for good.',
-    collect: async () =>
-      (await source.countDead()).map(
-        ({ tenant, name: target, count }) => [{ tenant, target }, count] as const,
-      ),
+    collect: ofEach(({ deadLetters }) => deadLetters),
   });
   registry.gauge({
     name: 'bursar_change_followers',

@@ -35,14 +35,18 @@ export async function startNotifier(
     list: async () => {
       const newest = await changes.newest();
       const all = [...notifier.list()];
+      const dead = new Map<string, number>();
+      for (const { tenant, name, count } of await countAllDeadLetters(read)) {
+        dead.set(`${tenant}/${name}`, count);
+      }
       const numbers = all.map(async ({ tenant, name, sent, failed, isStuck, cursor, noted }) => ({
         ...{ tenant, target: name, sent, failed, isStuck },
+        deadLetters: dead.get(`${tenant}/${name}`) ?? 0,
         behind: Math.max(newest - (cursor ?? noted), 0),
         lagMs: await readLagMs(read, cursor ?? noted),
       }));
       return Promise.all(numbers);
     },
-    countDead: () => countAllDeadLetters(read),
     followers: () => changes.followers,
   });
   return opened(closers, notifier);
