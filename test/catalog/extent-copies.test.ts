@@ -1,0 +1,47 @@
+// The rows of copies: what a restore enters, which may be read, and what waits for how long.
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import {
+  adoptCopies,
+  declareCopies,
+  deferCopies,
+  enterCopies,
+  listCopyWork,
+  listGood,
+  listReadable,
+} from '#bursar/catalog/extent-copies.js';
+import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
+import { newExtentId } from '#bursar/core/ids.js';
+import { schema } from '#bursar/ledger/schema.js';
+
+let db: OpenDatabase;
+const id = newExtentId();
+
+beforeEach(() => {
+  db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
+  db.exec(schema);
+});
+afterEach(() => db.close());
+
+it('what a backup has as declared is entered as what the store says', async () => {
+  await declareCopies(db.tx, { ids: [id], stores: [2, 3], timeMs: 1 });
+  expect(await listReadable(db.tx, id)).toEqual([]);
+  await enterCopies(db.tx, id, { good: [3], due: [2] }, 5);
+  expect(await listGood(db.tx, id)).toEqual([3]);
+  // What is known of a copy already is not made another.
+  await enterCopies(db.tx, id, { good: [], due: [3] }, 6);
+  expect(await listGood(db.tx, id)).toEqual([3]);
+});
+
+it('a copy that is due may be read, after those that are good', async () => {
+  await declareCopies(db.tx, { ids: [id], stores: [2, 3], timeMs: 1 });
+  await adoptCopies(db.tx, [id], [[3]], 5);
+  expect(await listReadable(db.tx, id)).toEqual([3, 2]);
+});
+
+it('what nobody uses any more is told so, and waits as long as it is deferred', async () => {
+  await enterCopies(db.tx, id, { good: [3], due: [2] }, 5);
+  expect(await listCopyWork(db.tx, 5, 10)).toMatchObject([{ store: 2, tries: 0, isAlive: 0 }]);
+  expect(await deferCopies(db.tx, [{ id, store: 2, dueMs: 100 }])).toBe(1);
+  expect(await listCopyWork(db.tx, 99, 10)).toEqual([]);
+  expect(await listCopyWork(db.tx, 100, 10)).toMatchObject([{ store: 2, tries: 1 }]);
+});
