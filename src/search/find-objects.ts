@@ -28,12 +28,16 @@ export interface FindQuery {
   max: number;
   /** As of which record; undefined: now. */
   at?: number | undefined;
+  /** Absent: who asks may read all. */
+  mayRead?: (row: ListedObject) => Promise<boolean>;
 }
 
 export interface FoundPage<E> {
   entries: E[];
   /** Objects that were read. */
   looked: number;
+  /** Those of them that who asks may read. */
+  seen: number;
   /** Up to and with this key all was looked for; null: to the end. */
   through: string | null;
   /** How the index led to them; null: it did not, and all objects are looked at. */
@@ -63,15 +67,20 @@ export async function findObjects<E>(
   const wanted = { ...start, bucketId: bucket.id, query, max: lookedMax };
   // The index knows nothing of what was.
   const found = at === undefined ? await services.objects.find(wanted) : null;
-  const page: FoundPage<E> = { entries: [], looked: 0, through: null, plan: found?.plan ?? null };
+  const page: FoundPage<E> = {
+    ...{ entries: [], looked: 0, seen: 0, through: null, plan: found?.plan ?? null },
+  };
   const pace = new Pace();
   const reader = new PageReader(services, bucket, start, at);
   for await (const row of found ? reader.named(found.keys) : reader.all()) {
     if (page.looked === lookedMax) return page;
     page.looked += 1;
     page.through = row.key;
-    const entry = isFit(services, bucket, row, query) ? await take(row) : null;
-    if (entry !== null && page.entries.push(entry) === asked.max) return page;
+    if (isObject(services, bucket, row) && ((await asked.mayRead?.(row)) ?? true)) {
+      page.seen += 1;
+      const entry = fits(query, factsOf(row)) ? await take(row) : null;
+      if (entry !== null && page.entries.push(entry) === asked.max) return page;
+    }
     if (pace.isDue) await pace.wait();
   }
   page.through = found?.through ?? null;
@@ -80,15 +89,10 @@ export async function findObjects<E>(
 
 type Row = ListedObject | { key: string; isMarker: 1 };
 
-function isFit(
-  { keyring }: Catalog,
-  bucket: BucketName,
-  row: Row,
-  query: Query,
-): row is ListedObject {
+function isObject({ keyring }: Catalog, bucket: BucketName, row: Row): row is ListedObject {
   if (!('attributes' in row) || row.isMarker) return false;
   verifyListed(keyring, bucket, row);
-  return fits(query, factsOf(row));
+  return true;
 }
 
 interface Start extends KeySpan {

@@ -206,6 +206,8 @@ describe('rights', () => {
     expect(inside).toMatchObject({ count: 12, bytes: 120 });
     // Who lists more than they read is not told what that says, nor how much of it there is.
     expect(await keysOf(bob, 'meta.run = 1')).toEqual(['in/1']);
+    expect((await page(bob, 'meta.run = 1')).looked).toBe(1);
+    expect((await page(bob, 'meta.run = 1 and key like "out/*"')).looked).toBe(0);
     expect(await page(bob, 'size > 0', { form: 'totals' })).toMatchObject({
       count: 12,
       bytes: 120,

@@ -45,6 +45,7 @@ async function run(context: Reserved<'listing'>): Promise<Reply> {
   const prefix = parameter(request, 'prefix') ?? '';
   checkKeyLength(prefix);
   const isTotal = parameter(request, 'form') === 'totals';
+  // Before it is asked whether it fits: how many are looked at tells nothing of the others.
   const mayRead = readableBy(asked, asked, query);
   const withTags = asksForTags(query);
   let bytes = 0;
@@ -53,9 +54,8 @@ async function run(context: Reserved<'listing'>): Promise<Reply> {
   const page = await findObjects(
     services,
     bucket,
-    { ...wanted, at: asked.at?.seq },
+    { ...wanted, at: asked.at?.seq, mayRead },
     async (row) => {
-      if (!(await mayRead(row))) return null;
       bytes += row.sizeBytes;
       objects += 1;
       return isTotal ? undefined : show(row, withTags);
@@ -64,7 +64,7 @@ async function run(context: Reserved<'listing'>): Promise<Reply> {
   const isExplained = parameter(request, 'explain') === 'true';
   const body = JSON.stringify({
     ...(isTotal ? {} : { objects: page.entries }),
-    ...{ count: objects, bytes, looked: page.looked },
+    ...{ count: objects, bytes, looked: page.seen },
     next: page.through === null ? null : Buffer.from(page.through).toString('base64url'),
     ...(isExplained ? { plan: describe(page) } : {}),
   } satisfies Omit<FoundObjects, 'objects' | 'plan'>);

@@ -24,7 +24,7 @@ export const foundObjects = answerObject({
   },
   count: integer('Objects of this page.'),
   bytes: integer('Their sizes together.'),
-  looked: integer('Objects that were looked at for this page, at most 1000.'),
+  looked: integer('Objects that the caller may read and that were looked at for this page.'),
   next,
 });
 
