@@ -23,6 +23,16 @@ export async function readWindow(
   return document === null ? undefined : parseWindow(document);
 }
 
+/** All that ended since this moment is held; Infinity: the bucket has no window. */
+export async function readHeldSince(
+  read: Reader,
+  bucketId: number,
+  timeMs: number,
+): Promise<number> {
+  const window = await readWindow(read, bucketId);
+  return window ? beginOf(window, timeMs) : Number.POSITIVE_INFINITY;
+}
+
 export function parseWindow(document: string): UndeleteWindow {
   return JSON.parse(document) as UndeleteWindow;
 }

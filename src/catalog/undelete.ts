@@ -43,29 +43,47 @@ export async function planAsOf(
 
 /**
  * The same of the object that was there before the key's object was deleted; undefined: there is
- * one now, or none is known.
+ * one now, or none is known. What ended before `heldSinceMs` is left alone: where only snapshots
+ * hold what they have, nobody knows what came after it.
  */
 export async function planDeleted(
   catalog: Catalog,
   bucket: BucketName,
-  key: string,
+  { key, heldSinceMs }: { key: string; heldSinceMs: number },
 ): Promise<Undeletion | undefined> {
   const { read } = catalog;
   const { id: bucketId } = bucket;
   const current = await readListedAt(read, { bucketId, key, at: now });
   if (current && !current.isMarker) return undefined;
-  const versions = await readVersionsAt(read, { bucketId, key, at: now, max: markersMax + 1 });
-  const left = versions.find(({ isMarker }) => !isMarker);
+  const left = await readNewestLeft(read, bucketId, key);
   const held = await read.get<{ at: number }>(
     `SELECT ended_seq - 1 AS at FROM held_versions WHERE bucket_id = ? AND key = ? AND seq > ?
-       AND NOT is_marker AND NOT is_image ORDER BY seq DESC, ended_seq DESC LIMIT 1`,
-    ...[bucketId, key, left?.seq ?? -1],
+       AND ended_ms >= ? AND NOT is_marker AND NOT is_image
+       ORDER BY seq DESC, ended_seq DESC LIMIT 1`,
+    ...[bucketId, key, left?.seq ?? -1, heldSinceMs],
   );
   const at = held?.at ?? now;
   const before = held ? await readListedAt(read, { bucketId, key, at }) : left;
   if (!before || before.isMarker) return undefined;
   verifyListed(catalog.keyring, bucket, before);
   return plan(read, bucket, { before, isOverwritten: false, at });
+}
+
+/** The newest version that is no marker, of those that the bucket still has. */
+async function readNewestLeft(
+  read: Reader,
+  bucketId: number,
+  key: string,
+): Promise<ListedAt | undefined> {
+  const of = 'WHERE bucket_id = ? AND key = ? AND NOT is_marker';
+  const newest = await read.get<{ seq: number | null }>(
+    `SELECT max(seq) AS seq FROM (SELECT seq FROM versions ${of}
+       UNION ALL SELECT seq FROM noncurrent_versions ${of})`,
+    ...[bucketId, key, bucketId, key],
+  );
+  if (newest?.seq == null) return undefined;
+  const [row] = await readVersionsAt(read, { bucketId, key, at: now, max: 1 }, newest.seq + 1);
+  return row;
 }
 
 interface Planned {

@@ -73,23 +73,28 @@ export interface Source {
   /** A version that the bucket has; null: what it was as of a record. */
   versionId: string | null;
   index: number | null;
+  /** Only where there is no object of the key. */
+  isGone?: boolean;
 }
 
-/** Copies onto its key what was there. Rejects with `CommandFailure`. */
+/** Copies onto its key what was there; false: `isGone` is not so. Rejects with `CommandFailure`. */
 export async function copyBack(
   connection: S3Connection,
   place: Bucket,
-  { key, class: storageClass, versionId, index }: Source,
-): Promise<void> {
+  { key, class: storageClass, versionId, index, isGone }: Source,
+): Promise<boolean> {
   const bucket = bucketAt(connection, place);
   const answer = await bucket.ask('PUT', key, {
     headers: {
       'x-amz-copy-source': bucket.sourceOf(key) + (versionId ? `?versionId=${versionId}` : ''),
       ...(versionId === null && { 'x-bursar-copy-source-as-of': String(index) }),
       ...(storageClass !== null && { 'x-amz-storage-class': storageClass }),
+      ...(isGone && { 'if-none-match': '*' }),
     },
   });
+  if (isGone && answer.status === 412) return false;
   checkDone(answer);
+  return true;
 }
 
 /** Deletes an object, or a version of it. Rejects with `CommandFailure`. */

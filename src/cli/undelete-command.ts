@@ -56,7 +56,10 @@ async function undelete(url: string, given: UndeleteFlags, command: Command): Pr
   }
   let restored = 0;
   const failed = await forEachObject(objects, 'objects restored', async (one) => {
-    if (one.markers.length === 0) await copyBack(connection, place, one);
+    const isGone = one.was === 'deleted';
+    // Who has written one of the key meanwhile keeps it.
+    if (one.markers.length === 0 && !(await copyBack(connection, place, { ...one, isGone })))
+      return;
     for (const versionId of one.markers) {
       await deleteObject(connection, place, { key: one.key, versionId });
     }
@@ -70,6 +73,10 @@ async function undelete(url: string, given: UndeleteFlags, command: Command): Pr
 function check({ key }: NamedPlace, { prefix, asOf }: UndeleteFlags): void {
   if (key !== '' && prefix !== undefined) {
     throw new CommandFailure('usage', 'give either a key, s3://BUCKET/KEY, or --prefix');
+  }
+  if (key.endsWith('/')) {
+    const all = `of all below it: bursar undelete s3://BUCKET --prefix ${key}`;
+    throw new CommandFailure('usage', all);
   }
   if (key === '' && prefix === undefined && asOf === undefined) {
     const all = "--prefix '' for all that was deleted, or --as-of 2h for all as it was then";

@@ -108,6 +108,8 @@ test('one object comes back as it was before it was deleted', async () => {
   expect(await json('undelete', `s3://raw/${key}`)).toEqual({ restored: 0, failed: [] });
   const never = await place.run(['undelete', 's3://raw/never']);
   expect([never.code, never.stderr]).toEqual([1, expect.stringContaining('NoSuchKey')]);
+  const folder = await place.run(['undelete', 's3://raw/2026/']);
+  expect([folder.code, folder.stderr]).toEqual([2, expect.stringContaining('--prefix 2026/')]);
   const vague = await place.run(['undelete', 's3://raw']);
   expect([vague.code, vague.stderr]).toEqual([2, expect.stringContaining('--as-of')]);
   const undated = await place.run(['undelete', 's3://raw', '--as-of', 'yesterday']);

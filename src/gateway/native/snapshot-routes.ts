@@ -2,7 +2,7 @@
 import { verifyListed } from '../../catalog/authentic.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
 import { readHeldBelow, readHeldTotal } from '../../catalog/held-totals.ts';
-import { listKeysEver, readListedAt } from '../../catalog/snapshot-reads.ts';
+import { readListedAt } from '../../catalog/snapshot-reads.ts';
 import {
   type ListedSnapshot,
   listSnapshots,
@@ -17,9 +17,9 @@ import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
-import { textSuccessor } from '../../core/text-order.ts';
 import type { KeptSnapshot } from '../../state/snapshot-cache.ts';
 import { checkKeyLength } from '../s3/request.ts';
+import { keyPageQuery, readKeyPage } from './key-pages.ts';
 import { administers } from './rights.ts';
 import { type Call, nameOf, nextOf, pageOf, param, refuseMissing, routeTable } from './route.ts';
 import {
@@ -213,7 +213,7 @@ export const snapshotRoutes = routeTable([
       'List what is different since a snapshot, or since a time in the undelete window: in ' +
       'another one, or now. By key.',
     query: {
-      ...pageQuery,
+      ...keyPageQuery,
       to: { ...text('The other snapshot. Absent: now.'), maxLength: snapshotNameLengthMax },
       prefix: text('Of the keys that are compared. Absent: all.'),
     },
@@ -317,24 +317,18 @@ function longest(prefixes: readonly string[]): string {
   return prefixes.reduce((a, b) => (b.length > a.length ? b : a));
 }
 
-/** One page looks at so many keys, whether they differ or not. */
-const keysPerPage = 1000;
-
 async function readDiff(call: Call): Promise<object> {
   const { read, keyring } = call.deps;
   await decideDiff(call);
   const bucket = await bucketOf(call);
   const from = await shownOf(call, bucket, param(call, 'snapshot'));
-  const { to: other, prefix: asked = '', after } = call.query;
+  const { to: other, prefix: asked = '' } = call.query;
   const to = other === undefined ? now : await shownOf(call, bucket, other);
   const prefix = longest([asked, from.prefix, to.prefix]);
   const differences: object[] = [];
   const areOfOne = [asked, from.prefix, to.prefix].every((one) => prefix.startsWith(one));
   if (!areOfOne) return { index: from.seq, differences, next: null };
-  const keys = await listKeysEver(read, {
-    ...{ bucketId: bucket.id, below: prefix === '' ? null : textSuccessor(prefix) },
-    ...{ from: after ?? prefix, exclusive: after !== undefined, max: keysPerPage },
-  });
+  const { keys, next } = await readKeyPage(read, { bucketId: bucket.id, prefix }, call.query);
   const pace = new Pace();
   const readAt = async (key: string, at: number) => {
     const row = await readListedAt(read, { bucketId: bucket.id, key, at });
@@ -349,6 +343,5 @@ async function readDiff(call: Call): Promise<object> {
     const [size, sizeBefore] = [then?.sizeBytes ?? null, before?.sizeBytes ?? null];
     differences.push({ key, change, size, sizeBefore, class: before?.class ?? null });
   }
-  const next = keys.length === keysPerPage ? keys.at(-1) : null;
   return { index: from.seq, differences, next };
 }

@@ -4,14 +4,15 @@
 import { firstSince } from '../../audit/record-times.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
 import { readHeldOf } from '../../catalog/held-release.ts';
-import { listKeysEver, readListedAt } from '../../catalog/snapshot-reads.ts';
+import { readListedAt } from '../../catalog/snapshot-reads.ts';
 import { planAsOf, planDeleted, type Undeletion } from '../../catalog/undelete.ts';
-import { readMoment } from '../../catalog/undelete-window.ts';
+import { readHeldSince, readMoment } from '../../catalog/undelete-window.ts';
 import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import { textSuccessor } from '../../core/text-order.ts';
 import { checkKeyLength } from '../s3/request.ts';
+import { keyPageQuery, readKeyPage } from './key-pages.ts';
 import { type Call, param, refuseMissing, routeTable } from './route.ts';
 import {
   answerObject,
@@ -20,7 +21,6 @@ import {
   integer,
   integerOrNull,
   next,
-  pageQuery,
   reason,
   text,
   textOrNull,
@@ -50,7 +50,7 @@ export const undeleteRoutes = routeTable([
     ofPart: true,
     summary: 'List what brings back a deleted object, or what was deleted and overwritten since.',
     query: {
-      ...pageQuery,
+      ...keyPageQuery,
       key: text('One object.'),
       prefix: text('All objects that begin with it. Absent, with `asOf`: all of the bucket.'),
       asOf: {
@@ -117,7 +117,7 @@ async function readPlan(call: Call): Promise<object> {
     checkKeyLength(key);
     const found =
       asOf === undefined
-        ? await planDeleted(catalog, bucket, key)
+        ? await planDeleted(catalog, bucket, { key, heldSinceMs: 0 })
         : await planAsOf(catalog, bucket, { key, at: await indexOf(call, bucket, asOf) });
     if (!found && !(await isKnown(call, bucket, key))) throw new Refusal('NoSuchKey');
     return { objects: found ? [show(found)] : [], next: null };
@@ -127,22 +127,19 @@ async function readPlan(call: Call): Promise<object> {
     throw new Refusal('InvalidInput', { message, fields: { field: 'key, prefix, asOf' } });
   }
   const at = asOf === undefined ? null : await indexOf(call, bucket, asOf);
-  const { after } = call.query;
-  const keys = await listKeysEver(read, {
-    ...{ bucketId: bucket.id, below: prefix === '' ? null : textSuccessor(prefix) },
-    ...{ from: after ?? prefix, exclusive: after !== undefined, max: keysPerPage },
-  });
+  const heldSinceMs = await readHeldSince(read, bucket.id, steadyClock.nowMs());
+  const page = await readKeyPage(read, { bucketId: bucket.id, prefix }, call.query);
   const pace = new Pace();
   const objects: object[] = [];
-  for (const one of keys) {
+  for (const one of page.keys) {
     const found =
       at === null
-        ? await planDeleted(catalog, bucket, one)
+        ? await planDeleted(catalog, bucket, { key: one, heldSinceMs })
         : await planAsOf(catalog, bucket, { key: one, at });
     if (found) objects.push(show(found));
     await pace.rest();
   }
-  return { objects, next: keys.length === keysPerPage ? (keys.at(-1) ?? null) : null };
+  return { objects, next: page.next };
 }
 
 /** Whether there is an object of the key, or what there was is still held. */
@@ -150,9 +147,6 @@ async function isKnown({ deps: { read } }: Call, bucket: Bucket, key: string): P
   const row = await readListedAt(read, { bucketId: bucket.id, key, at: Number.MAX_SAFE_INTEGER });
   return row !== undefined && !row.isMarker;
 }
-
-/** One page looks at so many keys, whether there is something to bring back or not. */
-const keysPerPage = 1000;
 
 /**
  * Where the bucket has versions, it shows those of any time that were not deleted for good. Throws
