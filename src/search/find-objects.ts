@@ -1,7 +1,8 @@
 // Finds objects of a bucket: what may fit comes out of the index, or is all that there is, and each
 // is read from the catalog, found authentic and compared with the query. Invariants: what is given
-// fits, by what the catalog says now; and one page looks at a bounded number of objects, so that
-// its time and its price are bounded, too.
+// fits, by what the catalog says now; one page looks at a bounded number of objects, so that its
+// time and its price are bounded, too; and where a page ends tells nothing of what objects say that
+// who asks may not read, as long as not many times more of those fit than a page looks at.
 import { type BucketName, verifyListed } from '../catalog/authentic.ts';
 import type { ListedObject } from '../catalog/listing.ts';
 import { listKeysEver, readListedAt } from '../catalog/snapshot-reads.ts';
@@ -15,9 +16,13 @@ import type { Query } from './query.ts';
 
 /** Objects that one page looks at: as many as a listing shows. */
 export const lookedMax = 1000;
+/** Those that who asks may not read, and that a page passes over besides. */
+const hiddenMax = 5 * lookedMax;
 
 export interface FindQuery {
   query: Query;
+  /** What fits is among what fits this: others are not there. Absent: among all. */
+  within?: Query | null;
   /** Keys begin with it. */
   prefix: string;
   /** Keys behind this one; null: all. */
@@ -34,10 +39,8 @@ export interface FindQuery {
 
 export interface FoundPage<E> {
   entries: E[];
-  /** Objects that were read. */
+  /** Objects that were read, and that who asks may read. */
   looked: number;
-  /** Those of them that who asks may read. */
-  seen: number;
   /** Up to and with this key all was looked for; null: to the end. */
   through: string | null;
   /** How the index led to them; null: it did not, and all objects are looked at. */
@@ -59,40 +62,55 @@ export async function findObjects<E>(
   asked: FindQuery,
   take: (row: ListedObject) => E | null | Promise<E | null>,
 ): Promise<FoundPage<E>> {
-  const { query, after, at, prefix } = asked;
+  const { query, within, after, at, prefix } = asked;
   const below = prefix === '' ? null : textSuccessor(prefix);
   const bounds = narrow({ from: prefix, below }, { from: asked.from ?? '', below: null });
-  const span = narrow(spanOf(query), bounds);
-  const start = startOf(span, after);
-  const wanted = { ...start, bucketId: bucket.id, query, max: lookedMax };
-  // The index knows nothing of what was.
-  const found = at === undefined ? await services.objects.find(wanted) : null;
-  const page: FoundPage<E> = {
-    ...{ entries: [], looked: 0, seen: 0, through: null, plan: found?.plan ?? null },
-  };
+  const both: Query = within ? { is: 'and', parts: [within, query] } : query;
+  const span = narrow(spanOf(both), bounds);
+  const page: FoundPage<E> = { entries: [], looked: 0, through: null, plan: null };
   const pace = new Pace();
-  const reader = new PageReader(services, bucket, start, at);
-  for await (const row of found ? reader.named(found.keys) : reader.all()) {
-    if (page.looked === lookedMax) return page;
-    page.looked += 1;
-    page.through = row.key;
-    if (isObject(services, bucket, row) && ((await asked.mayRead?.(row)) ?? true)) {
-      page.seen += 1;
+  let passed = 0;
+  let start = startOf(span, after);
+  for (;;) {
+    const wanted = { ...start, bucketId: bucket.id, query: within ?? query, max: lookedMax };
+    // The index knows nothing of what was.
+    const found = at === undefined ? await services.objects.find(wanted) : null;
+    page.plan ??= found?.plan ?? null;
+    const reader = new PageReader(services, bucket, start, at);
+    for await (const row of found ? reader.named(found.keys) : reader.all()) {
+      if (page.looked + (found ? 0 : passed) >= lookedMax) return page;
+      page.through = row.key;
+      if (pace.isDue) await pace.wait();
+      if (!isObject(row) || !(await isVisible(services, bucket, asked, row))) {
+        passed += 1;
+        continue;
+      }
+      page.looked += 1;
       const entry = fits(query, factsOf(row)) ? await take(row) : null;
       if (entry !== null && page.entries.push(entry) === asked.max) return page;
     }
-    if (pace.isDue) await pace.wait();
+    page.through = found?.through ?? null;
+    if (page.through === null || passed >= hiddenMax || page.looked >= lookedMax) return page;
+    start = startOf(span, page.through);
   }
-  page.through = found?.through ?? null;
-  return page;
 }
 
 type Row = ListedObject | { key: string; isMarker: 1 };
 
-function isObject({ keyring }: Catalog, bucket: BucketName, row: Row): row is ListedObject {
-  if (!('attributes' in row) || row.isMarker) return false;
+/** Is there such an object, for who asks? */
+async function isVisible(
+  { keyring }: Catalog,
+  bucket: BucketName,
+  { within, mayRead }: FindQuery,
+  row: ListedObject,
+): Promise<boolean> {
   verifyListed(keyring, bucket, row);
-  return true;
+  if (within && !fits(within, factsOf(row))) return false;
+  return (await mayRead?.(row)) ?? true;
+}
+
+function isObject(row: Row): row is ListedObject {
+  return 'attributes' in row && !row.isMarker;
 }
 
 interface Start extends KeySpan {

@@ -1,5 +1,7 @@
 // FindObjects: a page of the objects of a bucket that fit a query. A page looks at no more objects
 // than a listing shows, so that each costs what a listing does.
+import type { Identity } from '../../authz/identity.ts';
+import type { Bucket } from '../../catalog/buckets.ts';
 import type { ListedObject } from '../../catalog/listing.ts';
 import { type Attributes, placedMs } from '../../catalog/versions.ts';
 import { isoTime } from '../../core/clock.ts';
@@ -7,8 +9,9 @@ import { Refusal } from '../../core/errors.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import { asksForTags } from '../../search/facts.ts';
 import { type FoundPage, findObjects, lookedMax } from '../../search/find-objects.ts';
-import { parseQuery, type Query } from '../../search/query.ts';
+import { parseQuery } from '../../search/query.ts';
 import type { Reply } from '../http/reply.ts';
+import { administers } from '../native/rights.ts';
 import { idOf } from '../s3/asked-version.ts';
 import type { Operation } from '../s3/operation.ts';
 import { checkKeyLength, parameter, type S3Request } from '../s3/request.ts';
@@ -39,37 +42,49 @@ async function run(context: Reserved<'listing'>): Promise<Reply> {
   }
   const where = parameter(request, 'where');
   if (where === undefined) throw refuse('where', 'where is missing: what objects must fit');
-  const given = parseQuery(where, steadyClock.nowMs());
-  // What a mount does not show is not found by its name.
-  const query: Query = asked.where ? { is: 'and', parts: [asked.where, given] } : given;
+  const query = parseQuery(where, steadyClock.nowMs());
+  // What a mount does not show is not found by its name, nor does the index look for it.
+  const within = asked.where;
+  const isExplained = parameter(request, 'explain') === 'true';
+  if (isExplained && !mayExplain(asked.who, bucket)) throw new Refusal('AccessDenied');
   const prefix = parameter(request, 'prefix') ?? '';
   checkKeyLength(prefix);
   const isTotal = parameter(request, 'form') === 'totals';
   // Before it is asked whether it fits: how many are looked at tells nothing of the others.
-  const mayRead = readableBy(asked, asked, query);
-  const withTags = asksForTags(query);
+  const mayRead = readableBy(asked, asked, query, within);
+  const withTags = asksForTags(query) || (within !== null && asksForTags(within));
   let bytes = 0;
   let objects = 0;
-  const wanted = { query, prefix, after: readAfter(request), max: readLimit(request) };
+  const wanted = { query, within, prefix, after: readAfter(request), max: readLimit(request) };
   const page = await findObjects(
     services,
     bucket,
     { ...wanted, at: asked.at?.seq, mayRead },
-    async (row) => {
+    (row) => {
       bytes += row.sizeBytes;
       objects += 1;
       return isTotal ? undefined : show(row, withTags);
     },
   );
-  const isExplained = parameter(request, 'explain') === 'true';
   const body = JSON.stringify({
     ...(isTotal ? {} : { objects: page.entries }),
-    ...{ count: objects, bytes, looked: page.seen },
+    ...{ count: objects, bytes, looked: page.looked },
     next: page.through === null ? null : Buffer.from(page.through).toString('base64url'),
     ...(isExplained ? { plan: describe(page) } : {}),
   } satisfies Omit<FoundObjects, 'objects' | 'plan'>);
   const headers = { 'content-type': 'application/json', 'cache-control': 'no-store' };
   return { status: 200, headers, body };
+}
+
+/**
+ * How the index leads to objects depends on all of the bucket: so it is told to those alone who may
+ * read all of it by what they are.
+ */
+function mayExplain({ principal, delegation }: Identity, { tenant, owner }: Bucket): boolean {
+  if (delegation !== null) return false;
+  return (
+    administers(principal, tenant) || (principal.tenant === tenant && principal.name === owner)
+  );
 }
 
 function show(row: ListedObject, withTags: boolean): FoundObject {

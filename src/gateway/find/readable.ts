@@ -15,11 +15,12 @@ type MayRead = (row: Pick<ListedObject, 'key' | 'attributes'>) => Promise<boolea
 export function readableBy(
   asked: Pick<AskedRequest, 'mayReach'>,
   { askedName, found }: Pick<AskedRequest, 'askedName' | 'found'>,
-  query: Query,
+  ...queries: (Query | null)[]
 ): MayRead {
   const at = found?.at;
   const actions: S3Action[] = [at ? 's3:GetObjectVersion' : 's3:GetObject'];
-  if (asksForTags(query)) actions.push(at ? 's3:GetObjectVersionTagging' : 's3:GetObjectTagging');
+  if (queries.some((query) => query && asksForTags(query)))
+    actions.push(at ? 's3:GetObjectVersionTagging' : 's3:GetObjectTagging');
   return async (row) => {
     const { key } = row;
     const about = { askedName, found, key, listPrefix: null };

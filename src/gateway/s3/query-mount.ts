@@ -65,23 +65,22 @@ export async function listShown<E>(
   const isPast = after?.kind === 'prefix' && from === null;
   const isApart = !prefix.startsWith(within) && !within.startsWith(prefix);
   if (max === 0 || isPast || isApart) return listing;
-  const mayRead = readableBy(asked, asked, where);
   let last: Position | null = null;
   const page = await findObjects(
     services,
     bucket,
     {
       query: where,
+      mayRead: readableBy(asked, asked, where),
       prefix: prefix.length > within.length ? prefix : within,
       after: after?.kind === 'key' ? after.text : null,
       from: from ?? '',
       ...{ max: Math.min(max, lookedMax), at: at?.seq },
     },
-    async (row) => {
+    (row) => {
       const cut = delimiter === '' ? -1 : row.key.indexOf(delimiter, prefix.length);
       const folded = cut < 0 ? null : row.key.slice(0, cut + delimiter.length);
       if (folded !== null && listing.prefixes.at(-1) === folded) return null;
-      if (!(await mayRead(row))) return null;
       if (folded === null) listing.entries.push(take(row));
       else listing.prefixes.push(folded);
       last = folded === null ? { kind: 'key', text: row.key } : { kind: 'prefix', text: folded };
