@@ -139,10 +139,11 @@ describe('an inventory', () => {
     // What is there is whole, and stays: one that is asked for is another.
     const again = await run(bucket, 'all');
     const more = await run(bucket, 'all');
-    expect(new Set([manifest, again.manifest, more.manifest]).size).toBe(3);
-    for (const { manifest: key } of [again, more]) {
-      expect((await read(into, key)).files).toHaveLength(1);
-    }
+    expect(again.manifest).not.toBe(manifest);
+    expect((await read(into, again.manifest)).files).toHaveLength(1);
+    // The names of both would be the same, where a minute has not ended between them.
+    if (more.state === 'failed') expect(more.problem).toContain('ask again in the next');
+    else expect([manifest, again.manifest]).not.toContain(more.manifest);
   });
 
   it('is not written where who configured it may not write, and says so', async () => {

@@ -38,6 +38,7 @@ export interface InventoryState {
   problem: string | null;
 }
 
+const minuteMs = 60_000;
 const lookMs = 60_000;
 /** What has failed is tried again after this. */
 const retryMs = 3_600_000;
@@ -53,6 +54,8 @@ interface Known {
   /** The time up to which it is written. */
   doneMs: number;
   retryAtMs: number;
+  /** One was asked for, and waits for its turn. */
+  isAwaited: boolean;
 }
 
 export class Inventories {
@@ -80,10 +83,10 @@ export class Inventories {
     return this.#known.get(keyOf(place, id))?.shown ?? untold;
   }
 
-  /** Has it written now, or after what is being written. */
+  /** Has it written now, or after what is being written; once, however often it is asked for. */
   begin(place: Place, config: InventoryConfig): void {
-    const dueMs = Math.floor(nowMs() / 60_000) * 60_000;
-    void this.#write(place, config, { dueMs, isWanted: true });
+    if (this.#known.get(keyOf(place, config.id))?.isAwaited) return;
+    void this.#write(place, config, null);
   }
 
   async close(): Promise<void> {
@@ -107,23 +110,29 @@ export class Inventories {
         const dueMs = lastDue(config.frequency, nowMs());
         const isDue = config.isEnabled && (known?.doneMs ?? 0) < dueMs;
         if (isDue && (known?.retryAtMs ?? 0) <= nowMs()) {
-          await this.#write(place, config, { dueMs, isWanted: false });
+          await this.#write(place, config, dueMs);
         }
       }
     }
   }
 
-  #write(
-    place: Place,
-    config: InventoryConfig,
-    when: { dueMs: number; isWanted: boolean },
-  ): Promise<void> {
+  /** `scheduledMs`: when it was due; null: it is asked for. */
+  #write(place: Place, config: InventoryConfig, scheduledMs: number | null): Promise<void> {
+    const isWanted = scheduledMs === null;
     const key = keyOf(place, config.id);
-    const known = this.#known.get(key) ?? { shown: untold, doneMs: 0, retryAtMs: 0 };
+    const known = this.#known.get(key) ?? {
+      ...{ shown: untold, doneMs: 0, retryAtMs: 0, isAwaited: false },
+    };
     this.#known.set(key, known);
-    if (when.isWanted) known.shown = { ...untold, state: 'writing' };
+    if (isWanted) {
+      known.shown = { ...untold, state: 'writing' };
+      known.isAwaited = true;
+    }
     this.#writing = this.#writing.then(async () => {
       if (this.#isClosed) return;
+      if (isWanted) known.isAwaited = false;
+      const dueMs = scheduledMs ?? Math.floor(nowMs() / minuteMs) * minuteMs;
+      const when = { dueMs, isWanted };
       known.shown = { ...untold, state: 'writing' };
       const answer = await this.#run(place, config, when).catch((error: unknown) => {
         return { failed: error instanceof Error ? error.message : String(error) };
@@ -132,14 +141,14 @@ export class Inventories {
       const endedAt = isoTime(nowMs());
       if ('failed' in answer) {
         const { failed: problem } = answer;
-        known.retryAtMs = nowMs() + retryMs;
+        if (!isWanted) known.retryAtMs = nowMs() + retryMs;
         known.shown = { ...untold, state: 'failed', endedAt, problem };
         const name = `the inventory ${config.id} of ${place.tenant}/${place.bucket}`;
         this.#options.onProblem(`${name} was not written: ${problem}`);
         return;
       }
       const { manifest, objects, wasThere } = answer;
-      known.doneMs = Math.max(known.doneMs, when.dueMs);
+      known.doneMs = Math.max(known.doneMs, dueMs);
       const count = wasThere ? null : objects;
       known.shown = { ...untold, state: 'written', endedAt, manifest, objects: count };
     });

@@ -38,19 +38,20 @@ export interface InventoryDone {
 
 const rowsMax = 50_000;
 const pageMax = 1000;
-const minuteMs = 60_000;
 
 export async function writeInventory(client: S3Client, job: InventoryJob): Promise<InventoryDone> {
   const { config, bucket, name, dueMs, isWanted } = job;
   const { destination: Bucket, prefix, id } = config;
   const folder = [...(prefix === '' ? [] : [prefix]), name, id].join('/');
-  let asOfMs = dueMs;
-  const nameOf = (end: string) => `${folder}/${stampOf(asOfMs)}/manifest.${end}`;
-  while (await isThere(client, Bucket, nameOf('checksum'))) {
-    if (!isWanted) return { manifest: nameOf('json'), objects: 0, files: 0, wasThere: true };
-    asOfMs += minuteMs;
+  const stamp = stampOf(dueMs);
+  const [manifest, checksum] = ['json', 'checksum'].map(
+    (end) => `${folder}/${stamp}/manifest.${end}`,
+  ) as [string, string];
+  if (await isThere(client, Bucket, checksum)) {
+    // A name of the next minute could be that of the next one that is due.
+    if (isWanted) throw new Error('one was written in this minute: ask again in the next');
+    return { manifest, objects: 0, files: 0, wasThere: true };
   }
-  const [stamp, manifest, checksum] = [stampOf(asOfMs), nameOf('json'), nameOf('checksum')];
   const createdMs = Date.now();
   const form = new InventoryForm(config, name);
   const files: { key: string; size: number; MD5checksum: string }[] = [];
