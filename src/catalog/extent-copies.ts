@@ -149,6 +149,11 @@ export async function isStoredIn(read: Reader, store: number, id: Uint8Array): P
   return found !== undefined;
 }
 
+/** Whether there is a row of the extent, of whatever state. */
+export async function isKnownExtent(read: Reader, id: Uint8Array): Promise<boolean> {
+  return (await read.get('SELECT 1 FROM extents WHERE id = ?', id)) !== undefined;
+}
+
 /** What of a store is to be made again is due at once. */
 export async function hastenCopies(tx: Tx, store: number, timeMs: number): Promise<number> {
   const sql = `UPDATE extent_copies SET due_ms = ?, tries = 0 WHERE store = ? AND state = 3`;

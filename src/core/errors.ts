@@ -293,12 +293,15 @@ export class IntegrityError extends Error {
   store: number;
   /** The extent that no store gave as it was written; null: another thing failed. */
   extentId: Buffer | null = null;
+  /** The store refuses it, and gives others: it may be there. */
+  readonly isRefused: boolean;
 
   constructor(
     message: string,
-    detail: { kind?: IntegrityKind; store?: number; cause?: unknown } = {},
+    detail: { kind?: IntegrityKind; store?: number; cause?: unknown; isRefused?: boolean } = {},
   ) {
     super(message, { cause: detail.cause });
+    this.isRefused = detail.isRefused ?? false;
     this.kind = detail.kind ?? 'row';
     this.store = detail.store ?? 0;
   }

@@ -1,8 +1,8 @@
 // Objects that are lost: what a read finds in no store, of a class that may lose objects. It is
 // answered 410 only after the loss is recorded, so whoever reads the log knows all that anybody was
-// told. Invariants: a store that cannot be asked says nothing, so nothing is lost by it; what
-// failed once is read again before it counts as lost; and whatever is lost is looked at again, now
-// and then, since a store may be restored.
+// told. Invariants: nothing is lost by a store that cannot be asked, or that refuses an object and
+// gives others, since it may have it; what failed once is read again before it counts as lost; and
+// whatever is lost is looked at again, now and then, since a store may be restored.
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { recordedChange } from '../audit/recorded-change.ts';
 import { type Bucket, getBucket } from '../catalog/buckets.ts';
@@ -65,7 +65,7 @@ export class Losses {
     try {
       const lost = decodeManifest(version.manifest).filter(({ id }) => error.extentId?.equals(id));
       const failure = await this.#findFailure(bucket.tenant, lost);
-      if (!(failure instanceof IntegrityError)) return failure ?? error;
+      if (!(failure instanceof IntegrityError) || failure.isRefused) return failure ?? error;
       const isTold = await this.#commit('loseVersion', read, error.extentId);
       if (!isTold && !(await isLost(this.#services.read, version.seq))) return error;
     } catch (failure) {
@@ -96,9 +96,13 @@ export class Losses {
     });
   }
 
-  /** Looks at what is due by then: what is back is not lost any more. */
+  /**
+   * Looks at what is due by then: what is back is not lost any more. Rejects with the first failure
+   * after all were looked at.
+   */
   async lookAgain(dueMs: number, stopping?: AbortSignal): Promise<void> {
     const { read, ledger } = this.#services;
+    const failures: unknown[] = [];
     for (let isMore = true; isMore && !stopping?.aborted; ) {
       const due = await listDueLosses(read, dueMs, batch);
       isMore = due.length === batch;
@@ -107,12 +111,15 @@ export class Losses {
       for (const one of due) {
         if (stopping?.aborted) break;
         const found = await this.#find(one);
+        const isBack =
+          found && (await this.#recover(found).catch((error) => !failures.push(error)));
         if (found === null) seqs.push(one.seq);
-        else if (!(await this.#recover(found))) losses.push({ seq: one.seq, dueMs: nextMs(one) });
+        else if (!isBack) losses.push({ seq: one.seq, dueMs: nextMs(one) });
       }
       if (seqs.length > 0) await ledger.maintain({ kind: 'forgetLosses', seqs });
       if (losses.length > 0) await ledger.maintain({ kind: 'deferLosses', losses });
     }
+    if (failures.length > 0) throw failures[0];
   }
 
   /** Null: there is no such version any more. */

@@ -1,10 +1,11 @@
 // Drills: a part of what a store holds is hidden in it, as if it were lost, and can be shown again.
 // So an operator sees whether losses are found, repaired and told, before there are any.
 // Invariants: what is hidden is copied within its store before it is removed, so a drill that ends
-// anywhere has lost nothing; which extents are hidden follows from the seed alone; and what nobody
-// uses any more, or was repaired meanwhile, is not shown again.
+// anywhere has lost nothing; one thing is done in a store at a time; which extents are hidden
+// follows from the seed alone; and what was repaired meanwhile is not shown again, nor is what no
+// object has that the database knows: that stays hidden, since an older database may not know all.
 import { createHash } from 'node:crypto';
-import { isStoredIn, listStoredIn } from '../catalog/extent-copies.ts';
+import { isKnownExtent, isStoredIn, listStoredIn } from '../catalog/extent-copies.ts';
 import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
 import { extentBytesMax } from '../core/limits.ts';
@@ -39,6 +40,8 @@ export class StoreDrills {
   readonly #stores: { remote(number: number): RemoteStore };
 
   readonly #ledger: Pick<Ledger, 'maintain'>;
+  /** What is under way in each store. */
+  readonly #turns = new Map<number, Promise<unknown>>();
 
   constructor({ read, ledger, stores }: DrillServices) {
     this.#read = read;
@@ -52,7 +55,22 @@ export class StoreDrills {
   }
 
   /** Hides the share `lose` of the extents behind `after`, for some two seconds. */
-  async hide(
+  hide(number: number, asked: { lose: number; seed: number; after: string }): Promise<DrillSlice> {
+    return this.#inTurn(number, () => this.#hide(number, asked));
+  }
+
+  /** Shows again what was hidden behind `after`, by whatever drill. */
+  undo(number: number, asked: { after: string }): Promise<DrillSlice> {
+    return this.#inTurn(number, () => this.#undo(number, asked));
+  }
+
+  #inTurn(number: number, work: () => Promise<DrillSlice>): Promise<DrillSlice> {
+    const turn = (this.#turns.get(number) ?? Promise.resolve()).then(work, work);
+    this.#turns.set(number, turn);
+    return turn;
+  }
+
+  async #hide(
     number: number,
     { lose, seed, after }: { lose: number; seed: number; after: string },
   ): Promise<DrillSlice> {
@@ -72,8 +90,7 @@ export class StoreDrills {
     }
   }
 
-  /** Shows again what was hidden behind `after`, by whatever drill. */
-  async undo(number: number, { after }: { after: string }): Promise<DrillSlice> {
+  async #undo(number: number, { after }: { after: string }): Promise<DrillSlice> {
     const store = this.#stores.remote(number);
     const endMs = monotonicMs() + sliceMsMax;
     const slice: DrillSlice = { next: null, extents: 0, changed: 0 };
@@ -81,16 +98,17 @@ export class StoreDrills {
     for await (const { name } of store.listObjects(folder, from)) {
       const hex = idForm.exec(name)?.[1];
       if (hex === undefined) continue;
-      if (monotonicMs() >= endMs) return slice;
       if (await this.#showOne(store, Buffer.from(hex, 'hex'))) slice.changed++;
       slice.extents++;
       slice.next = hex;
+      if (monotonicMs() >= endMs) return slice;
     }
     return { ...slice, next: null };
   }
 
   async #showOne(store: RemoteStore, id: Buffer): Promise<boolean> {
     const name = nameOf(id);
+    if (!(await isKnownExtent(this.#read, id))) return false;
     const isWanted =
       (await isStoredIn(this.#read, store.number, id)) && !(await store.readEnd(id, 1));
     const bytes = isWanted ? await store.getObject(name) : undefined;
@@ -103,7 +121,8 @@ export class StoreDrills {
 async function hideOne(store: RemoteStore, id: Buffer): Promise<boolean> {
   const found = await store.readEnd(id, storedBytesMax);
   if (!found || found.bytes.length !== found.sizeBytes) return false;
-  await store.putObject(nameOf(id), found.bytes);
+  // What was hidden before is as it was written, whatever has become of the extent since.
+  await store.putObject(nameOf(id), found.bytes, { ifAbsent: true });
   await store.remove(id);
   return true;
 }

@@ -44,17 +44,24 @@ export async function readElsewhere<T>(
   const stores = await copies.list(run.id);
   if (stores.length === 0) throw error;
   let away: unknown = null;
-  if (error instanceof IntegrityError) copies.suspect(run.id, run.store, error);
-  else away = error;
+  let refused: unknown = null;
+  const note = (failure: unknown, store: number) => {
+    if (!(failure instanceof IntegrityError)) away ??= failure;
+    else {
+      copies.suspect(run.id, store, failure);
+      if (failure.isRefused) refused ??= failure;
+    }
+  };
+  note(error, run.store);
   for (const store of stores) {
     if (store === run.store) continue;
     try {
       return await read({ ...run, store });
     } catch (failure) {
       if (!mayBeElsewhere(failure, run)) throw failure;
-      if (failure instanceof IntegrityError) copies.suspect(run.id, store, failure);
-      else away ??= failure;
+      note(failure, store);
     }
   }
-  throw away ?? error;
+  // What one store may have after all is not gone, whatever the others say.
+  throw away ?? refused ?? error;
 }

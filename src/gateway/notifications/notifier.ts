@@ -310,7 +310,8 @@ export class Notifier {
 
   #fail(line: Line, reason: string | null, error: unknown): void {
     line.failures += 1;
-    line.problem = reason ?? reasonOf(error);
+    // What is wrong in the gateway itself is in its log, and no tenant's to read.
+    line.problem = reason ?? 'the gateway could not read what to tell';
     line.failingSinceMs ??= nowMs();
     if (reason === null) this.#options.onError(error);
     const { stuckMs = stuckMsDefault } = this.#options;

@@ -401,7 +401,8 @@ describe('a target that is stuck', () => {
       throw new Error('the disk is away');
     });
     await expect.poll(() => receiver.received.length, soon).toBe(1);
-    const data = { tenant: 'cms', target: 'ingest', reason: 'the disk is away' };
+    const reason = 'the gateway could not read what to tell';
+    const data = { tenant: 'cms', target: 'ingest', reason };
     expect(bodies()).toMatchObject([{ type: 'target.stuck', data }]);
     expect(receiver.ids[0]).toMatch(/^msg_[0-9a-f]{32}_stuck_cms_ingest_\d+$/);
     notifier.renew({ tenant: 'cms', name: 'ingest' });

@@ -447,7 +447,8 @@ export class FolderStore implements StoreDriver {
   }
 
   #isMissing(message: string, cause?: unknown): IntegrityError {
-    return new IntegrityError(message, { kind: 'missing', store: this.number, cause });
+    const isRefused = cause !== undefined;
+    return new IntegrityError(message, { kind: 'missing', store: this.number, cause, isRefused });
   }
 
   #isOfLength(name: string, is: number, shouldBe: number): IntegrityError {

@@ -53,7 +53,7 @@ export async function persistRead<T>(
 
 function refusedAlone({ name, store }: ReadObject, cause: AttemptFailure): IntegrityError {
   const message = `the store refuses ${name} alone: ${cause.message}`;
-  return new IntegrityError(message, { kind: 'missing', store, cause });
+  return new IntegrityError(message, { kind: 'missing', store, cause, isRefused: true });
 }
 
 /** Gives the error, unless it says that something is missing in a place that is not ours. */
