@@ -251,9 +251,10 @@ function versionsOf(
   });
 }
 
-/** Nothing is charged for a version that is lost. */
+/** Nothing is charged for a version that is lost, which those of S3's own classes never are. */
 function chargedSize(table: string): string {
-  return `iif(EXISTS (SELECT 1 FROM lost_versions AS l WHERE l.seq = ${table}.seq), 0, size)`;
+  const isLost = `EXISTS (SELECT 1 FROM lost_versions AS l WHERE l.seq = ${table}.seq)`;
+  return `iif(class GLOB '[a-z]*' AND ${isLost}, 0, size)`;
 }
 
 const listParts = namings(

@@ -14,7 +14,7 @@ import { isLost } from '../../catalog/lost-versions.ts';
 import { listClassStores, listPackStores, listStores } from '../../catalog/stores.ts';
 import { CommandFailure } from '../../core/command-failure.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../../core/database.ts';
-import { Refusal } from '../../core/errors.ts';
+import { IntegrityError, Refusal } from '../../core/errors.ts';
 import { localStore } from '../../core/manifest.ts';
 import type { VerifierServices } from '../../gateway/data-verifier.ts';
 import { partReader, readingOnce } from '../../ledger/archive/part-reader.ts';
@@ -103,11 +103,16 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
   }
 }
 
-/** What the gateway has found lost is known; what it has not yet is a difference. */
+/**
+ * Bytes that the gateway has found lost are known; those that it has not yet are a difference, and
+ * so is a row that is not authentic, whatever is said to be lost.
+ */
 function knownLosses(read: Reader): VerifierServices['losses'] {
   return {
-    explainPlace: async ({ seq }, error) =>
-      (await isLost(read, seq)) ? new Refusal('BursarObjectLost') : error,
+    explainPlace: async ({ seq }, error) => {
+      const isOfBytes = error instanceof IntegrityError && error.extentId !== null;
+      return isOfBytes && (await isLost(read, seq)) ? new Refusal('BursarObjectLost') : error;
+    },
     noteWhole: async () => {},
   };
 }
