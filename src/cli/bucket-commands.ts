@@ -8,6 +8,8 @@ import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { type Columns, calling, printEntries } from './api-command.ts';
 import { addBucketCopy } from './bucket-copy.ts';
+import { addBucketDeletion } from './bucket-deletion.ts';
+import { addBucketLocks } from './bucket-locks.ts';
 import { findPlace } from './bucket-names.ts';
 import { choice, connect, duration, durationText } from './command-arguments.ts';
 import { print } from './output.ts';
@@ -54,6 +56,7 @@ export function addBucketCommands(program: Command): void {
       printEntries(flags.json, buckets, json, [json as Answers['ChangeOwner']]);
     });
   addBucketCopy(bucket);
+  addBucketLocks(bucket);
   bucket
     .command('set <bucket>')
     .description('change settings of a bucket (s3://raw or cms/raw)')
@@ -74,6 +77,7 @@ export function addBucketCommands(program: Command): void {
       windowOf,
     )
     .action(set);
+  addBucketDeletion(bucket);
 }
 
 const windowMsMin = duration('1m');

@@ -9,6 +9,7 @@ import { type Columns, pathIn, printEntries } from './api-command.ts';
 import { type CommandFlags, connect, splitId } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { CountProgress } from './progress.ts';
+import { shellWord } from './shell-word.ts';
 
 type Holding = Answers['ListHoldings']['holdings'][number];
 
@@ -46,20 +47,33 @@ async function explain(
   }
   const lines = [
     `bursar: ${messageOfFailure(error)}`,
-    ...['', 'In the way:', ...linesOf(shown.filter(({ blocks }) => blocks))],
+    ...['', 'In the way:', ...linesOf(commandsOf(shown.filter(({ blocks }) => blocks)))],
   ];
   const others = shown.filter(({ blocks }) => !blocks);
   if (others.length > 0) {
     const heading = `Of no use any more when it is gone (aws: with a key of ${tenant}):`;
-    lines.push('', heading, ...linesOf(others));
+    lines.push('', heading, ...linesOf(commandsOf(others)));
+  }
+  const locked = holdings.filter(({ hasObjectLock }) => hasObjectLock);
+  if (locked.length > 0) {
+    const heading = 'What object lock keeps is given with its bucket. Which, and until when:';
+    lines.push('', heading, ...linesOf(locked.map(({ name }) => locksOf(tenant, name))));
   }
   lines.push('', `All of it at once: ${all}`, '');
   process.stderr.write(lines.join('\n'));
 }
 
-function linesOf(holdings: readonly (Holding & { command: string })[]): string[] {
-  const shown = holdings.slice(0, shownMax).map(({ command }) => `  ${command}`);
-  const more = holdings.length - shown.length;
+const commandsOf = (all: readonly { command: string }[]) => all.map(({ command }) => command);
+
+/** By which one sees what is locked in a bucket. */
+export function locksOf(tenant: string, bucket: string): string {
+  return `bursar bucket locks ${tenant}/${bucket}`;
+}
+
+/** Commands, as many as one reads. */
+export function linesOf(commands: readonly string[]): string[] {
+  const shown = commands.slice(0, shownMax).map((command) => `  ${command}`);
+  const more = commands.length - shown.length;
   return more > 0 ? [...shown, `  and ${more} more (--json names all)`] : shown;
 }
 
@@ -75,7 +89,7 @@ function commandFor(
       return `bursar bucket chown ${tenant}/${name} OTHER`;
     case 'upload': {
       // By a key of the tenant: the AWS CLI refuses the name that a bucket has elsewhere.
-      const at = `--bucket ${bucket} --key ${quoted(key ?? '')} --upload-id ${name}`;
+      const at = `--bucket ${bucket} --key ${shellWord(key ?? '')} --upload-id ${name}`;
       return `aws s3api abort-multipart-upload ${at}`;
     }
     case 'share':
@@ -97,11 +111,6 @@ function commandFor(
     default:
       throw new CommandFailure('failed', `the gateway tells of a ${kind}, which is not known here`);
   }
-}
-
-/** As a POSIX shell takes it for one word. */
-function quoted(text: string): string {
-  return /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 interface TransferFlags extends CommandFlags {

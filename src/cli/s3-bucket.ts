@@ -17,6 +17,12 @@ export interface ListedObject {
   class: string;
 }
 
+/** Or a delete marker. */
+interface ListedVersion {
+  key: string;
+  versionId: string;
+}
+
 interface Asked {
   query?: [string, string][];
   headers?: Record<string, string>;
@@ -50,7 +56,7 @@ export class S3Bucket {
       const page = parseXml(Buffer.from(text), 'ListBucketResult');
       for (const entry of page.children.filter(({ name }) => name === 'Contents')) {
         yield {
-          key: decodeURIComponent((textOf(entry, 'Key') ?? '').replaceAll('+', ' ')),
+          key: decoded(textOf(entry, 'Key')),
           sizeBytes: Number(textOf(entry, 'Size')),
           etag: textOf(entry, 'ETag') ?? '',
           class: textOf(entry, 'StorageClass') ?? '',
@@ -58,6 +64,27 @@ export class S3Bucket {
       }
       token = childOf(page, 'NextContinuationToken') && textOf(page, 'NextContinuationToken');
     } while (token !== undefined);
+  }
+
+  /** Every version and delete marker, by key. Rejects with `CommandFailure`. */
+  async *listVersions(): AsyncGenerator<ListedVersion> {
+    let behind: [string, string][] | null = [];
+    while (behind !== null) {
+      const query: [string, string][] = [['encoding-type', 'url'], ['versions', ''], ...behind];
+      const { status, text } = await this.ask('GET', '', { query });
+      if (status !== 200) throw refusedBy(text, status);
+      const page = parseXml(Buffer.from(text), 'ListVersionsResult');
+      for (const entry of page.children) {
+        if (entry.name !== 'Version' && entry.name !== 'DeleteMarker') continue;
+        const versionId = textOf(entry, 'VersionId') ?? 'null';
+        yield { key: decoded(textOf(entry, 'Key')), versionId };
+      }
+      const isMore = textOf(page, 'IsTruncated') === 'true';
+      const id = isMore ? textOf(page, 'NextVersionIdMarker') : undefined;
+      const key = decoded(isMore ? textOf(page, 'NextKeyMarker') : undefined);
+      const ofKey: [string, string][] = id ? [['version-id-marker', id]] : [];
+      behind = isMore ? [['key-marker', key], ...ofKey] : null;
+    }
   }
 
   /** The value of a header that names an object of the bucket as a source. */
@@ -119,6 +146,11 @@ export class S3Bucket {
     const url = `${s3Endpoint}${percentEncode(path, true)}${asked}`;
     return { url, headers: { ...headers, ...signed } };
   }
+}
+
+/** A key of a listing in URL encoding. */
+function decoded(key: string | undefined): string {
+  return decodeURIComponent((key ?? '').replaceAll('+', ' '));
 }
 
 /** Throws `CommandFailure` unless it is done: a copy may end in an error behind its status. */

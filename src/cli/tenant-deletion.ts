@@ -1,11 +1,10 @@
 // `bursar tenant delete`: shows what goes with a tenant and asks, or, where buckets are in the way,
 // names them and the command for each. Invariant: nothing is deleted before somebody said yes.
-import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
-import { CommandFailure } from '../core/command-failure.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
-import { listHoldings } from './holdings.ts';
+import { confirm } from './confirmation.ts';
+import { linesOf, listHoldings, locksOf } from './holdings.ts';
 import { print, printJson } from './output.ts';
 
 /** Names of what is deleted with a tenant. */
@@ -40,7 +39,7 @@ export async function deleteTenant(name: string, _: object, command: Command): P
   if (!flags.yes) await ask(name, contents, flags);
   await callApi(connection, { method: 'DELETE', path });
   if (flags.json) printJson({ deleted: name, ...contents });
-  else for (const line of [`tenant ${name} is deleted`, ...linesOf(contents)]) print(line);
+  else for (const line of [`tenant ${name} is deleted`, ...describe(contents)]) print(line);
 }
 
 async function readContents(connection: Connection, tenant: string): Promise<Contents> {
@@ -79,61 +78,30 @@ function refuse(tenant: string, found: readonly Bucket[], { json }: CommandFlags
   const buckets = found.map(({ name }) => name);
   process.exitCode = 1;
   const reason = `${tenant} has ${count(buckets.length, 'bucket')}, which would have to go first`;
-  const commands = buckets.map((bucket) => `aws s3 rb --force s3://${bucket}`);
+  const commands = buckets.map((bucket) => `bursar bucket delete ${tenant}/${bucket} --all`);
   const locked = found.filter(({ hasObjectLock }) => hasObjectLock).map(({ name }) => name);
+  const lockCommands = locked.map((bucket) => locksOf(tenant, bucket));
   if (json) {
-    printJson({ deleted: false, reason, buckets, locked, commands });
+    printJson({ deleted: false, reason, buckets, commands, locked, lockCommands });
     return;
   }
-  const shown = commands.slice(0, shownMax).map((line) => `  ${line}`);
-  const more = commands.length - shown.length;
-  if (more > 0) shown.push(`  and ${more} more (--json names all)`);
-  const lines = [`bursar: ${reason}`, '', `In the way (aws: with a key of ${tenant}):`, ...shown];
+  const way = `In the way (with a key of an admin of ${tenant}):`;
+  const lines = [`bursar: ${reason}`, '', way, ...linesOf(commands)];
   if (locked.length > 0) {
-    const until = 'what is locked there goes when its time is over, or with';
-    lines.push(
-      '',
-      `With object lock, ${locked.join(', ')}: ${until}`,
-      ...unlocking(locked[0] ?? ''),
-    );
+    const heading =
+      'Of what is locked in them, until when; with --commands, how what can goes before:';
+    lines.push('', heading, ...linesOf(lockCommands));
   }
   process.stderr.write(`${lines.join('\n')}\n`);
 }
 
-/** Commands that show what is locked, and delete what is locked in governance mode. */
-function unlocking(bucket: string): string[] {
-  const version = `--bucket ${bucket} --key KEY --version-id ID`;
-  return [
-    `  aws s3api list-object-versions --bucket ${bucket}`,
-    `  aws s3api put-object-legal-hold ${version} --legal-hold Status=OFF`,
-    `  aws s3api delete-object ${version} --bypass-governance-retention`,
-  ];
-}
-
-const shownMax = 20;
-
-/** Throws `CommandFailure` unless somebody says yes. */
-async function ask(tenant: string, contents: Contents, { json }: CommandFlags): Promise<void> {
+async function ask(tenant: string, contents: Contents, flags: CommandFlags): Promise<void> {
   const heading = `With tenant ${tenant} go, for good:`;
-  const lines = [heading, ...linesOf(contents), 'Its name is not given again.'];
-  process.stderr.write(`${lines.join('\n')}\n`);
-  const answer = json ? '' : await readAnswer(`Delete tenant ${tenant}? [y/N] `);
-  if (/^y(?:es)?$/i.test(answer.trim())) return;
-  throw new CommandFailure('failed', 'nothing was deleted: say yes, or give --yes');
+  const lines = [heading, ...describe(contents), 'Its name is not given again.'];
+  await confirm(lines, `Delete tenant ${tenant}?`, flags);
 }
 
-/** A line of stdin; empty at its end. */
-async function readAnswer(question: string): Promise<string> {
-  const reader = createInterface({ input: process.stdin, output: process.stderr });
-  const ended = new Promise<string>((end) => reader.once('close', () => end('')));
-  try {
-    return await Promise.race([reader.question(question), ended]);
-  } finally {
-    reader.close();
-  }
-}
-
-function linesOf(contents: Contents): string[] {
+function describe(contents: Contents): string[] {
   return collections.map((what) => {
     const names = contents[what];
     const kind = what === 'classes' ? 'storage class' : what.slice(0, -1);

@@ -85,9 +85,16 @@ test('a tenant is deleted when somebody has seen what goes with it and said yes'
     ...{ code: 1, stdout: '' },
     stderr:
       'bursar: opal has 1 bucket, which would have to go first\n\n' +
-      'In the way (aws: with a key of opal):\n  aws s3 rb --force s3://opal-raw\n',
+      'In the way (with a key of an admin of opal):\n' +
+      '  bursar bucket delete opal/opal-raw --all\n',
   });
-  expect((await s3.send('DELETE', '/opal-raw')).status).toBe(204);
+  const all = ['bucket', 'delete', 'opal/opal-raw', '--all'];
+  const unasked = await place.run(all, dora);
+  expect([unasked.code, unasked.stderr]).toEqual([1, expect.stringContaining('or give --yes')]);
+  expect((await s3.send('HEAD', '/opal-raw')).status).toBe(200);
+  expect(await place.run([...all, '--yes'], dora)).toEqual({
+    ...{ code: 0, stdout: 'bucket opal/opal-raw is deleted, 0 versions\n', stderr: '' },
+  });
   const contents =
     '  3 principals, with their keys and tokens: dora, emil, fay\n' +
     '  1 group: shifts\n  no grant\n  no issuer\n  no mount\n  no storage class\n';

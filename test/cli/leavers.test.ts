@@ -1,14 +1,18 @@
 // Who leaves: `bursar principal delete` says what is in the way, and `bursar principal transfer`
 // gives it to somebody else, as often as it is run.
 import { createHash } from 'node:crypto';
+import { chmodSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { S3Client } from '../fault/s3-client.ts';
 import { call, operator, operatorSettings, send } from '../tooling/filled-folder.ts';
 import { servedThreads } from '../tooling/served-gateway.ts';
+import { awsCli, clientEnvironment, describeWithTool, runTool } from '../tooling/tools.ts';
 import { type Outcome, type Served, Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
+const main = resolve('dist/cli/main.js');
 const place = new Workplace();
 let served: Served;
 let root: S3Client;
@@ -178,6 +182,84 @@ it('has given everything, and each by a record of its own', async () => {
     const found = await root.send('GET', '/_/v1/records', { query: [['action', action]] });
     expect(JSON.parse(found.body.toString()).records, action).toHaveLength(count);
   }
+});
+
+describeWithTool(awsCli, 'AWS CLI', (path) => {
+  it('is told of locked objects of all buckets how they go', async () => {
+    await call(root, 'POST', 'tenants', { name: 'old' });
+    await call(root, 'POST', 'tenants/old/principals', { name: 'dean', role: 'admin' });
+    const key = await call(root, 'POST', 'tenants/old/principals/dean/access-keys');
+    const dean = new S3Client({ endpoint: served.endpoint, ...key });
+    const as = {
+      ...clientEnvironment({ endpoint: served.endpoint, ...key }),
+      AWS_ENDPOINT_URL: served.endpoint,
+      ...{ BURSAR_ENDPOINT: served.endpoint, BURSAR_ACCESS_KEY_ID: key.accessKeyId },
+      BURSAR_SECRET_ACCESS_KEY: key.secretAccessKey,
+    };
+    const until = new Date(Date.now() + 3_600_000).toISOString();
+    const locked = (mode: string) => ({
+      'x-amz-object-lock-mode': mode,
+      'x-amz-object-lock-retain-until-date': until,
+    });
+    const headers = { 'x-amz-bucket-object-lock-enabled': 'true' };
+    for (const bucket of ['one', 'two']) {
+      await send(dean, 'PUT', `/old-${bucket}`, { headers });
+      await send(dean, 'PUT', `/old-${bucket}/free`, { body: 'free' });
+      await send(dean, 'DELETE', `/old-${bucket}/free`);
+      const path = `/old-${bucket}/it's $(held)`;
+      await send(dean, 'PUT', path, { body: 'old', headers: locked('GOVERNANCE') });
+      const hold = { 'x-amz-object-lock-legal-hold': 'ON' };
+      await send(dean, 'PUT', path, { body: 'new', headers: hold });
+    }
+    const remove = () =>
+      place.run(['tenant', 'delete', 'old', '--yes', '--endpoint', served.endpoint], {
+        BURSAR_ACCESS_KEY_ID: operator.accessKeyId,
+        BURSAR_SECRET_ACCESS_KEY: operator.secretAccessKey,
+      });
+    const refused = await remove();
+    expect(refused.code).toBe(1);
+    const bin = mkdtempSync(join(place.folder, 'bin'));
+    symlinkSync(path, join(bin, 'aws'));
+    writeFileSync(join(bin, 'bursar'), `#!/bin/sh\nexec ${process.execPath} ${main} "$@"\n`);
+    chmodSync(join(bin, 'bursar'), 0o755);
+    const env = { ...as, PATH: `${bin}:${process.env.PATH}` };
+    const shell = (script: string) => runTool('/bin/sh', ['-c', script], env);
+    for (const bucket of ['old-one', 'old-two']) {
+      const [deletion, locks] = [
+        `  bursar bucket delete old/${bucket} --all\n`,
+        `  bursar bucket locks old/${bucket}\n`,
+      ];
+      expect(refused.stderr).toContain(deletion);
+      expect(refused.stderr).toContain(locks);
+      await expect(shell(`${deletion.trim()} --yes`)).rejects.toThrow('2 are locked');
+      expect((await shell(locks)).split('\n').slice(0, 3)).toEqual([
+        expect.stringMatching(/^MODE +UNTIL +LEGAL HOLD +SIZE +VERSION +KEY$/),
+        expect.stringMatching(/^ +yes +3 B +\w{32} +it's \$\(held\)$/),
+        expect.stringMatching(new RegExp(`^GOVERNANCE +${until.slice(0, 19)}.* it's `)),
+      ]);
+      const all = `/_/v1/tenants/old/buckets/${bucket}/locks`;
+      const ask = (client: S3Client, query: [string, string][] = []) =>
+        client.send('GET', all, { query });
+      expect((await ask(student)).status).toBe(404);
+      const pages: string[] = [];
+      for (let next: string | null = ''; next !== null; ) {
+        const after: [string, string][] = next === '' ? [] : [['after', next]];
+        const page = JSON.parse(String((await ask(dean, [['limit', '1'], ...after])).body));
+        pages.push(...page.locked.map((one: { key: string }) => one.key));
+        next = page.next;
+      }
+      expect(pages).toEqual(["it's $(held)", "it's $(held)"]);
+      for (const after of ['x', '1:', '99999999999999999:x']) {
+        expect((await ask(dean, [['after', after]])).status, after).toBe(400);
+      }
+      const commands = await shell(`${locks.trim()} --commands`);
+      expect(commands.trim().split('\n')).toHaveLength(3);
+      await shell(commands);
+      expect(await shell(locks)).toMatch(/^MODE.*\n$/);
+      expect(await shell(`${deletion.trim()} --yes`)).toContain('is deleted, 0 versions');
+    }
+    expect((await remove()).code).toBe(0);
+  });
 });
 
 it('is gone, and what was theirs goes on', async () => {

@@ -181,6 +181,7 @@ const tenantActions = [
   'bursar:DeleteUndelete',
   'bursar:Undelete',
   'bursar:PurgeHeld',
+  'bursar:ListLocks',
   'bursar:ListInventories',
   'bursar:RunInventory',
   'bursar:Explain',

@@ -97,6 +97,7 @@ const table = {
   'bursar:DeleteUndelete': /*   */ ['all', 'tenant', 'none', 'none'],
   'bursar:Undelete': /*         */ ['all', 'tenant', 'none', 'none'],
   'bursar:PurgeHeld': /*        */ ['all', 'tenant', 'none', 'none'],
+  'bursar:ListLocks': /*        */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:ListInventories': /*  */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:RunInventory': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
@@ -158,6 +159,7 @@ const ofBucketOwners: ReadonlySet<BursarAction> = new Set<BursarAction>([
   'bursar:PutUndelete',
   'bursar:DeleteUndelete',
   'bursar:Undelete',
+  'bursar:ListLocks',
   'bursar:ListInventories',
   'bursar:RunInventory',
 ]);

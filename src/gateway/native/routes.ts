@@ -12,6 +12,7 @@ import { inventoryRoutes } from './inventory-routes.ts';
 import { issuerRoutes } from './issuer-routes.ts';
 import { accessKeyRoutes, publicKeyRoutes } from './key-routes.ts';
 import { limitRoutes } from './limit-routes.ts';
+import { lockRoutes } from './lock-routes.ts';
 import { logKeyRoutes, logRoutes } from './log-routes.ts';
 import { healthRoutes, metricsRoutes } from './metrics-routes.ts';
 import { aliasRoutes, mountRoutes, ownMountRoutes } from './mount-routes.ts';
@@ -52,6 +53,7 @@ const tables = [
   bucketRoutes,
   snapshotRoutes,
   undeleteRoutes,
+  lockRoutes,
   inventoryRoutes,
   explainRoutes,
   changeRoutes,

@@ -236,6 +236,7 @@ describe('the description', () => {
       '/_/v1/tenants/{t}/buckets/{bucket}',
       '/_/v1/tenants/{t}/buckets/{bucket}/inventories',
       '/_/v1/tenants/{t}/buckets/{bucket}/inventories/{id}/run',
+      '/_/v1/tenants/{t}/buckets/{bucket}/locks',
       '/_/v1/tenants/{t}/buckets/{bucket}/objects',
       '/_/v1/tenants/{t}/buckets/{bucket}/owner',
       '/_/v1/tenants/{t}/buckets/{bucket}/purges',

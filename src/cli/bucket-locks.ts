@@ -1,0 +1,80 @@
+// `bursar bucket locks`: which versions of a bucket cannot be deleted, and until when; and the
+// commands by which those go that can. They are printed as they come, page by page, so that a
+// bucket may have as many as it likes.
+import type { Command } from 'commander';
+import type { Answers } from '../gateway/native/routes.ts';
+import { type Connection, callApi } from './api-client.ts';
+import { type Columns, printEntries } from './api-command.ts';
+import { findPlace, findTenant, type NamedPlace } from './bucket-names.ts';
+import { type CommandFlags, connect } from './command-arguments.ts';
+import { print } from './output.ts';
+import { formatBytes } from './progress.ts';
+import { shellWord } from './shell-word.ts';
+
+type Locked = Answers['ListLocks']['locked'][number];
+
+const columns: Columns<Locked> = {
+  heading: ['MODE', 'UNTIL', 'LEGAL HOLD', 'SIZE', 'VERSION', 'KEY'],
+  row: ({ mode, until, legalHold, size, versionId, key }) => [
+    ...[mode ?? '', until ?? '', legalHold ? 'yes' : '', formatBytes(size), versionId, key],
+  ],
+  csvRow: ({ mode, until, legalHold, size, versionId, key }) => [
+    ...[mode ?? '', until ?? '', legalHold ? 'yes' : 'no', String(size), versionId, key],
+  ],
+};
+
+interface LocksFlags extends CommandFlags {
+  commands?: true;
+  csv?: true;
+}
+
+export function addBucketLocks(bucket: Command): void {
+  bucket
+    .command('locks <bucket>')
+    .description('list the versions that object lock keeps from being deleted, and until when')
+    .option('--commands', 'print the commands that delete them, where anything does, for a shell')
+    .action(listLocks);
+}
+
+async function listLocks(written: string, _: object, command: Command): Promise<void> {
+  const { connection } = connect(command);
+  const flags = command.optsWithGlobals<LocksFlags>();
+  const place = await findPlace(connection, written);
+  if (flags.commands && !flags.json) {
+    const own = place.tenant === (await findTenant(connection));
+    const name = shellWord(own ? place.bucket : `${place.tenant}:${place.bucket}`);
+    for await (const page of readLocks(connection, place)) {
+      for (const one of page) for (const line of endingOf(name, one)) print(line);
+    }
+    return;
+  }
+  const all: Locked[] = [];
+  for await (const page of readLocks(connection, place)) all.push(...page);
+  printEntries(flags.json, columns, all, all);
+}
+
+/** By key, and of a key the newest first. */
+export async function* readLocks(
+  connection: Connection,
+  { tenant, bucket }: Pick<NamedPlace, 'tenant' | 'bucket'>,
+): AsyncGenerator<Locked[]> {
+  const path = ['tenants', tenant, 'buckets', bucket, 'locks'];
+  let after: string | undefined;
+  do {
+    const { json } = await callApi(connection, { method: 'GET', path, query: { after } });
+    const { locked, next } = json as Answers['ListLocks'];
+    yield locked;
+    after = next ?? undefined;
+  } while (after !== undefined);
+}
+
+/** What has a version go, of a key of who may; a comment where nothing does before its time. */
+function endingOf(bucket: string, { key, versionId, mode, until, legalHold }: Locked): string[] {
+  const version = `--bucket ${bucket} --key ${shellWord(key)} --version-id ${versionId}`;
+  if (mode === 'COMPLIANCE') {
+    return [`# nobody can before ${until}: ${version.replaceAll(/[\r\n]/g, '?')}`];
+  }
+  const bypass = mode === 'GOVERNANCE' ? ' --bypass-governance-retention' : '';
+  const release = `aws s3api put-object-legal-hold ${version} --legal-hold Status=OFF`;
+  return [...(legalHold ? [release] : []), `aws s3api delete-object ${version}${bypass}`];
+}
