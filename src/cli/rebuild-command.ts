@@ -119,7 +119,7 @@ function printReport(report: RebuildReport): void {
   const { buckets, versions, versionBytes, tenants, principals } = report;
   print(
     `restored ${formatCount(versions)} versions (${formatBytes(versionBytes)}) in ` +
-      `${formatCount(buckets)} buckets of ${tenants.join(', ') || 'no tenant'}`,
+      `${formatCount(buckets)} buckets`,
   );
   const { snapshots, heldVersions } = report;
   if (snapshots > 0) {

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { type ApiRequest, type Connection, callApi, listAll } from './api-client.ts';
+import { ApiRefusal, type ApiRequest, type Connection, callApi, listAll } from './api-client.ts';
 import { type Columns, calling, printEntries } from './api-command.ts';
 import { findPlace, findSnapshots } from './bucket-names.ts';
 import { choice, connect, duration, durationText } from './command-arguments.ts';
@@ -124,7 +124,7 @@ function mount(text: string, at: string, as: string | undefined) {
   return async (connection: Connection): Promise<ApiRequest> => {
     const { tenant, bucket, path, prefix } = await findSnapshots(connection, text);
     requireBucket(text, prefix);
-    if (isSnapshotName(at)) await callApi(connection, { method: 'GET', path: [...path, at] });
+    if (isSnapshotName(at)) await lookFor(connection, [...path, at]);
     else if (as === undefined) {
       throw new CommandFailure('usage', 'of a time say what the mount is to be called');
     }
@@ -132,6 +132,15 @@ function mount(text: string, at: string, as: string | undefined) {
     const body = { bucketTenant: tenant, bucket, at };
     return { method: 'PUT', path: [...(await namesOf(connection, tenant)), name], body };
   };
+}
+
+/** Who may read versions mounts them, and need not have the right to be told of snapshots. */
+async function lookFor(connection: Connection, path: string[]): Promise<void> {
+  try {
+    await callApi(connection, { method: 'GET', path });
+  } catch (error) {
+    if (!(error instanceof ApiRefusal) || error.code === 'NoSuchSnapshot') throw error;
+  }
 }
 
 /** Administrators name a snapshot for all of its tenant, others for themselves alone. */
@@ -184,7 +193,10 @@ async function purge(
     isDone = answer.isDone;
   }
   if (flags.json) return printJson({ versions, bytes, isDone });
-  const gone = `${formatCount(versions)} versions, ${formatBytes(bytes)}, were let go of`;
+  const gone =
+    versions === 1
+      ? `1 version, ${formatBytes(bytes)}, was let go of`
+      : `${formatCount(versions)} versions, ${formatBytes(bytes)}, were let go of`;
   print(`${gone}: nothing of it is held any more; the bytes go with the next sweep`);
 }
 

@@ -94,6 +94,20 @@ it('a snapshot of a member is mounted for them alone', { timeout: timeoutMs }, a
   client.close();
 });
 
+it('who may read versions mounts a snapshot of others', { timeout: timeoutMs }, async () => {
+  const operator = new S3Client(gateway);
+  await call(operator, 'PUT', 'tenants/cms/buckets/first/snapshots/then', {});
+  await call(operator, 'PUT', 'tenants/cms/grants/versions', {
+    ...{ effect: 'allow', subjects: ['principal:atlas/bob'], actions: ['s3:GetObjectVersion'] },
+    ...{ bucket: 'first', prefix: 'results/' },
+  });
+  operator.close();
+  expect(await failing(bursar('snapshot', 'show', 's3://cms:first', 'then'))).toMatch('NoSuch');
+  await bursar('snapshot', 'mount', 's3://cms:first', 'then', 'theirs');
+  expect(await signed('theirs')).toBe(content);
+  await bursar('mount', 'delete', 'theirs');
+});
+
 it('a name that a grant brings is listed, and is a bucket', { timeout: timeoutMs }, async () => {
   const operator = new S3Client(gateway);
   const body = {
