@@ -31,12 +31,12 @@ export interface LifecycleTerms {
 
 export type WalkedVersion = Pick<
   Version,
-  'key' | 'seq' | 'sizeBytes' | 'createdMs' | 'attributes' | 'isMarker' | 'supersededMs'
+  'key' | 'seq' | 'class' | 'sizeBytes' | 'createdMs' | 'attributes' | 'isMarker' | 'supersededMs'
 >;
 
 /** The position of a walk: behind `after`, among the keys with a prefix. */
-export interface WalkStep {
-  walk: LifecycleWalk;
+export interface WalkStep<W = LifecycleWalk> {
+  walk: W;
   prefix: string;
   after: LifecyclePlace | null;
   max: number;
@@ -123,7 +123,7 @@ async function isAlone(read: Reader, bucketId: number, key: string): Promise<boo
 }
 
 /** Returns whether the key has so many noncurrent versions that are newer than this one. */
-async function hasNewer(
+export async function hasNewer(
   read: Reader,
   bucketId: number,
   { key, seq }: { key: string; seq: number },
@@ -156,13 +156,13 @@ export async function findDue(
   return { due, last: last ? { key: last.key, seq: last.seq } : null };
 }
 
-const walkedColumns = `key, seq, size AS sizeBytes, created_ms AS createdMs, attributes,
+const walkedColumns = `key, class, seq, size AS sizeBytes, created_ms AS createdMs, attributes,
   is_marker AS isMarker`;
 
-function readCurrent(
+export function readCurrent(
   read: Reader,
   { bucket }: LifecycleTerms,
-  { prefix, after, max }: WalkStep,
+  { prefix, after, max }: WalkStep<unknown>,
 ): Promise<WalkedVersion[]> {
   return read.all<WalkedVersion>(
     `SELECT ${walkedColumns}, NULL AS supersededMs FROM versions
@@ -174,10 +174,10 @@ function readCurrent(
 /**
  * First the rest of the key that the step before ended in: its versions lie from the newest down.
  */
-async function readNoncurrent(
+export async function readNoncurrent(
   read: Reader,
   { bucket }: LifecycleTerms,
-  { prefix, after, max }: WalkStep,
+  { prefix, after, max }: WalkStep<unknown>,
 ): Promise<WalkedVersion[]> {
   const select = `SELECT ${walkedColumns}, superseded_ms AS supersededMs
     FROM noncurrent_versions WHERE bucket_id = ?`;

@@ -7,7 +7,7 @@ import type { Attributes, Tags } from './versions.ts';
 /** A bucket's configuration, as it is kept: JSON of this. */
 export interface LifecycleConfig {
   rules: LifecycleRule[];
-  /** From which size on transitions would move objects; given back as it came. */
+  /** From which size on transitions move objects. */
   transitionMinimum: TransitionMinimum;
 }
 
@@ -22,6 +22,9 @@ export interface LifecycleRule {
   isPlain?: true;
   expiration?: Expiration;
   noncurrent?: NoncurrentExpiration;
+  /** Each into another class. */
+  transitions?: readonly Transition[];
+  noncurrentTransitions?: readonly NoncurrentTransition[];
   /** Uploads are aborted so many days after they were begun. */
   abortDays?: number;
 }
@@ -45,6 +48,19 @@ export interface NoncurrentExpiration {
   newerVersions?: number;
 }
 
+/** Into which class: its name, never an alias. */
+export interface TransitionTarget {
+  class: string;
+  /** What is in it is read after a restore. */
+  isArchive?: true;
+}
+
+/** Of current versions. */
+export type Transition = TransitionTarget & ({ days: number } | { dateMs: number });
+
+/** Of noncurrent ones: after so many days, but for the newest of each key. */
+export type NoncurrentTransition = TransitionTarget & NoncurrentExpiration;
+
 /** A version as filters see it. */
 export interface LifecycleVersion {
   key: string;
@@ -66,19 +82,33 @@ export interface NoncurrentDue extends Due {
   newerVersions: number;
 }
 
+/** A version is due to be in a class. */
+export interface DueMove extends Due {
+  class: string;
+}
+
 export const calendarDayMs = 86_400_000;
+
+/** Smaller ones stay where they are, unless a rule says itself how large they are. */
+const transitionBytesMin = 128 * 1024;
 
 /** The rules that are enabled, by what they end. */
 export class Lifecycle {
   readonly expiring: readonly LifecycleRule[];
   readonly noncurrent: readonly LifecycleRule[];
   readonly aborting: readonly LifecycleRule[];
+  readonly moving: readonly LifecycleRule[];
+  readonly movingNoncurrent: readonly LifecycleRule[];
+  readonly #minimum: TransitionMinimum;
 
-  constructor({ rules }: LifecycleConfig) {
+  constructor({ rules, transitionMinimum }: LifecycleConfig) {
     const enabled = rules.filter(({ isEnabled }) => isEnabled);
     this.expiring = enabled.filter(({ expiration }) => expiration !== undefined);
     this.noncurrent = enabled.filter(({ noncurrent }) => noncurrent !== undefined);
     this.aborting = enabled.filter(({ abortDays }) => abortDays !== undefined);
+    this.moving = enabled.filter(({ transitions }) => transitions !== undefined);
+    this.movingNoncurrent = enabled.filter((rule) => rule.noncurrentTransitions !== undefined);
+    this.#minimum = transitionMinimum;
   }
 
   /** Returns when a current version that is an object expires. Null means never. */
@@ -117,6 +147,52 @@ export class Lifecycle {
       const { days, newerVersions = 0 } = noncurrent;
       return [{ ruleId, dueMs: endOfDay(supersededMs, days, dayMs), newerVersions }];
     });
+  }
+
+  /**
+   * Returns the move of a current version that came due last; of several at once the one that
+   * stands further down.
+   */
+  transitionOf(version: LifecycleVersion, timeMs: number, dayMs: number): DueMove | null {
+    let last: DueMove | null = null;
+    for (const { id: ruleId, filter, transitions = [] } of this.moving) {
+      if (!fits(filter, version)) continue;
+      for (const one of transitions) {
+        if (!this.#isLargeEnough(version, filter, one)) continue;
+        const dueMs = 'days' in one ? endOfDay(version.createdMs, one.days, dayMs) : one.dateMs;
+        if (dueMs > timeMs || (last && last.dueMs > dueMs)) continue;
+        last = { ruleId, dueMs, class: one.class };
+      }
+    }
+    return last;
+  }
+
+  /** The moves of a noncurrent version that are due, the one that came last first. */
+  noncurrentTransitionsOf(
+    version: LifecycleVersion,
+    supersededMs: number,
+    { timeMs, dayMs }: { timeMs: number; dayMs: number },
+  ): (DueMove & NoncurrentDue)[] {
+    const due: (DueMove & NoncurrentDue)[] = [];
+    for (const { id: ruleId, filter, noncurrentTransitions = [] } of this.movingNoncurrent) {
+      if (!fits(filter, version)) continue;
+      for (const one of noncurrentTransitions) {
+        const dueMs = endOfDay(supersededMs, one.days, dayMs);
+        if (dueMs > timeMs || !this.#isLargeEnough(version, filter, one)) continue;
+        due.unshift({ ruleId, dueMs, class: one.class, newerVersions: one.newerVersions ?? 0 });
+      }
+    }
+    return due.sort((a, b) => b.dueMs - a.dueMs);
+  }
+
+  #isLargeEnough(
+    { sizeBytes }: LifecycleVersion,
+    { sizeAbove, sizeBelow }: LifecycleFilter,
+    { isArchive }: TransitionTarget,
+  ): boolean {
+    if (sizeAbove !== undefined || sizeBelow !== undefined) return true;
+    if (isArchive && this.#minimum === 'varies_by_storage_class') return true;
+    return sizeBytes >= transitionBytesMin;
   }
 
   /** Returns when an upload that was not completed is aborted. */

@@ -108,7 +108,7 @@ export async function restoreVersion(
   return { ok: true, storage, result: null };
 }
 
-async function adoptFromStores(
+export async function adoptFromStores(
   tx: Tx,
   { tenant }: { tenant: string },
   manifest: Uint8Array,
@@ -130,12 +130,12 @@ async function adoptFromStores(
 }
 
 /** What is in several stores, or should be, as the class says, is known to be. */
-async function placeCopies(
+export async function placeCopies(
   tx: Tx,
   { tenant }: { tenant: string },
   places: Record<string, number[]>,
-  { class: storageClass, manifest }: ObjectDraft,
-  { timeMs }: Moment,
+  { class: storageClass, manifest }: Pick<ObjectDraft, 'class' | 'manifest'>,
+  { timeMs }: Pick<Moment, 'timeMs'>,
 ): Promise<void> {
   const legs = await listLegNumbers(tx, tenant, storageClass);
   for (const { id, store } of decodeManifest(manifest)) {

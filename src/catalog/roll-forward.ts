@@ -9,7 +9,9 @@ import { configured } from './bucket-changes.ts';
 import { type BucketRow, getBucket, readSettings, storeSetting } from './buckets.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { putBackSettings } from './put-back-settings.ts';
+import { adoptFromStores, placeCopies } from './restore.ts';
 import { endNamed } from './version-changes.ts';
+import { placeElsewhere } from './version-moves.ts';
 import { namedIn, openKey } from './version-places.ts';
 import { amendRow } from './version-rows.ts';
 
@@ -61,6 +63,34 @@ export async function restoreAttributes(
   const amended = { seq: found.seq, attributes: hash('sha256', attributes, 'hex') };
   const named = namedIn(bucket, { versionId, isMarker: found.isMarker === 1 });
   return { ok: true, storage: { ...noStorage, ...named, amended }, result: null };
+}
+
+export interface RestoreMove extends Named {
+  kind: 'restoreMove';
+  class: string;
+  /** Of extents that are in the stores that it says, or at least in those of `places`. */
+  manifest: Uint8Array;
+  places?: Record<string, number[]> | undefined;
+}
+
+/** Has a version in the class into which it was moved. */
+export async function restoreMove(
+  tx: Tx,
+  { bucketId, key, versionId, class: to, manifest, places }: RestoreMove,
+  moment: Moment,
+): Promise<Outcome<null>> {
+  const name = { bucketId, key, versionId: versionId ?? 'null', conditions: unconditional };
+  const opening = await openKey(tx, name, moment);
+  if (!opening.ok) return opening;
+  const { bucket, found } = opening.result;
+  if (!found) return refused('NoSuchVersion');
+  if (found.isDamaged) return refused('BursarIntegrityError');
+  const isOther = Buffer.compare(found.manifest, manifest) !== 0;
+  if (isOther) await adoptFromStores(tx, bucket, manifest, moment.timeMs);
+  if (places) await placeCopies(tx, bucket, places, { class: to, manifest }, moment);
+  const placed = { class: to, manifest: isOther ? manifest : null };
+  const storage = await placeElsewhere(tx, bucket, found, placed, moment);
+  return { ok: true, storage, result: null };
 }
 
 export interface RestoreSettings {

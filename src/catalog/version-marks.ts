@@ -56,6 +56,8 @@ const triggers = [
   ['versions', 'INSERT', 'NEW'],
   ['versions', 'DELETE', 'OLD'],
   ['versions', 'UPDATE', 'OLD'],
+  // One that moves into another class is the same, but for where and how it can be read.
+  ['noncurrent_versions', 'UPDATE', 'OLD'],
   ['held_versions', 'DELETE', 'OLD'],
   ['held_versions', 'UPDATE', 'OLD'],
 ]

@@ -49,16 +49,7 @@ export async function openKey(
   { keyring }: Pick<Moment, 'keyring'>,
 ): Promise<Outcome<OpenKey>> {
   const { bucketId, conditions } = at;
-  const bucket = await tx.get<OpenBucket>(
-    `SELECT id, b.tenant, b.name, owner, store, versioning, object_lock AS objectLock,
-       s.seq AS newestSnapshot, iif(s.state = 'living', s.prefix, NULL) AS newestPrefix,
-       EXISTS(SELECT 1 FROM bucket_settings
-         WHERE bucket_id = b.id AND name = 'undelete') AS hasWindow
-       FROM buckets AS b LEFT JOIN snapshots AS s ON s.bucket_id = b.id
-         AND s.seq = (SELECT max(seq) FROM snapshots WHERE bucket_id = b.id)
-       WHERE b.id = ?`,
-    bucketId,
-  );
+  const bucket = await openBucket(tx, bucketId);
   if (!bucket) return refused('NoSuchBucket');
   const row = await readNamed(tx, bucketId, at);
   const found = row ? examine(bucket, row, { keyring }) : null;
@@ -70,6 +61,20 @@ export async function openKey(
   const etag = found && !found.isMarker ? found.etag : null;
   const refusal = checkWriteConditions(conditions, etag) ?? checkDeletion(conditions, found);
   return refusal ?? { ok: true, storage: noStorage, result: { bucket, found } };
+}
+
+/** The bucket's row, with what of its snapshots a change has to know. */
+export function openBucket(tx: Tx, bucketId: number): Promise<OpenBucket | undefined> {
+  return tx.get<OpenBucket>(
+    `SELECT id, b.tenant, b.name, owner, store, versioning, object_lock AS objectLock,
+       s.seq AS newestSnapshot, iif(s.state = 'living', s.prefix, NULL) AS newestPrefix,
+       EXISTS(SELECT 1 FROM bucket_settings
+         WHERE bucket_id = b.id AND name = 'undelete') AS hasWindow
+       FROM buckets AS b LEFT JOIN snapshots AS s ON s.bucket_id = b.id
+         AND s.seq = (SELECT max(seq) FROM snapshots WHERE bucket_id = b.id)
+       WHERE b.id = ?`,
+    bucketId,
+  );
 }
 
 export function examine(

@@ -274,7 +274,7 @@ const newestSql = selectNewest(stored);
 const newestWithBodySql = selectNewest(`${wholeColumns}, ${inlineBody}`);
 const namedSql = selectNamed(stored);
 const namedWithBodySql = selectNamed(`${wholeColumns}, ${inlineBody}`);
-const numberedSql = selectAt('seq = ?', wholeColumns, 'noncurrent_versions AS v');
+const numberedSql = selectAt('seq = ?', stored, 'noncurrent_versions AS v');
 
 function selectNewest(more: string): string {
   return `SELECT ${currentColumns}, ${more} FROM versions AS v WHERE bucket_id = ? AND key = ?`;
@@ -355,10 +355,19 @@ export async function findVersion(
   bucket: BucketName,
   { key, seq }: { key: string; seq: number },
 ): Promise<Version | undefined> {
-  const at = [bucket.id, key, seq];
-  const version = await read.get<Version>(numberedSql, ...at, ...at);
+  const version = await readNumbered(read, bucket.id, { key, seq });
   if (version) verifyVersion(keyring, bucket, version);
   return version;
+}
+
+/** The same, as its row is. */
+export function readNumbered(
+  read: Reader,
+  bucketId: number,
+  { key, seq }: { key: string; seq: number },
+): Promise<StoredVersion | undefined> {
+  const at = [bucketId, key, seq];
+  return read.get<StoredVersion>(numberedSql, ...at, ...at);
 }
 
 /**

@@ -10,6 +10,7 @@ export class Metrics {
   readonly #alarms: Counter;
   readonly #refusals: QuotaRefusals;
   readonly #lifecycleEnds: Counter;
+  readonly #lifecycleMoves: Counter;
 
   constructor(registry: MetricRegistry) {
     this.registry = registry;
@@ -24,6 +25,12 @@ export class Metrics {
     this.#lifecycleEnds = new Counter({
       name: 'bursar_lifecycle_ends_total',
       help: 'Versions and uploads that lifecycle rules ended, since the start.',
+      labelNames: ['kind'],
+      registers,
+    });
+    this.#lifecycleMoves = new Counter({
+      name: 'bursar_lifecycle_moves_total',
+      help: 'Versions that lifecycle rules moved into another storage class, since the start.',
       labelNames: ['kind'],
       registers,
     });
@@ -87,5 +94,9 @@ export class Metrics {
   /** `kind`: current versions, noncurrent ones, or uploads. */
   countLifecycleEnds(kind: string, count: number): void {
     this.#lifecycleEnds.inc({ kind }, count);
+  }
+
+  countLifecycleMoves(kind: string, count: number): void {
+    this.#lifecycleMoves.inc({ kind }, count);
   }
 }

@@ -53,6 +53,7 @@ import {
 } from './journal/identity-outbox.ts';
 import { endDue } from './lifecycle-upkeep.ts';
 import type { LogSigning } from './log-signing.ts';
+import { moveDue } from './move-upkeep.ts';
 import { closeFolds, foldRequest } from './record-folds.ts';
 import { CommitTerms, chargeAccrued, handOver } from './storage-upkeep.ts';
 import type { StoredLevels } from './stored-levels.ts';
@@ -369,6 +370,10 @@ export async function applyMaintenance(
     case 'endDue': {
       const apply = (commit: Commit) => applyCommit(tx, commit, context);
       return endDue(tx, work, { timeMs, keyring: context.keyring, apply });
+    }
+    case 'moveDue': {
+      const apply = (commit: Commit) => applyCommit(tx, commit, context);
+      return moveDue(tx, work, { ...context, apply });
     }
     case 'releaseHeld': {
       const apply = (commit: Commit) => applyCommit(tx, commit, context);

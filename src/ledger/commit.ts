@@ -23,9 +23,10 @@ import type { Change } from './commands/index.ts';
 import type { LedgerEvent } from './events.ts';
 import type { Tells } from './journal/identity-format.ts';
 import type { LogKey } from './log-signing.ts';
+import type { MoveDue } from './move-upkeep.ts';
 import type { Scope } from './scopes.ts';
 
-/** The gateway's own maintenance. Of objects it changes only what lifecycle rules end. */
+/** The gateway's own maintenance. Of objects it changes only what lifecycle rules say. */
 export type Maintenance =
   /** `stores`: of extents that may come to be in several, all of them. */
   | { kind: 'declareExtents'; store: number; stores?: number[]; ids: Uint8Array[] }
@@ -86,6 +87,8 @@ export type Maintenance =
    * force.
    */
   | { kind: 'endDue'; bucketId: number; places: LifecyclePlace[]; dayMs: number; book: string }
+  /** Moves a version as the rules of its bucket say. Touches 1 where it was, or may be, moved. */
+  | MoveDue
   /** A slice of what a snapshot held that is dying. Touches as many. */
   | { kind: 'releaseHeld'; bucketId: number; seq: number; max: number; book: string }
   | { kind: 'countHeld'; bucketId: number; holder: number }

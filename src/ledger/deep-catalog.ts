@@ -11,6 +11,7 @@ import { type Difference, type RecordFields, readFields } from '../audit/verify/
 import { hashSettings } from '../catalog/buckets.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
+import { isObject } from '../core/json.ts';
 import { Bits } from './deep/bits.ts';
 import { type LastErasedOf, walkTable } from './deep/compared-things.ts';
 import type { StagedMap, Staging } from './deep/staging.ts';
@@ -62,6 +63,8 @@ export class DeepCatalog {
   readonly #configured: StagedMap<{ index: number; settings: string }>;
   /** Of versions whose attributes are not those of the last record that changed them, that one. */
   readonly #amended: StagedMap<{ index: number; where: string }>;
+  /** Of versions whose class is not that of the last record that says one, that record. */
+  readonly #moved: StagedMap<{ index: number; where: string }>;
   /** Versions that are there. */
   versions = 0;
   /** Of these and of ends, those whose records were erased or are damaged: nothing to compare. */
@@ -73,6 +76,7 @@ export class DeepCatalog {
     this.#ended = ended;
     this.#configured = options.staging.map('settings');
     this.#amended = options.staging.map('amended');
+    this.#moved = options.staging.map('moved');
   }
 
   static async open(options: DeepCatalogOptions): Promise<DeepCatalog> {
@@ -99,6 +103,8 @@ export class DeepCatalog {
     }
     if (fields.version !== undefined) await this.#visitVersion(index, fields);
     if (fields.amends !== undefined) await this.#visitAmendment(index, fields, fields.amends);
+    const moved = movedIn(fields);
+    if (moved !== null) await this.#visitMove(index, fields, moved);
     if (fields.supersedes !== undefined) await this.#visitEnd(index, fields.supersedes);
   }
 
@@ -113,6 +119,9 @@ export class DeepCatalog {
     this.unknown = 0;
     for await (const [, { index, where }] of this.#amended.entries()) {
       this.#tell(where, `its attributes are not those that record ${index} gave it`);
+    }
+    for await (const [, { index, where }] of this.#moved.entries()) {
+      this.#tell(where, `its class is not that of record ${index}`);
     }
     const { tell } = this.#options;
     for (const table of tables) {
@@ -140,6 +149,7 @@ export class DeepCatalog {
     this.#made.set(index);
     const wrong = compare(row, fields);
     if (wrong) this.#tell(nameOf(fields, index), `its ${wrong} is not that of its record`);
+    if (!row.isMarker) await this.#compareClass(row, { index, seq: index, fields });
     if ((row.isEnded === 1) === (bySeq !== null)) return;
     const what = row.isEnded ? 'ended, which no record did' : `kept, and record ${bySeq} ended it`;
     this.#tell(nameOf(fields, index), `its row is among those that are ${what}`);
@@ -155,6 +165,22 @@ export class DeepCatalog {
     const isSame = !row || hash('sha256', row.attributes, 'hex') === attributes;
     if (!isSame) await this.#amended.set(`${version}`, { index, where: nameOf(fields, version) });
     else if (await this.#amended.get(`${version}`)) await this.#amended.delete(`${version}`);
+  }
+
+  async #visitMove(index: number, fields: RecordFields, seq: number): Promise<void> {
+    const row = await this.#findVersion(fields, seq);
+    if (row) await this.#compareClass(row, { index, seq, fields });
+  }
+
+  /** The class of now is that of the last record: what earlier ones said is past. */
+  async #compareClass(
+    row: VersionRow,
+    { index, seq, fields }: { index: number; seq: number; fields: RecordFields },
+  ): Promise<void> {
+    const name = `${seq}`;
+    if (row.class !== fields.class) {
+      await this.#moved.set(name, { index, where: nameOf(fields, seq) });
+    } else if (await this.#moved.get(name)) await this.#moved.delete(name);
   }
 
   async #visitEnd(index: number, seq: number): Promise<void> {
@@ -326,9 +352,15 @@ function compare(row: VersionRow, fields: RecordFields): string | undefined {
   if (row.isMarker) return undefined;
   if (row.size !== fields.size) return 'size';
   if (row.etag !== fields.etag) return 'ETag';
-  if (row.class !== fields.class) return 'class';
   const isSame = (sha256 && Buffer.from(sha256).toString('hex')) === (fields.sha256 ?? null);
   return isSame ? undefined : 'SHA-256';
+}
+
+/** The version that a record has moved into its class; null: none. */
+function movedIn({ action, change, error }: RecordFields): number | null {
+  const moved = change?.moved;
+  if (action !== 'bursar:MoveObject' || error !== undefined || !isObject(moved)) return null;
+  return typeof moved.version === 'number' ? moved.version : null;
 }
 
 function nameOf({ key }: RecordFields, seq: number): string {

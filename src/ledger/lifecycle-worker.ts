@@ -1,5 +1,5 @@
 // Walks through the buckets that have lifecycle rules, at the start and at the end of each day, and
-// through one at once when its rules were set, and has the ledger end what is due. Invariants:
+// through one at once when its rules were set, and has what is due ended or moved. Invariants:
 // buckets have their turns in slices of bounded work, so a large one holds up no other; for each
 // slice three times as long is rested, so all of it never takes more than a quarter of what others
 // need, and less the busier the ledger is. It keeps nothing that must not be lost: after a stop, a
@@ -16,8 +16,16 @@ import {
   rulesOf,
   type WalkStep,
 } from '../catalog/lifecycle-due.ts';
+import {
+  findDueMoves,
+  type MovingWalk,
+  movesOf,
+  movingWalks,
+  type PlannedMove,
+} from '../catalog/lifecycle-moves.ts';
 import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
+import { inParallel } from '../core/in-parallel.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import type { FeedEntry, Subscriber } from './feed.ts';
 import type { Ledger } from './ledger.ts';
@@ -33,7 +41,10 @@ export interface LifecycleOptions {
   admit(store: number): void;
   /** The price book in force of a store. */
   bookOf(store: number): { name: string };
+  /** With it, it has moved what is to be in another class; without, ended what is to end. */
+  move?: Move;
   onEnded(ended: { store: number; walk: LifecycleWalk; count: number }): void;
+  onMoved(moved: { store: number; walk: MovingWalk; count: number }): void;
   onError(error: unknown): void;
 }
 
@@ -43,8 +54,23 @@ const rowsPerSlice = 100;
 const restShare = 3;
 /** Buckets of a pass that have their turns beside each other. */
 const walksMax = 8;
+/** Versions that are moved at once, and in the turn of one bucket. */
+const movesAtOnce = 2;
+const movesPerTurn = 8;
+const movingRestMsMax = 1000;
+/** A walk in which so many moves have failed in a row ends: a store is away. */
+const failuresMax = 8;
 /** When a pass is made again in which a bucket could not be walked through. */
 const retryMs = 60_000;
+
+/** Resolves to whether the version was moved: what is not due any more, or may not, stays. */
+type Move = (bucket: Bucket, planned: PlannedMove, stopping: AbortSignal) => Promise<boolean>;
+
+/** Moves of a walk that failed; the others go on. */
+interface Failures {
+  first: unknown;
+  inARow: number;
+}
 
 /** A walk through one bucket; it yields after each slice. */
 type Walk = AsyncGenerator<void, void, void>;
@@ -63,7 +89,7 @@ export class LifecycleWorker implements Subscriber {
   #wake: (() => void) | null = null;
   #isIdle = false;
   #running: Promise<void> = Promise.resolve();
-  #stopped = false;
+  readonly #stopping = new AbortController();
 
   constructor(options: LifecycleOptions) {
     this.#options = options;
@@ -76,7 +102,7 @@ export class LifecycleWorker implements Subscriber {
 
   /** Resolves when nothing is under way and nothing will begin. */
   async stop(): Promise<void> {
-    this.#stopped = true;
+    this.#stopping.abort();
     this.#wake?.();
     await this.#running;
   }
@@ -90,8 +116,12 @@ export class LifecycleWorker implements Subscriber {
     }
   }
 
+  get #isStopped(): boolean {
+    return this.#stopping.signal.aborted;
+  }
+
   async #work(): Promise<void> {
-    while (!this.#stopped) {
+    while (!this.#isStopped) {
       try {
         await this.#beginWalks();
       } catch (error) {
@@ -151,6 +181,11 @@ export class LifecycleWorker implements Subscriber {
   }
 
   async *#walkBucket(bucket: Bucket, rules: Lifecycle): Walk {
+    const { move } = this.#options;
+    yield* move ? this.#moveAll(bucket, rules, move) : this.#endAll(bucket, rules);
+  }
+
+  async *#endAll(bucket: Bucket, rules: Lifecycle): Walk {
     for (const walk of lifecycleWalks) {
       for (const prefix of coveredPrefixes(rulesOf(rules, walk))) {
         const step: WalkStep = { walk, prefix, after: null, max: rowsPerSlice };
@@ -162,6 +197,53 @@ export class LifecycleWorker implements Subscriber {
         } while (step.after !== null);
       }
     }
+  }
+
+  async *#moveAll(bucket: Bucket, rules: Lifecycle, move: Move): Walk {
+    const { read, dayMs, admit } = this.#options;
+    const failures: Failures = { first: null, inARow: 0 };
+    for (const walk of movingWalks) {
+      for (const prefix of coveredPrefixes(movesOf(rules, walk))) {
+        const step: WalkStep<MovingWalk> = { walk, prefix, after: null, max: rowsPerSlice };
+        do {
+          const terms = { bucket, rules, timeMs: steadyClock.nowMs(), dayMs };
+          const { moves, last } = await findDueMoves(read, terms, step);
+          for (let i = 0; i < moves.length && !this.#isStopped; i += movesPerTurn) {
+            admit(bucket.store);
+            const sinceMs = monotonicMs();
+            const some = moves.slice(i, i + movesPerTurn);
+            await this.#moveSome(bucket, { some, walk, failures }, move);
+            const restMs = (monotonicMs() - sinceMs) * restShare;
+            await this.#sleep(Math.min(restMs, movingRestMsMax));
+            yield;
+          }
+          step.after = last;
+          yield;
+        } while (step.after !== null && !this.#isStopped);
+      }
+    }
+    if (failures.first !== null) throw failures.first;
+  }
+
+  /** Throws where too many have failed in a row; else the others go on. */
+  async #moveSome(
+    bucket: Bucket,
+    { some, walk, failures }: { some: PlannedMove[]; walk: MovingWalk; failures: Failures },
+    move: Move,
+  ): Promise<void> {
+    let count = 0;
+    await inParallel(some, movesAtOnce, async (planned) => {
+      if (this.#isStopped) return;
+      try {
+        if (await move(bucket, planned, this.#stopping.signal)) count++;
+        failures.inARow = 0;
+      } catch (error) {
+        failures.first ??= error;
+        if (++failures.inARow >= failuresMax) throw error;
+      }
+    }).finally(() => {
+      if (count > 0) this.#options.onMoved({ store: bucket.store, walk, count });
+    });
   }
 
   /** Gives where the next slice begins; null: there is none. */
@@ -188,7 +270,7 @@ export class LifecycleWorker implements Subscriber {
   }
 
   #sleep(durationMs: number): Promise<void> {
-    if (this.#stopped) return Promise.resolve();
+    if (this.#isStopped) return Promise.resolve();
     return new Promise((resolve) => {
       const end = (): void => {
         clearTimeout(timer);

@@ -9,7 +9,7 @@ import { newRequestId } from '../core/ids.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
 import { bucketAccount, principalAccount } from '../quota/account-names.ts';
 import type { Billing } from '../quota/billing.ts';
-import { type Charge, chargeStored, type Stored } from '../quota/charge.ts';
+import { type Charge, chargeStored, drawsOf, type Stored } from '../quota/charge.ts';
 import type { AccountBook } from '../quota/leases/account-book.ts';
 import type { Shortage } from '../quota/leases/requests.ts';
 import type { StorageCharge, StorageCharges } from '../quota/storage/storage-charges.ts';
@@ -19,6 +19,7 @@ import type { Maintenance } from './commit.ts';
 
 /** The prices of storage as the change of one commit meets them. Who is not charged has none. */
 export class CommitTerms implements StorageTerms {
+  readonly #billing: Billing;
   readonly #storage: StorageCharges;
   readonly #accounts: AccountBook;
   readonly #charge: Charge | null;
@@ -26,9 +27,10 @@ export class CommitTerms implements StorageTerms {
   /** Why the change was refused. */
   shortage: Shortage | undefined;
 
-  constructor({ storage, accounts }: Billing, charge: Charge | null, timeMs: number) {
-    this.#storage = storage;
-    this.#accounts = accounts;
+  constructor(billing: Billing, charge: Charge | null, timeMs: number) {
+    this.#billing = billing;
+    this.#storage = billing.storage;
+    this.#accounts = billing.accounts;
     this.#charge = charge;
     this.#timeMs = timeMs;
   }
@@ -41,6 +43,18 @@ export class CommitTerms implements StorageTerms {
   async mayEnd(ended: EndedObject): Promise<boolean> {
     if (!this.#charge) return true;
     this.shortage = await this.#storage.findShortage(this.#charge, ended, this.#timeMs);
+    return this.shortage === undefined;
+  }
+
+  /** Resolves to whether all that the charge costs can be paid, along with what is owed. */
+  async mayMove(ended: EndedObject): Promise<boolean> {
+    const charge = this.#charge;
+    if (!charge) return true;
+    const { who, transfer, pricing } = charge;
+    const owed = this.#storage.owedFor(pricing.book, ended, this.#timeMs);
+    const spend = Number(this.#billing.costAtMost(charge) + owed);
+    const draws = drawsOf(who, { requests: transfer.requests, spend }, null);
+    this.shortage = await this.#accounts.findShortage(draws, this.#timeMs);
     return this.shortage === undefined;
   }
 

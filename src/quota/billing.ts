@@ -15,7 +15,7 @@ import { AccountBook } from './leases/account-book.ts';
 import type { AccountMacs } from './leases/account-macs.ts';
 import { AccountTables } from './leases/account-tables.ts';
 import { noSettlement } from './leases/requests.ts';
-import { chargeOperation, type MonthTransfers } from './prices/charges.ts';
+import { chargeOperation, chargeOperationAtMost, type MonthTransfers } from './prices/charges.ts';
 import type { PriceBook } from './prices/price-book.ts';
 import type { PriceBooks } from './prices/price-books.ts';
 import { type TransferSeals, TransferTotals } from './prices/transfer-totals.ts';
@@ -57,6 +57,11 @@ export class Billing {
     return before instanceof Promise
       ? before.then((known) => this.#chargeAfter(known, charge, stored, timeMs))
       : this.#chargeAfter(before, charge, stored, timeMs);
+  }
+
+  /** What an operation can cost, in whatever tier it ends. */
+  costAtMost({ transfer, pricing }: Charge): Picodollars {
+    return chargeOperationAtMost(this.#bookOf(pricing.book), { ...pricing, ...transfer });
   }
 
   /** Counts what is stored under prefixes, where nobody is charged for anything. */

@@ -2,6 +2,7 @@
 // time goes by. All of it ends when the server is closed.
 import { Repeated } from '../core/repeated.ts';
 import type { RequestServices } from '../gateway/services.ts';
+import { Transitions } from '../gateway/transitions.ts';
 import { CopyWorker } from '../ledger/copy-worker.ts';
 import { releaseHeldSoon } from '../ledger/held-upkeep.ts';
 import { LifecycleWorker } from '../ledger/lifecycle-worker.ts';
@@ -87,19 +88,34 @@ function startLifecycle(
   { journals }: OpenStores,
 ): void {
   const { read, ledger, lifecycle: rules, bookOf, log: head } = services;
-  const worker = new LifecycleWorker({
+  const transitions = new Transitions(services, config.lifecycleDayMs);
+  const options = {
     ...{ read, ledger, rules, dayMs: config.lifecycleDayMs, bookOf },
-    admit: (store) => {
+    admit: (store: number) => {
       head.checkWritable();
       journals.admitEnds(store);
     },
-    onEnded: ({ store, walk, count }) => {
+    onEnded: ({ store, walk, count }: Counted) => {
       metrics.countLifecycleEnds(walk, count);
       journals.noteEnds(store);
     },
-    onError: (error) => log.warn('lifecycle rules wait', error),
-  });
-  ledger.feed.subscribe(worker);
-  closers.push(() => worker.stop());
-  worker.start();
+    onMoved: ({ store, walk, count }: Counted) => {
+      metrics.countLifecycleMoves(walk, count);
+      journals.noteEnds(store);
+    },
+    onError: (error: unknown) => log.warn('lifecycle rules wait', error),
+  };
+  const move = transitions.move.bind(transitions);
+  // Moves take as long as stores do: what is to end does not wait for them.
+  for (const worker of [new LifecycleWorker(options), new LifecycleWorker({ ...options, move })]) {
+    ledger.feed.subscribe(worker);
+    closers.push(() => worker.stop());
+    worker.start();
+  }
+}
+
+interface Counted {
+  store: number;
+  walk: string;
+  count: number;
 }

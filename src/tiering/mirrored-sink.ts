@@ -21,7 +21,7 @@ export interface MirrorOptions {
   /** How many have an extent before it counts as written. */
   ack: number;
   /** Counts what is asked of each. */
-  tallyOf: (store: number) => StoreTally;
+  tallyOf: (store: number) => StoreTally | undefined;
 }
 
 /** Several stores as one, as far as a sink knows. */

@@ -27,7 +27,7 @@ export interface WriteLegs {
   stores: readonly number[];
   /** How many have them before a write counts. */
   ack: number;
-  tallyOf: (store: number) => StoreTally;
+  tallyOf: (store: number) => StoreTally | undefined;
 }
 
 export interface WriteOptions {

@@ -9,6 +9,7 @@ import {
   versionOf as rowAsVersion,
 } from '#bursar/catalog/lifecycle.js';
 import { findDueRule } from '#bursar/catalog/lifecycle-due.js';
+import { findDueMove } from '#bursar/catalog/lifecycle-moves.js';
 
 const dayMs = calendarDayMs;
 const at = (text: string): number => Date.parse(text);
@@ -155,6 +156,68 @@ describe('an upload', () => {
   });
 });
 
+describe('a move into another class', () => {
+  const large = { sizeBytes: 200_000 };
+  const to = (name: string, days: number) => ({ class: name, days });
+  const moved = (rules: Lifecycle, days: number, given: Partial<LifecycleVersion> = large) =>
+    rules.transitionOf(versionOf(given), createdMs + (days + 1) * dayMs, dayMs)?.class;
+
+  it('is the one that came due last, of several at once that of the last rule', () => {
+    const rules = rulesOf(
+      { transitions: [to('second', 60), to('first', 30)] },
+      { transitions: [to('other', 30)] },
+      { transitions: [to('never', 1)], isEnabled: false },
+    );
+    expect(moved(rules, 29)).toBeUndefined();
+    expect(moved(rules, 30)).toBe('other');
+    expect(moved(rules, 60)).toBe('second');
+  });
+
+  it('is of what is large enough, unless its rule says how large', () => {
+    const small = { sizeBytes: 128 * 1024 - 1 };
+    const whole = (more: object, transitionMinimum: 'all_storage_classes_128K' | undefined) => {
+      const rule = { id: 'r', isEnabled: true, filter: {}, transitions: [], ...more };
+      const minimum = transitionMinimum ?? 'varies_by_storage_class';
+      return new Lifecycle({ rules: [rule], transitionMinimum: minimum });
+    };
+    const online = { transitions: [to('online', 0)] };
+    const archive = { transitions: [{ ...to('archive', 0), isArchive: true as const }] };
+    expect(moved(whole(online, undefined), 1, small)).toBeUndefined();
+    expect(moved(whole(online, undefined), 1, { sizeBytes: 128 * 1024 })).toBe('online');
+    expect(moved(whole(archive, undefined), 1, small)).toBe('archive');
+    expect(moved(whole(archive, 'all_storage_classes_128K'), 1, small)).toBeUndefined();
+    const sized = { ...online, filter: { sizeAbove: 10 } };
+    expect(moved(whole(sized, undefined), 1, small)).toBe('online');
+  });
+
+  it('asks for newer versions of a noncurrent one only as often as it may learn something', async () => {
+    const many = Array.from({ length: 1000 }, (_, i) => ({
+      noncurrentTransitions: [{ ...to('cold', 1), newerVersions: 1 + ((i * 37) % 100) }],
+    }));
+    const terms = {
+      ...{ bucket: { id: 1, versioning: 'Enabled' as const }, rules: rulesOf(...many) },
+      ...{ timeMs: at('2027-01-01T00:00:00Z'), dayMs },
+    };
+    const row = {
+      ...{ key: 'k', seq: 7, class: 'STANDARD', sizeBytes: 200_000, createdMs, isMarker: 0 },
+      ...{ supersededMs: createdMs, attributes: JSON.stringify({ headers: {}, metadata: {} }) },
+    };
+    let asked = 0;
+    const readerOf = (newer: number) => ({
+      get: async <T>(_sql: string, ...given: unknown[]) => {
+        asked++;
+        return (newer > (given.at(-1) as number) ? {} : undefined) as T | undefined;
+      },
+      all: async () => [],
+    });
+    expect(await findDueMove(readerOf(0), terms, row)).toBeNull();
+    expect(asked).toBeLessThanOrEqual(100);
+    expect(await findDueMove(readerOf(1), terms, row)).toMatchObject({ class: 'cold' });
+    expect(await findDueMove(readerOf(1), terms, { ...row, class: 'cold' })).toBeNull();
+    expect(await findDueMove(readerOf(1), terms, { ...row, isMarker: 1 })).toBeNull();
+  });
+});
+
 describe('the prefixes that are walked through', () => {
   const covered = (...prefixes: (string | undefined)[]) =>
     coveredPrefixes(
@@ -197,7 +260,15 @@ describe('a thousand rules', () => {
       ...{ timeMs: at('2027-01-01T00:00:00Z'), dayMs },
     };
     const row = {
-      ...{ key: 'k', seq: 7, sizeBytes: 1, createdMs, supersededMs: createdMs, isMarker: 0 },
+      ...{
+        key: 'k',
+        seq: 7,
+        class: 'STANDARD',
+        sizeBytes: 1,
+        createdMs,
+        supersededMs: createdMs,
+        isMarker: 0,
+      },
       attributes: JSON.stringify({ headers: {}, metadata: {} }),
     };
     const asked: unknown[] = [];

@@ -19,8 +19,14 @@ export let served: Served;
 export let client: s3.S3Client;
 export let config: string;
 
+/** Settings besides, by the names of their environment variables. */
+let settings: Record<string, string> = {};
+
 /** Serves a gateway with three folder stores, and makes classes and two buckets. */
-export async function startRig(): Promise<void> {
+export const startRig = (): Promise<void> => startRigWith({});
+
+export async function startRigWith(besides: Record<string, string>): Promise<void> {
+  settings = besides;
   place = new Workplace();
   const stores = ['near', 'disk1', 'disk2'].map((name) => {
     mkdirSync(folderOf(name));
@@ -63,7 +69,7 @@ export function folderOf(store: string): string {
 }
 
 export async function serve(): Promise<void> {
-  served = await place.serve(['--config', config], environment);
+  served = await place.serve(['--config', config], { ...environment, ...settings });
   client?.destroy();
   client = new s3.S3Client({
     ...{ endpoint: served.endpoint, region: 'us-east-1', credentials: keys },

@@ -52,7 +52,7 @@ function filterOf(random: Random): string {
 }
 
 function actionOf(random: Random): string {
-  switch (randomBelow(random, 5)) {
+  switch (randomBelow(random, 7)) {
     case 0:
       return element('Expiration', element('Days', numberOf(random)));
     case 1:
@@ -69,6 +69,15 @@ function actionOf(random: Random): string {
         random() < 0.5 ? noncurrent : noncurrent + newer,
       );
     }
+    case 4: {
+      const when = random() < 0.7 ? ['Days', numberOf(random)] : ['Date', randomOf(random, dates)];
+      const inner = element(when[0] as string, when[1] as string);
+      return element('Transition', inner + classOf(random));
+    }
+    case 5: {
+      const inner = element('NoncurrentDays', numberOf(random)) + classOf(random);
+      return element('NoncurrentVersionTransition', inner);
+    }
     default:
       return element(
         'AbortIncompleteMultipartUpload',
@@ -76,6 +85,14 @@ function actionOf(random: Random): string {
       );
   }
 }
+
+function classOf(random: Random): string {
+  return element('StorageClass', mostly(random, randomOf(random, ['derived', 'GLACIER']), ''));
+}
+
+const targetOf = (name: string) =>
+  name === 'GLACIER' ? { class: 'cold', isArchive: true as const } : { class: name };
+const shown = (name: string) => (name === 'cold' ? 'GLACIER' : name);
 
 function documentOf(random: Random): string {
   const rules = Array.from({ length: 1 + randomBelow(random, 3) }, () => {
@@ -98,7 +115,7 @@ function damage(random: Random, text: string): string {
 /** The rules, or undefined where it was refused; nothing else is thrown. */
 function attempt(text: string): LifecycleRule[] | undefined {
   try {
-    return parseLifecycle(parseXml(Buffer.from(text), 'LifecycleConfiguration'));
+    return parseLifecycle(parseXml(Buffer.from(text), 'LifecycleConfiguration'), targetOf);
   } catch (error) {
     if (error instanceof Refusal && error.status < 500) return undefined;
     if (error instanceof Refusal && error.code === 'NotImplemented') return undefined;
@@ -130,7 +147,7 @@ describe('lifecycle documents, fuzzed', () => {
         return;
       }
       seen.taken++;
-      const written = renderXml('LifecycleConfiguration', lifecycleElements(rules));
+      const written = renderXml('LifecycleConfiguration', lifecycleElements(rules, shown));
       expect(attempt(written)).toEqual(rules);
       expect(JSON.parse(JSON.stringify(rules))).toEqual(rules);
     });
@@ -163,6 +180,12 @@ describe('lifecycle documents, fuzzed', () => {
         }
       }
       const at = version.createdMs;
+      const timeMs = at + 9 * calendarDayMs;
+      const move = lifecycle.transitionOf(version, timeMs, calendarDayMs);
+      if (move) {
+        expect(isWalked(lifecycle.moving)).toBe(true);
+        expect(move.dueMs).toBeLessThanOrEqual(timeMs);
+      }
       for (const one of lifecycle.noncurrentExpirationsOf(version, at, calendarDayMs)) {
         expect(isWalked(lifecycle.noncurrent)).toBe(true);
         expect(one.dueMs).toBeGreaterThanOrEqual(at + calendarDayMs);

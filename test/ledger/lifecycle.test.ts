@@ -321,7 +321,7 @@ describe('an upload that is not completed', () => {
 });
 
 /** A worker that has asked for nothing yet. */
-function workerOf(more: Partial<LifecycleOptions> = {}) {
+function workerOf(more: Partial<Omit<LifecycleOptions, 'move'>> = {}) {
   const ended: string[] = [];
   const errors: unknown[] = [];
   const { feed } = fixture.ledger;
@@ -340,6 +340,7 @@ function workerOf(more: Partial<LifecycleOptions> = {}) {
     dayMs: calendarDayMs,
     admit: () => {},
     bookOf: () => ({ name: book }),
+    onMoved: ({ walk, count }) => ended.push(`${count} ${walk} moved`),
     onEnded: ({ walk, count }) => ended.push(`${count} ${walk}`),
     onError: (error) => errors.push(error),
     ...more,

@@ -350,9 +350,11 @@ export const scenarios: Scenarios = {
   repairCopies: null,
   loseVersion: null,
   recoverVersion: null,
+  moveVersion: null,
   restoreVersion: null,
   restoreAttributes: null,
   restoreEnd: null,
+  restoreMove: null,
   setUndelete: [
     {
       change: { kind: 'setUndelete', bucketId: 1, windowMs: 60_000 },

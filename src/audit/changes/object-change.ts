@@ -15,7 +15,9 @@ export type ChangeKind =
   | 'untagged'
   | 'acl'
   /** No store has its bytes any more, as its class allows. */
-  | 'lost';
+  | 'lost'
+  /** A lifecycle rule has moved it into another storage class. */
+  | 'moved';
 
 /** Why or how a version was made or ended, where S3 has a name for that. */
 export type ChangeCause = 'put' | 'copy' | 'multipart' | 'lifecycle' | 'delete';
@@ -67,9 +69,13 @@ interface Recorded {
   class?: string;
   sha256?: string;
   target?: string;
-  change?: { source?: object; renamed?: object; rule?: string; lost?: { version: number } };
+  change?: { source?: object; renamed?: object; rule?: string; lost?: Named; moved?: Named };
   requestId: string;
   source: string;
+}
+
+interface Named {
+  version: number;
 }
 
 /** What was changed, by a record's canonical text; undefined: no object was. */
@@ -99,6 +105,9 @@ function kindOf(record: Recorded): Pick<ObjectChange, 'kind' | 'cause' | 'versio
   if (supersedes !== undefined) return { kind: 'removed', cause, version: supersedes };
   if (action === 'bursar:LoseObject' && change?.lost) {
     return { kind: 'lost', cause, version: change.lost.version };
+  }
+  if (action === 'bursar:MoveObject' && change?.moved) {
+    return { kind: 'moved', cause, version: change.moved.version };
   }
   if (!amends) return undefined;
   const amended = { cause, version: amends.version };

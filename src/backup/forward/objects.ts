@@ -200,6 +200,9 @@ async function bringKnown(forward: Forward, known: KnownBucket): Promise<void> {
       const { key, versionId } = row;
       const said = await work.staging.findVersion(row);
       const { version = null, isTail = false } = said ?? {};
+      if (version && !isTail && isMoved(row, version)) {
+        if (await bringMove(forward, known.bucket, row, version)) return;
+      }
       const wanted = await work.staging.kept.listWanted(row, doneSeq);
       const held = wanted.filter((entry) => isSameVersion(row, entry));
       const isThere = version !== null && isSameVersion(row, version, { isTail });
@@ -221,6 +224,42 @@ async function bringKnown(forward: Forward, known: KnownBucket): Promise<void> {
       report.ended++;
     });
   }
+}
+
+/** It is the same one, and was moved into another class after the backup. */
+function isMoved(row: Version, version: VersionEntry): boolean {
+  const isPlaced = row.class === version.class && isSameVersion(row, version);
+  const { manifest } = version;
+  const here = { ...row, manifest: Buffer.from(manifest, 'base64') };
+  return !isPlaced && !version.isMarker && isSameVersion(here, version);
+}
+
+/** Resolves to whether its bytes are all there, and it is as it was last. */
+async function bringMove(
+  { work, commit, report }: Forward,
+  bucket: StagedBucket,
+  row: Version,
+  { class: to, manifest, attributes }: VersionEntry,
+): Promise<boolean> {
+  const { key, versionId, seq, sizeBytes, class: from } = row;
+  const checked = await checkExtents(work.staging, { manifest, sizeBytes, class: to });
+  if (!checked.runs) return false;
+  const named = { bucketId: bucket.id, key, versionId };
+  await commit(
+    {
+      ...({ kind: 'restoreMove', ...named } as const),
+      ...{ class: to, manifest: Buffer.from(manifest, 'base64'), places: checked.places },
+    },
+    {
+      ...{ action: 'bursar:MoveObject', bucket, key, class: to },
+      change: { moved: { from, to, version: seq } },
+    },
+  );
+  report.amended++;
+  if (attributes === row.attributes) return true;
+  const about = { action: 'bursar:RestoreVersion', bucket, key };
+  await commit({ kind: 'restoreAttributes', ...named, attributes }, about);
+  return true;
 }
 
 /** Whether a version of the backup that is not as it was ended before all that is made again. */

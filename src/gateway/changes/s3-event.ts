@@ -26,6 +26,8 @@ export function eventNameOf({ kind, cause }: Pick<ObjectChange, 'kind' | 'cause'
       return 'ObjectAcl:Put';
     case 'lost':
       return 'ReducedRedundancyLostObject';
+    case 'moved':
+      return 'LifecycleTransition';
   }
 }
 

@@ -4,7 +4,7 @@ import { repairCopies, suspectCopies } from '../../catalog/extent-copies.ts';
 import { loseVersion } from '../../catalog/lost-versions.ts';
 import { renameObject } from '../../catalog/rename.ts';
 import { restoreVersion } from '../../catalog/restore.ts';
-import { restoreAttributes, restoreEnd } from '../../catalog/roll-forward.ts';
+import { restoreAttributes, restoreEnd, restoreMove } from '../../catalog/roll-forward.ts';
 import {
   abortUpload,
   completeUpload,
@@ -19,6 +19,7 @@ import {
   deleteObject,
   putObject,
 } from '../../catalog/version-changes.ts';
+import { moveVersion } from '../../catalog/version-moves.ts';
 import type { Command } from './command.ts';
 
 /**
@@ -52,8 +53,10 @@ export const objectCommands = {
   repairCopies: ofContents(repairCopies),
   loseVersion: ofContents(loseVersion),
   recoverVersion: ofContents(loseVersion),
+  moveVersion: ofContents(moveVersion),
   // Only rebuilds and restores put these back, of what a journal or an extent tells.
   restoreVersion: ofContents(restoreVersion),
   restoreAttributes: ofContents(restoreAttributes),
   restoreEnd: ofContents(restoreEnd),
+  restoreMove: ofContents(restoreMove),
 };

@@ -76,7 +76,7 @@ export class StorageCharges {
     ended: Ended,
     timeMs: number,
   ): Promise<Shortage | undefined> {
-    const owed = this.#owedFor(pricing.book, ended, timeMs);
+    const owed = this.owedFor(pricing.book, ended, timeMs);
     if (owed === 0n || !who.bucket) return undefined;
     return this.#accounts.findShortage(drawsOfOwner(who.bucket, owed), timeMs);
   }
@@ -93,12 +93,16 @@ export class StorageCharges {
     for (const { class: storageClass, bytes } of billed) {
       // What is in a class of a tenant's own is not in the bucket's store.
       const of = isOwnClass(storageClass)
-        ? { book: pricing.storageBook ?? book, keepsMarket: pricing.storageBook === undefined }
+        ? {
+            book: pricing.storageBook ?? book,
+            // That of the class that something leaves is not known here.
+            keepsMarket: pricing.storageBook === undefined || bytes < 0,
+          }
         : { book, keepsMarket: false };
       await this.#book.add(placeOf(bucket, storageClass), { bytes, ...of }, timeMs);
     }
-    let owed = ended ? this.#owedFor(book, ended, timeMs) : 0n;
-    for (const one of released) owed += this.#owedFor(book, one, timeMs);
+    let owed = ended ? this.owedFor(book, ended, timeMs) : 0n;
+    for (const one of released) owed += this.owedFor(book, one, timeMs);
     await this.#post(bucket, owed, timeMs);
     return owed;
   }
@@ -193,12 +197,8 @@ export class StorageCharges {
     return charges;
   }
 
-  /** By the book that is in force when the object ends. */
-  #owedFor(
-    book: string,
-    { class: of, billedBytes, createdMs }: Ended,
-    timeMs: number,
-  ): Picodollars {
+  /** What an object that ends now is still charged for, by the book that is in force then. */
+  owedFor(book: string, { class: of, billedBytes, createdMs }: Ended, timeMs: number): Picodollars {
     const named = this.#prices.named(book);
     if (!named) return 0n;
     const prices = this.#prices.classOf(named, of);

@@ -9,6 +9,9 @@ import type {
   LifecycleFilter,
   LifecycleRule,
   NoncurrentExpiration,
+  NoncurrentTransition,
+  Transition,
+  TransitionTarget,
 } from '../../../catalog/lifecycle.ts';
 import { isoTime } from '../../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
@@ -26,36 +29,36 @@ const countMax = 2 ** 31 - 1;
 const newerVersionsMax = 100;
 
 /**
- * The rules of a document, which has this root. Throws `Refusal` MalformedXML, InvalidArgument,
- * InvalidRequest, or NotImplemented for transitions.
+ * The rules of a document, which has this root. `targetOf` gives the class that a transition names.
+ * Throws `Refusal` MalformedXML, InvalidArgument or InvalidRequest, or what `targetOf` does.
  */
-export function parseLifecycle(root: XmlNode): LifecycleRule[] {
+export function parseLifecycle(root: XmlNode, targetOf: TargetOf): LifecycleRule[] {
   allowOnly(root, ['Rule']);
   const nodes = root.children;
   if (nodes.length === 0) throw malformed('a configuration has at least one rule');
   if (nodes.length > lifecycleRulesMax) {
     throw invalidRequest(`A lifecycle configuration has at most ${lifecycleRulesMax} rules.`);
   }
-  const rules = nodes.map(parseRule);
+  const rules = nodes.map((node) => parseRule(node, targetOf));
   if (new Set(rules.map(({ id }) => id)).size < rules.length) {
     throw badArgument('Rule ID must be unique. Found same ID for more than one rule');
   }
   return rules;
 }
 
-/** What a document of these rules has. */
-export function lifecycleElements(rules: readonly LifecycleRule[]): XmlElements {
-  return { Rule: rules.map(ruleElements) };
+export type TargetOf = (name: string) => TransitionTarget;
+
+/** What a document of these rules has. `shown`: what clients are shown of a class. */
+export function lifecycleElements(
+  rules: readonly LifecycleRule[],
+  shown: (name: string) => string,
+): XmlElements {
+  return { Rule: rules.map((rule) => ruleElements(rule, shown)) };
 }
 
-function parseRule(node: XmlNode): LifecycleRule {
-  for (const name of ['Transition', 'NoncurrentVersionTransition']) {
-    if (node.children.some((child) => child.name === name)) {
-      throw new Refusal('NotImplemented', { fields: { Element: name } });
-    }
-  }
+function parseRule(node: XmlNode, targetOf: TargetOf): LifecycleRule {
   allowOnly(node, [
-    ...['ID', 'Prefix', 'Filter', 'Status'],
+    ...['ID', 'Prefix', 'Filter', 'Status', 'Transition', 'NoncurrentVersionTransition'],
     ...['Expiration', 'NoncurrentVersionExpiration', 'AbortIncompleteMultipartUpload'],
   ]);
   const plainPrefix = textOf(node, 'Prefix');
@@ -70,8 +73,10 @@ function parseRule(node: XmlNode): LifecycleRule {
     filter,
     ...(filterNode ? {} : { isPlain: true as const }),
     ...parseActions(node),
+    ...parseTransitions(node, targetOf),
   };
   checkActions(rule);
+  checkTransitions(rule);
   return rule;
 }
 
@@ -88,9 +93,106 @@ function parseActions(
   };
 }
 
+function parseTransitions(
+  node: XmlNode,
+  targetOf: TargetOf,
+): Pick<LifecycleRule, 'transitions' | 'noncurrentTransitions'> {
+  const named = (name: string) => node.children.filter((child) => child.name === name);
+  const [current, noncurrent] = [named('Transition'), named('NoncurrentVersionTransition')];
+  return {
+    ...(current.length > 0 && {
+      transitions: current.map((one) => parseTransition(one, targetOf)),
+    }),
+    ...(noncurrent.length > 0 && {
+      noncurrentTransitions: noncurrent.map((one) => parseNoncurrentTransition(one, targetOf)),
+    }),
+  };
+}
+
+function parseTransition(node: XmlNode, targetOf: TargetOf): Transition {
+  allowOnly(node, ['Days', 'Date', 'StorageClass']);
+  const [days, date] = [textOf(node, 'Days'), textOf(node, 'Date')];
+  if ((days === undefined) === (date === undefined)) {
+    throw malformed('a transition has days or a date, and not both');
+  }
+  const target = targetOf(classNameIn(node));
+  if (date !== undefined) return { ...target, dateMs: parseDate(date.trim()) };
+  return { ...target, days: parseCount('Days', 'Transition', days ?? '') };
+}
+
+function parseNoncurrentTransition(node: XmlNode, targetOf: TargetOf): NoncurrentTransition {
+  allowOnly(node, ['NoncurrentDays', 'NewerNoncurrentVersions', 'StorageClass']);
+  const action = 'NoncurrentVersionTransition';
+  const days = textOf(node, 'NoncurrentDays');
+  if (days === undefined) throw malformed(`${action} has NoncurrentDays`);
+  const newer = textOf(node, 'NewerNoncurrentVersions');
+  return {
+    ...targetOf(classNameIn(node)),
+    days: parseCount('NoncurrentDays', action, days),
+    ...(newer !== undefined && { newerVersions: parseNewer(action, newer) }),
+  };
+}
+
+function classNameIn(node: XmlNode): string {
+  const name = textOf(node, 'StorageClass')?.trim();
+  if (!name) throw malformed('a transition has a StorageClass');
+  return name;
+}
+
+/** What AWS refuses of transitions, but for what it says of its own classes. */
+function checkTransitions({
+  filter,
+  isPlain,
+  expiration,
+  transitions = [],
+  noncurrent,
+  noncurrentTransitions = [],
+}: LifecycleRule): void {
+  const of = `filter '(prefix=${filter.prefix ?? ''})'`;
+  for (const [action, list] of [
+    ['Transition', transitions],
+    ['NoncurrentVersionTransition', noncurrentTransitions],
+  ] as const) {
+    if (new Set(list.map((one) => one.class)).size < list.length) {
+      const message = `'StorageClass' must be different for '${action}' actions in same 'Rule'`;
+      throw invalidRequest(`${message} with ${of}`);
+    }
+  }
+  if (isPlain && noncurrentTransitions.some((one) => one.newerVersions !== undefined)) {
+    throw invalidRequest('NewerNoncurrentVersions can only be specified with a Filter.');
+  }
+  if (noncurrent && noncurrentTransitions.some(({ days }) => days >= noncurrent.days)) {
+    throw laterThan('NoncurrentDays', 'NoncurrentVersionExpiration', of);
+  }
+  if (!expiration || 'loneMarkers' in expiration) return;
+  for (const one of transitions) {
+    if ('days' in one !== 'days' in expiration) {
+      throw invalidRequest(
+        "Found mixed 'Date' and 'Days' based Expiration and Transition actions in lifecycle rule " +
+          `for ${of}`,
+      );
+    }
+    const isEarlier =
+      'days' in one
+        ? 'days' in expiration && one.days < expiration.days
+        : 'dateMs' in expiration && one.dateMs < expiration.dateMs;
+    if (!isEarlier) throw laterThan('days' in one ? 'Days' : 'Date', 'Expiration', of);
+  }
+}
+
+function laterThan(name: string, action: string, of: string): Refusal {
+  const moving =
+    action.replace('Expiration', '') === '' ? 'Transition' : 'NoncurrentVersionTransition';
+  return badArgument(
+    `'${name}' in the ${action} action for ${of} must be greater than '${name}' in the ${moving} action`,
+  );
+}
+
 /** What no rule can say at once. */
-function checkActions({ filter, isPlain, expiration, noncurrent, abortDays }: LifecycleRule): void {
-  if (!expiration && !noncurrent && abortDays === undefined) {
+function checkActions(rule: LifecycleRule): void {
+  const { filter, isPlain, expiration, noncurrent, abortDays } = rule;
+  const isMoving = rule.transitions || rule.noncurrentTransitions;
+  if (!expiration && !noncurrent && abortDays === undefined && !isMoving) {
     throw invalidRequest('At least one action needs to be specified in a rule');
   }
   const { tags, sizeAbove, sizeBelow } = filter;
@@ -199,11 +301,14 @@ function parseNoncurrent(node: XmlNode): NoncurrentExpiration {
   if (days === undefined) throw malformed(`${action} has NoncurrentDays`);
   const newer = textOf(node, 'NewerNoncurrentVersions');
   if (newer === undefined) return { days: parsePositive('NoncurrentDays', action, days) };
-  const newerVersions = parsePositive('NewerNoncurrentVersions', action, newer);
-  if (newerVersions > newerVersionsMax) {
-    throw badArgument(`'NewerNoncurrentVersions' must be at most ${newerVersionsMax}`);
-  }
+  const newerVersions = parseNewer(action, newer);
   return { days: parsePositive('NoncurrentDays', action, days), newerVersions };
+}
+
+function parseNewer(action: string, text: string): number {
+  const newerVersions = parsePositive('NewerNoncurrentVersions', action, text);
+  if (newerVersions <= newerVersionsMax) return newerVersions;
+  throw badArgument(`'NewerNoncurrentVersions' must be at most ${newerVersionsMax}`);
 }
 
 function parseAbort(node: XmlNode): number {
@@ -214,12 +319,21 @@ function parseAbort(node: XmlNode): number {
 }
 
 function parsePositive(name: string, action: string, text: string): number {
-  const count = Number(text.trim());
-  if (!/^-?\d{1,16}$/.test(text.trim()) || count > countMax) {
-    throw malformed(`${name} is a whole number`);
-  }
+  const count = parseWhole(name, text);
   if (count > 0) return count;
   throw badArgument(`'${name}' for ${action} action must be a positive integer`);
+}
+
+function parseCount(name: string, action: string, text: string): number {
+  const count = parseWhole(name, text);
+  if (count >= 0) return count;
+  throw badArgument(`'${name}' in ${action} action must be nonnegative`);
+}
+
+function parseWhole(name: string, text: string): number {
+  const count = Number(text.trim());
+  if (/^-?\d{1,16}$/.test(text.trim()) && count <= countMax) return count;
+  throw malformed(`${name} is a whole number`);
 }
 
 const dateForm = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/;
@@ -232,12 +346,22 @@ function parseDate(text: string): number {
   return timeMs;
 }
 
-function ruleElements(rule: LifecycleRule): XmlElements {
+function ruleElements(rule: LifecycleRule, shown: (name: string) => string): XmlElements {
   const { id, isEnabled, filter, isPlain, expiration, noncurrent, abortDays } = rule;
+  const { transitions, noncurrentTransitions } = rule;
   return {
     ID: id,
     ...(isPlain ? { Prefix: filter.prefix } : { Filter: filterElements(filter) }),
     Status: isEnabled ? 'Enabled' : 'Disabled',
+    Transition: transitions?.map((one) => ({
+      ...('days' in one ? { Days: one.days } : { Date: isoTime(one.dateMs) }),
+      StorageClass: shown(one.class),
+    })),
+    NoncurrentVersionTransition: noncurrentTransitions?.map((one) => ({
+      NoncurrentDays: one.days,
+      NewerNoncurrentVersions: one.newerVersions,
+      StorageClass: shown(one.class),
+    })),
     Expiration: expiration && expirationElements(expiration),
     NoncurrentVersionExpiration: noncurrent && {
       NoncurrentDays: noncurrent.days,

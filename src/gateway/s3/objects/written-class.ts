@@ -47,21 +47,52 @@ export function readClass({ request, bucket, services }: Reserved<'object'>): st
   const asked = request.headers[classHeader] ?? standardClass;
   if (asked === standardClass) return standardClass;
   const found = findClass(services, bucket.tenant, request);
-  if (!found) {
-    if (awsClasses.has(asked)) {
-      throw new Refusal('NotImplemented', { fields: { Header: classHeader } });
-    }
+  if (!found && !awsClasses.has(asked)) {
     throw new Refusal('InvalidStorageClass', { fields: { StorageClassRequested: asked } });
   }
-  const obstacle = findObstacle(found.definition) ?? findObstacleHere(services, bucket, found);
-  if (obstacle === null) return found.name;
+  return checkWritable(services, bucket, found, { Header: classHeader }).name;
+}
+
+/**
+ * The class that a lifecycle rule names by an alias, or by its own name. Throws `Refusal`
+ * MalformedXML, or NotImplemented for one that nothing can be moved to.
+ */
+export function readTransitionClass(
+  services: ClassServices,
+  bucket: Bucket,
+  asked: string,
+): StorageClass {
+  const { classes } = services;
+  const found = classes.aliased(bucket.tenant, asked) ?? classes.named(bucket.tenant, asked);
+  if (!found && !awsClasses.has(asked)) throw new Refusal('MalformedXML');
+  return checkWritable(services, bucket, found, { Element: 'StorageClass' });
+}
+
+function checkWritable(
+  services: ClassServices,
+  bucket: Bucket,
+  found: StorageClass | undefined,
+  fields: Record<string, string>,
+): StorageClass {
+  if (!found) throw new Refusal('NotImplemented', { fields });
+  const obstacle = findClassObstacle(services, bucket, found);
+  if (obstacle === null) return found;
   const message = `Nothing can be written to the class ${found.name}. ${obstacle}`;
-  throw new Refusal('NotImplemented', { message, fields: { Header: classHeader } });
+  throw new Refusal('NotImplemented', { message, fields });
+}
+
+/** Why nothing can be written to a class in this bucket; null: it can. */
+export function findClassObstacle(
+  services: Pick<ClassServices, 'stores' | 'bookOf'>,
+  bucket: Bucket,
+  found: StorageClass,
+): string | null {
+  return findObstacle(found.definition) ?? findObstacleHere(services, bucket, found);
 }
 
 /** What of the bucket, or of the leg's store, keeps the class from being written to; or null. */
 function findObstacleHere(
-  { stores, bookOf }: ClassServices,
+  { stores, bookOf }: Pick<ClassServices, 'stores' | 'bookOf'>,
   { store }: Bucket,
   { definition }: StorageClass,
 ): string | null {

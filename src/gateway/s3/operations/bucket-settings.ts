@@ -9,6 +9,7 @@ import { readSetting } from '../../../catalog/buckets.ts';
 import {
   type LifecycleConfig,
   type TransitionMinimum,
+  type TransitionTarget,
   transitionMinimums,
 } from '../../../catalog/lifecycle.ts';
 import type { AskedNotifications } from '../../../catalog/notifications.ts';
@@ -37,6 +38,7 @@ import { blockOf, parsePublicAccess, publicAccessElements } from '../buckets/pub
 import { parsePayment } from '../buckets/requester-pays.ts';
 import { demandDigest, receiveDocument } from '../demanded-digest.ts';
 import { parseTagging } from '../objects/object-attributes.ts';
+import { readTransitionClass, shownClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import type { Reserved } from '../stages.ts';
 
@@ -185,7 +187,9 @@ async function showLifecycle(context: Reserved<'bucket'>): Promise<Reply> {
   const document = await readSetting(context.services.read, context.bucket.id, 'lifecycle');
   if (document === null) throw notSet('NoSuchLifecycleConfiguration', context);
   const { rules, transitionMinimum } = JSON.parse(document) as LifecycleConfig;
-  const reply = await largeXmlReply('LifecycleConfiguration', lifecycleElements(rules));
+  const { services, bucket } = context;
+  const shown = (name: string) => shownClass(services, bucket.tenant, name);
+  const reply = await largeXmlReply('LifecycleConfiguration', lifecycleElements(rules, shown));
   return { ...reply, headers: { ...reply.headers, [minimumHeader]: transitionMinimum } };
 }
 
@@ -196,9 +200,16 @@ async function receiveLifecycle(context: Reserved<'bucket'>): Promise<LifecycleC
   const root = await parseLargeXml(await receiveDocument(context), 'LifecycleConfiguration');
   const pace = new Pace();
   await pace.wait();
-  const rules = parseLifecycle(root);
+  const rules = parseLifecycle(root, (asked) => targetIn(context, asked));
   await pace.wait();
   return { rules, transitionMinimum };
+}
+
+/** As by who writes there: a token that may not write into a class moves nothing into it. */
+function targetIn(context: Reserved<'bucket'>, asked: string): TransitionTarget {
+  const { name, definition } = readTransitionClass(context.services, context.bucket, asked);
+  context.asked.checkWritten({ storageClass: name, sizeBytes: 0 });
+  return definition.access === 'restore' ? { class: name, isArchive: true } : { class: name };
 }
 
 /** Throws `Refusal` InvalidRequest. */

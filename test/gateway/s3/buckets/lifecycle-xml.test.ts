@@ -9,8 +9,13 @@ import { lifecycleElements, parseLifecycle } from '#bursar/gateway/s3/buckets/li
 const days = '<Expiration><Days>1</Days></Expiration>';
 const enabled = '<Status>Enabled</Status>';
 
+const archives = ['GLACIER', 'cold'];
+const targetOf = (name: string) =>
+  archives.includes(name) ? { class: 'cold', isArchive: true as const } : { class: name };
+const shown = (name: string) => (name === 'cold' ? 'GLACIER' : name);
+
 const read = (text: string): LifecycleRule[] =>
-  parseLifecycle(parseXml(Buffer.from(text), 'LifecycleConfiguration'));
+  parseLifecycle(parseXml(Buffer.from(text), 'LifecycleConfiguration'), targetOf);
 
 function parse(...rules: string[]): LifecycleRule[] {
   const inner = rules.map((rule) => `<Rule>${rule}</Rule>`).join('');
@@ -29,6 +34,10 @@ function refusalOf(...rules: string[]): string {
 
 const filterOf = (filter: string) => `<Filter>${filter}</Filter>${enabled}${days}`;
 const actionOf = (action: string) => `<Filter/>${enabled}${action}`;
+const transitionOf = (when: string, name: string) =>
+  `<Transition>${when}<StorageClass>${name}</StorageClass></Transition>`;
+const noncurrentTransitionOf = (when: string, name: string) =>
+  `<NoncurrentVersionTransition>${when}<StorageClass>${name}</StorageClass></NoncurrentVersionTransition>`;
 
 describe('a rule', () => {
   it('has what it says', () => {
@@ -86,6 +95,19 @@ describe('a rule', () => {
       actionOf('<Expiration><Date>2015-01-01T01:00:00+01:00</Date></Expiration>'),
     ],
     [
+      'transitions',
+      actionOf(
+        transitionOf('<Days>0</Days>', 'ONEZONE_IA') +
+          transitionOf('<Days>90</Days>', 'GLACIER') +
+          noncurrentTransitionOf('<NoncurrentDays>3</NoncurrentDays>', 'GLACIER') +
+          noncurrentTransitionOf(
+            '<NoncurrentDays>1</NoncurrentDays><NewerNoncurrentVersions>2</NewerNoncurrentVersions>',
+            'derived',
+          ),
+      ),
+    ],
+    ['a transition of a date', actionOf(transitionOf('<Date>2030-01-01</Date>', 'ONEZONE_IA'))],
+    [
       'an abort',
       actionOf(
         '<AbortIncompleteMultipartUpload><DaysAfterInitiation>2</DaysAfterInitiation></AbortIncompleteMultipartUpload>',
@@ -93,17 +115,44 @@ describe('a rule', () => {
     ],
   ])('comes back as it went in: %s', (_, text) => {
     const rules = parse(`<ID>r</ID>${text}`);
-    const written = renderXml('LifecycleConfiguration', lifecycleElements(rules));
+    const written = renderXml('LifecycleConfiguration', lifecycleElements(rules, shown));
     expect(read(written)).toEqual(rules);
   });
 });
 
-describe('a rule that S3 has and Bursar has not', () => {
+describe('a transition', () => {
+  const nd = (days: number) => `<NoncurrentDays>${days}</NoncurrentDays>`;
+  const two = (text: string) => transitionOf(text, 'a') + transitionOf('<Days>9</Days>', 'b');
+  const expiring = (text: string) => `<Expiration>${text}</Expiration>`;
   it.each([
-    '<Transition><Days>30</Days><StorageClass>GLACIER</StorageClass></Transition>',
-    '<NoncurrentVersionTransition><NoncurrentDays>3</NoncurrentDays><StorageClass>GLACIER</StorageClass></NoncurrentVersionTransition>',
-  ])('is never taken in silence: %s', (transition) => {
-    expect(refusalOf(`<Filter/>${enabled}${days}${transition}`)).toBe('NotImplemented');
+    ['neither days nor a date', 'MalformedXML', transitionOf('', 'a')],
+    ['both', 'MalformedXML', transitionOf('<Days>1</Days><Date>2030-01-01</Date>', 'a')],
+    ['no class', 'MalformedXML', '<Transition><Days>1</Days></Transition>'],
+    ['what it cannot have', 'MalformedXML', transitionOf(nd(1), 'a')],
+    ['less than no days', 'InvalidArgument', transitionOf('<Days>-1</Days>', 'a')],
+    ['no midnight', 'InvalidArgument', transitionOf('<Date>2030-01-01T01:00:00Z</Date>', 'a')],
+    ['no noncurrent days', 'MalformedXML', noncurrentTransitionOf('', 'a')],
+    [
+      'too many newer versions',
+      'InvalidArgument',
+      noncurrentTransitionOf(`${nd(1)}<NewerNoncurrentVersions>101</NewerNoncurrentVersions>`, 'a'),
+    ],
+    ['a class twice', 'InvalidRequest', two('<Days>1</Days>').replaceAll('>b<', '>a<')],
+    ['an expiration before', 'InvalidArgument', two('<Days>1</Days>') + expiring('<Days>9</Days>')],
+    [
+      'days beside a date',
+      'InvalidRequest',
+      two('<Days>1</Days>') + expiring('<Date>2030-01-01</Date>'),
+    ],
+    [
+      'a noncurrent expiration before',
+      'InvalidArgument',
+      noncurrentTransitionOf(nd(3), 'a') +
+        `<NoncurrentVersionExpiration>${nd(3)}</NoncurrentVersionExpiration>`,
+    ],
+    ['what comes before', 'taken', two('<Days>1</Days>') + expiring('<Days>10</Days>')],
+  ])('with %s: %s', (_, code, text) => {
+    expect(refusalOf(actionOf(text))).toBe(code);
   });
 });
 

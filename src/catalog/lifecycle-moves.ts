@@ -1,0 +1,79 @@
+// What lifecycle rules say is due to be in another class, of rows of the catalog: asked while a
+// bucket is walked through, and again in the transaction that moves it. Invariants: a version is
+// moved as it is, so neither its name nor its bytes nor its time is another; and of what a snapshot
+// has as it was before it was amended, nothing is moved, since that shares its bytes.
+import type { Reader } from '../core/database.ts';
+import { type DueMove, type Lifecycle, type LifecycleRule, versionOf } from './lifecycle.ts';
+import {
+  hasNewer,
+  type LifecyclePlace,
+  type LifecycleTerms,
+  readCurrent,
+  readNoncurrent,
+  type WalkedVersion,
+  type WalkStep,
+} from './lifecycle-due.ts';
+
+export const movingWalks = ['noncurrent', 'current'] as const;
+export type MovingWalk = (typeof movingWalks)[number];
+
+/** A version, and where it is to be. */
+export interface PlannedMove {
+  place: VersionAt;
+  class: string;
+}
+
+export type VersionAt = Extract<LifecyclePlace, { seq: number }>;
+
+/** The rules that a walk looks for. */
+export function movesOf(rules: Lifecycle, walk: MovingWalk): readonly LifecycleRule[] {
+  return walk === 'current' ? rules.moving : rules.movingNoncurrent;
+}
+
+/** The class that a version is due to be in now, if that is another; null: it stays. */
+export async function findDueMove(
+  read: Reader,
+  terms: LifecycleTerms,
+  row: WalkedVersion,
+): Promise<DueMove | null> {
+  if (row.isMarker) return null;
+  const due = await findLastMove(read, terms, row);
+  return due && due.class !== row.class ? due : null;
+}
+
+async function findLastMove(
+  read: Reader,
+  { rules, bucket, timeMs, dayMs }: LifecycleTerms,
+  row: WalkedVersion,
+): Promise<DueMove | null> {
+  const version = versionOf(row);
+  if (row.supersededMs === null) return rules.transitionOf(version, timeMs, dayMs);
+  const all = rules.noncurrentTransitionsOf(version, row.supersededMs, { timeMs, dayMs });
+  // Who has not so many has not more: there may be a thousand rules.
+  let lacking = Number.POSITIVE_INFINITY;
+  for (const one of all) {
+    const { newerVersions } = one;
+    if (newerVersions >= lacking) continue;
+    if (newerVersions === 0 || (await hasNewer(read, bucket.id, row, newerVersions))) return one;
+    lacking = newerVersions;
+  }
+  return null;
+}
+
+/** One step of a walk through a bucket. Rows are taken as they are: who moves one verifies it. */
+export async function findDueMoves(
+  read: Reader,
+  terms: LifecycleTerms,
+  step: WalkStep<MovingWalk>,
+): Promise<{ moves: PlannedMove[]; last: VersionAt | null }> {
+  const readRows = step.walk === 'current' ? readCurrent : readNoncurrent;
+  const rows = await readRows(read, terms, step);
+  const moves: PlannedMove[] = [];
+  for (const row of rows) {
+    const { key, seq } = row;
+    const due = await findDueMove(read, terms, row);
+    if (due) moves.push({ place: { key, seq }, class: due.class });
+  }
+  const last = rows.length < step.max ? undefined : rows.at(-1);
+  return { moves, last: last ? { key: last.key, seq: last.seq } : null };
+}

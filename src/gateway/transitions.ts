@@ -1,0 +1,211 @@
+// Moves versions into other storage classes, as lifecycle rules say: their bytes are read and
+// verified, written into the stores of the class, read back, and then named by one commit
+// (ledger/move-upkeep.ts). Invariants: a version is whole in one class until that commit, and whole
+// in the other from it on; what a move has written that was not committed is an intent, which the
+// sweeper removes; and what was let go of is spared until the bucket's journal tells where the
+// bytes are now.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Bucket } from '../catalog/buckets.ts';
+import { readInlineBody } from '../catalog/extents.ts';
+import type { PlannedMove } from '../catalog/lifecycle-moves.ts';
+import type { MovedBytes } from '../catalog/version-moves.ts';
+import { findVersion, type Version } from '../catalog/versions.ts';
+import { IntegrityError, Refusal } from '../core/errors.ts';
+import {
+  decodeManifest,
+  type ExtentRun,
+  encodeManifest,
+  inlineStore,
+  localStore,
+} from '../core/manifest.ts';
+import type { MoveDue } from '../ledger/move-upkeep.ts';
+import type { ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
+import { transferRuns } from '../tiering/run-transfer.ts';
+import {
+  findClassObstacle,
+  severalLegs,
+  shareStore,
+  storeOfClass,
+} from './s3/objects/written-class.ts';
+import type { RequestServices } from './services.ts';
+
+export type TransitionServices = Pick<
+  RequestServices,
+  | ('read' | 'keyring' | 'ledger' | 'classes' | 'stores' | 'bookOf' | 'reader' | 'writer')
+  | ('leases' | 'intents' | 'diskRoom' | 'journals')
+>;
+
+/** Between two looks at whether a journal tells of a move. */
+const journalMs = 1000;
+
+export class Transitions {
+  readonly #services: TransitionServices;
+  readonly #dayMs: number;
+
+  /** `dayMs`: how long a day lasts for rules. */
+  constructor(services: TransitionServices, dayMs: number) {
+    this.#services = services;
+    this.#dayMs = dayMs;
+  }
+
+  /**
+   * Resolves to whether the version was moved; one that is not due any more, may not leave its
+   * class, or whose owner cannot pay for it now stays. Rejects where its bytes cannot be read, or
+   * written.
+   */
+  async move(
+    bucket: Bucket,
+    { place, class: to }: PlannedMove,
+    stopping?: AbortSignal,
+  ): Promise<boolean> {
+    const { read, keyring, ledger } = this.#services;
+    const version = await findVersion({ read, keyring }, bucket, place);
+    if (!version || version.class === to || !this.#mayMove(bucket, version, to)) return false;
+    const due = this.#dueOf(bucket, version, to);
+    if ((await ledger.maintain(due)) === 0) return false;
+    const [from, into] = [version.class, to].map((className) => ({ bucket, className }));
+    if (from && into && shareStore(this.#services, from, into)) {
+      return (await ledger.maintain({ ...due, bytes: 'shared' })) > 0;
+    }
+    const runs = decodeManifest(version.manifest);
+    const release = this.#services.leases.hold(runs);
+    let isMoved = false;
+    try {
+      isMoved = await this.#moveBytes(bucket, { version, runs, due }, stopping);
+      return isMoved;
+    } finally {
+      if (isMoved && stopping) void this.#spare(bucket.store, release, stopping);
+      else release();
+    }
+  }
+
+  /** Nothing is read from archives, and nothing is written where a write would be refused. */
+  #mayMove(bucket: Bucket, version: Version, to: string): boolean {
+    const { classes } = this.#services;
+    const found = classes.named(bucket.tenant, to);
+    if (!found || findClassObstacle(this.#services, bucket, found) !== null) return false;
+    return classes.named(bucket.tenant, version.class)?.definition.access !== 'restore';
+  }
+
+  #dueOf(bucket: Bucket, { key, seq }: Version, to: string): MoveDue {
+    const { bookOf } = this.#services;
+    return {
+      ...{ kind: 'moveDue', bucketId: bucket.id, key, seq, class: to, dayMs: this.#dayMs },
+      book: bookOf(bucket.store).name,
+      storageBook: bookOf(storeOfClass(this.#services, bucket, to)).name,
+      bytes: null,
+    };
+  }
+
+  async #moveBytes(
+    bucket: Bucket,
+    { version, runs, due }: { version: Version; runs: readonly ExtentRun[]; due: MoveDue },
+    stopping: AbortSignal | undefined,
+  ): Promise<boolean> {
+    const { ledger, diskRoom } = this.#services;
+    const { tenant, owner: principal } = bucket;
+    const { sizeBytes } = version;
+    const isLocal = storeOfClass(this.#services, bucket, due.class) === localStore;
+    const room = await diskRoom.open({ tenant, principal, bytes: isLocal ? sizeBytes : 0 });
+    try {
+      const sink = this.#openSink(bucket, version, due.class);
+      let isAbandoned = true;
+      try {
+        await transferRuns({
+          ...{ runs, sizeBytes, sink },
+          read: (some) => this.#read(tenant, some, stopping),
+          before: (bytes) => room?.arrive(bytes) ?? undefined,
+        });
+        const written = await this.#seal(version, due.class, sink);
+        await this.#readBack(tenant, written, stopping);
+        // Whether it was committed is not known where this fails: then the sweeper looks.
+        isAbandoned = false;
+        const isMoved = (await ledger.maintain({ ...due, bytes: bytesOf(written) })) > 0;
+        isAbandoned = !isMoved;
+        return isMoved;
+      } finally {
+        if (isAbandoned) await sink.abort();
+      }
+    } finally {
+      room?.close();
+    }
+  }
+
+  #openSink(bucket: Bucket, { key, sizeBytes }: Version, to: string): ObjectSink {
+    const { writer, intents } = this.#services;
+    const store = storeOfClass(this.#services, bucket, to);
+    const legs = severalLegs(this.#services, bucket, to);
+    const { tenant, name, id: bucketId } = bucket;
+    return writer.begin({
+      ...{ store, sizeBytes, checksums: [], place: { tenant, bucket: name, bucketId, key } },
+      takeId: () => intents.take(store, legs?.stores.slice(1)),
+      ...(legs && { legs: { ...legs, tallyOf: () => undefined } }),
+    });
+  }
+
+  /** Throws IntegrityError where what was read is not what was once written. */
+  async #seal(version: Version, to: string, sink: ObjectSink): Promise<WrittenObject> {
+    const digests = await sink.digest();
+    if (version.sha256 && !digests.sha256.equals(version.sha256)) {
+      throw new IntegrityError(`version ${version.seq} has bytes of another SHA-256`);
+    }
+    // Only the catalog knows which version it is of.
+    const { etag, owner, attributes } = version;
+    return sink.seal(digests, { etag, class: to, owner, attributes, needsJournal: true });
+  }
+
+  /** All that was written, in each store that says that it has it. */
+  async #readBack(
+    tenant: string,
+    { runs, places }: WrittenObject,
+    stopping: AbortSignal | undefined,
+  ): Promise<void> {
+    const copies = Math.max(1, ...(places ?? []).map(({ length }) => length));
+    for (let copy = 0; copy < copies; copy++) {
+      const stored = runs.flatMap((run, i) => {
+        const store = copy === 0 ? run.store : places?.[i]?.[copy];
+        return store === undefined || store === inlineStore ? [] : [{ ...run, store }];
+      });
+      for await (const _ of this.#read(tenant, stored, stopping, true));
+    }
+  }
+
+  #read(
+    tenant: string,
+    runs: readonly ExtentRun[],
+    signal: AbortSignal | undefined,
+    isAlone = false,
+  ): AsyncIterable<Buffer> {
+    const { reader, read } = this.#services;
+    return reader.read({
+      ...{ tenant, runs, inlineBody: (id: Buffer) => readInlineBody(read, id) },
+      ...(signal && { signal }),
+      ...(isAlone && { isAlone }),
+    });
+  }
+
+  /** The journal of the bucket's store still names what was let go of, which may be in another. */
+  async #spare(store: number, release: () => void, stopping: AbortSignal): Promise<void> {
+    const { journals } = this.#services;
+    try {
+      while (!stopping.aborted) {
+        try {
+          await journals.settled(store);
+          return;
+        } catch (error) {
+          if (!(error instanceof Refusal)) throw error;
+          await sleep(journalMs, undefined, { signal: stopping, ref: false });
+        }
+      }
+    } catch {
+      // The gateway ends, and the sweeper with it.
+    } finally {
+      release();
+    }
+  }
+}
+
+function bytesOf({ runs, inline, places }: WrittenObject): MovedBytes {
+  const extentIds = runs.filter(({ store }) => store !== inlineStore).map(({ id }) => id);
+  return { manifest: encodeManifest(runs), extentIds, inline, places };
+}

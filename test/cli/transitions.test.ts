@@ -1,0 +1,305 @@
+// Lifecycle transitions on a served gateway with folder stores whose days last a second: what is
+// moved, what stays, and that a moved version is the version that it was.
+import { rmSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as s3 from '@aws-sdk/client-s3';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { openDatabase } from '#bursar/core/database.js';
+import { randomBelow, seededRandom } from '../fuzz/seeded-random.ts';
+import {
+  bytesOf,
+  client,
+  config,
+  countIn,
+  environment,
+  extentsIn,
+  MB,
+  newIn,
+  place,
+  put,
+  read,
+  refusal,
+  run,
+  serve,
+  served,
+  startRigWith,
+  stopRig,
+} from './class-rig.ts';
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
+
+beforeAll(() =>
+  startRigWith({
+    ...{ BURSAR_LIFECYCLE_DAY: '1s', BURSAR_SWEEP_INTERVAL: '300ms', BURSAR_SWEEP_GRACE: '0ms' },
+  }),
+);
+afterAll(stopRig);
+
+const soon = { timeout: 60_000, interval: 200 };
+
+const rule = (Prefix: string, more: Partial<s3.LifecycleRule>): s3.LifecycleRule => ({
+  ...{ ID: Prefix || 'all', Status: 'Enabled', Filter: { Prefix }, ...more },
+});
+const into = (StorageClass: string) => ({
+  Transitions: [{ Days: 1, StorageClass: StorageClass as s3.TransitionStorageClass }],
+});
+
+function setRules(
+  Bucket: string,
+  Rules: s3.LifecycleRule[],
+  TransitionDefaultMinimumObjectSize?: s3.TransitionDefaultMinimumObjectSize,
+) {
+  const minimum = TransitionDefaultMinimumObjectSize && { TransitionDefaultMinimumObjectSize };
+  return client.send(
+    new s3.PutBucketLifecycleConfigurationCommand({
+      ...{ Bucket, LifecycleConfiguration: { Rules }, ...minimum },
+    }),
+  );
+}
+
+const headOf = (Bucket: string, Key: string, VersionId?: string) =>
+  client.send(new s3.HeadObjectCommand({ Bucket, Key, ...(VersionId && { VersionId }) }));
+
+const becomes = (Bucket: string, Key: string, of: string | undefined, VersionId?: string) =>
+  vi.waitFor(
+    async () => expect((await headOf(Bucket, Key, VersionId)).StorageClass).toBe(of),
+    soon,
+  );
+
+interface Told {
+  key: string;
+  class: string;
+  cost: string;
+  change: { moved: { from: string; to: string; version: number }; rule: string };
+}
+
+async function movesOf(key: string): Promise<Told[]> {
+  const lines = (await run('records', '--action', 'bursar:MoveObject', '--json')).split('\n');
+  return lines.flatMap((line) => {
+    const found = line === '' ? undefined : (JSON.parse(line) as Told & { record?: Told });
+    const record = found?.record ?? found;
+    return record?.key === key ? [record] : [];
+  });
+}
+
+describe('a lifecycle transition', () => {
+  test.each([
+    ['from the data folder', 'first', 300_000],
+    ['of many extents, from another store', 'second', 20 * MB],
+    ['of an object in the database, whose size a rule says', 'first', 100],
+  ])('%s moves the bytes, and nothing else is another', async (_, Bucket, size) => {
+    const Key = `moved/${size}`;
+    await client.send(
+      new s3.PutObjectCommand({
+        ...{ Bucket, Key, Body: bytesOf(size), Metadata: { of: 'run 7' }, Tagging: 'kind=raw' },
+      }),
+    );
+    const before = await headOf(Bucket, Key);
+    const stored = countIn('disk1');
+    const filter = { And: { Prefix: 'moved/', ObjectSizeGreaterThan: 10 } };
+    await setRules(Bucket, [{ ...rule('moved/', into('ONEZONE_IA')), Filter: filter }]);
+    await becomes(Bucket, Key, 'ONEZONE_IA');
+    const after = await headOf(Bucket, Key);
+    for (const name of [
+      'ETag',
+      'LastModified',
+      'ContentLength',
+      'Metadata',
+      'VersionId',
+    ] as const) {
+      expect(after[name]).toEqual(before[name]);
+    }
+    expect(countIn('disk1') - stored).toBe(Math.ceil(size / (8 * 1024 * 1024)));
+    expect((await read(Bucket, Key)).equals(bytesOf(size))).toBe(true);
+    const [moved, ...more] = await movesOf(Key);
+    expect(more).toEqual([]);
+    expect(moved).toMatchObject({
+      ...{ class: 'derived', bucketOwner: 'admin', principal: 'admin', storedBytes: 0 },
+      change: { moved: { from: 'STANDARD', to: 'derived' }, rule: 'moved/' },
+    });
+    await setRules(Bucket, [rule('none/', into('ONEZONE_IA'))]);
+  });
+
+  test('keeps noncurrent versions what and where they are, and names them as before', async () => {
+    const Bucket = 'versioned';
+    await client.send(new s3.CreateBucketCommand({ Bucket }));
+    await client.send(
+      new s3.PutBucketVersioningCommand({
+        ...{ Bucket, VersioningConfiguration: { Status: 'Enabled' } },
+      }),
+    );
+    const ids: string[] = [];
+    for (const n of [1, 2, 3, 4]) {
+      const { VersionId } = await put(Bucket, 'k', bytesOf(200_000 + n));
+      ids.push(VersionId as string);
+    }
+    const NoncurrentVersionTransitions = [
+      { NoncurrentDays: 1, NewerNoncurrentVersions: 1, StorageClass: 'ONEZONE_IA' as const },
+    ];
+    await setRules(Bucket, [rule('', { NoncurrentVersionTransitions })]);
+    const [first, second, third, fourth] = ids as [string, string, string, string];
+    await becomes(Bucket, 'k', 'ONEZONE_IA', first);
+    await becomes(Bucket, 'k', 'ONEZONE_IA', second);
+    expect((await headOf(Bucket, 'k', third)).StorageClass).toBeUndefined();
+    expect((await headOf(Bucket, 'k', fourth)).StorageClass).toBeUndefined();
+    const listed = await client.send(new s3.ListObjectVersionsCommand({ Bucket }));
+    expect(listed.Versions?.map(({ VersionId }) => VersionId)).toEqual(ids.reverse());
+    const { Body } = await client.send(
+      new s3.GetObjectCommand({ Bucket, Key: 'k', VersionId: first }),
+    );
+    expect(Buffer.from((await Body?.transformToByteArray()) ?? []).length).toBe(200_001);
+  });
+
+  test('leaves a copy and a snapshot the bytes that they share', async () => {
+    const Bucket = 'second';
+    await put(Bucket, 'shared/a', bytesOf(MB));
+    await client.send(
+      new s3.CopyObjectCommand({ Bucket, Key: 'other/b', CopySource: `${Bucket}/shared/a` }),
+    );
+    await run('snapshot', 'create', 's3://second', 'then');
+    await run('snapshot', 'mount', 's3://second', 'then', 'second-then');
+    await setRules(Bucket, [rule('shared/', into('ONEZONE_IA'))]);
+    await becomes(Bucket, 'shared/a', 'ONEZONE_IA');
+    expect((await read(Bucket, 'other/b')).equals(bytesOf(MB))).toBe(true);
+    expect((await read('second-then', 'shared/a')).equals(bytesOf(MB))).toBe(true);
+    await client.send(new s3.DeleteObjectCommand({ Bucket, Key: 'shared/a' }));
+    expect((await read('second-then', 'shared/a')).equals(bytesOf(MB))).toBe(true);
+    await run('mount', 'delete', 'default/second-then');
+    await run('snapshot', 'delete', 's3://second', 'then');
+  });
+
+  test('passes over what is small, unless the rule says how small', async () => {
+    await put('first', 'small/a', bytesOf(100_000));
+    await put('first', 'small/b', bytesOf(200_000));
+    await setRules('first', [rule('small/', into('ONEZONE_IA'))], 'varies_by_storage_class');
+    await becomes('first', 'small/b', 'ONEZONE_IA');
+    expect((await headOf('first', 'small/a')).StorageClass).toBeUndefined();
+    const asked = await client.send(
+      new s3.GetBucketLifecycleConfigurationCommand({ Bucket: 'first' }),
+    );
+    expect(asked.TransitionDefaultMinimumObjectSize).toBe('varies_by_storage_class');
+    expect(asked.Rules?.[0]?.Transitions).toEqual([{ Days: 1, StorageClass: 'ONEZONE_IA' }]);
+  });
+
+  test('goes into several legs, and waits for the owner’s money', async () => {
+    const Bucket = 'versioned';
+    await put(Bucket, 'poor', bytesOf(200_000));
+    const { VersionId } = await put(Bucket, 'poor', 'x');
+    await setRules(Bucket, [rule('poor', into('ONEZONE_IA'))]);
+    await run('limit', 'set', 'bucket:default/versioned', '--spend', 'total=0');
+    // It is current again, and due. Deletions are free.
+    await client.send(new s3.DeleteObjectCommand({ Bucket, Key: 'poor', VersionId }));
+    await put('second', 'rich/a', bytesOf(200_000));
+    const before = [extentsIn('disk2'), extentsIn('near')] as const;
+    await setRules('second', [rule('rich/', into('EXPRESS_ONEZONE'))]);
+    await becomes('second', 'rich/a', 'EXPRESS_ONEZONE');
+    expect(newIn('disk2', before[0])).toEqual(newIn('near', before[1]));
+    expect(newIn('disk2', before[0])).toHaveLength(1);
+    expect(await movesOf('poor')).toEqual([]);
+    await run('limit', 'delete', 'bucket:default/versioned');
+    // Midnight is when rules are looked at again.
+    await becomes(Bucket, 'poor', 'ONEZONE_IA');
+  });
+
+  test('is refused into what is no class, or can be written to by nobody', async () => {
+    const sent = (name: string) => refusal(setRules('first', [rule('x/', into(name))]));
+    expect(await sent('nothing')).toBe('400 MalformedXML');
+    expect(await sent('INTELLIGENT_TIERING')).toBe('501 NotImplemented');
+    expect(await sent('again')).toBe('501 NotImplemented');
+    expect(await sent('STANDARD')).toBe('400 MalformedXML');
+    const both = { ...into('ONEZONE_IA'), Expiration: { Days: 1 } };
+    expect(await refusal(setRules('first', [rule('x/', both)]))).toBe('400 InvalidArgument');
+  });
+});
+
+interface Stored {
+  id: string;
+  store: string;
+}
+
+/** The extents that the catalog has in stores besides the data folder. */
+async function extentsKnown(): Promise<Stored[]> {
+  const db = openDatabase(join(place.data, 'bursar.db'), { readonly: true, cacheKib: 1024 });
+  const rows = await db.tx.all<Stored>(
+    `SELECT lower(hex(id)) AS id, name AS store FROM (
+       SELECT id, store FROM extents WHERE state = 1
+       UNION SELECT extent_id, c.store FROM extent_copies AS c JOIN extents AS e
+         ON e.id = extent_id WHERE e.state = 1)
+       JOIN stores ON number = store WHERE number > 1`,
+  );
+  db.close();
+  return rows;
+}
+
+const namesOf = (stored: readonly Stored[]) =>
+  stored.map(({ id, store }) => `${store}/${id}`).sort();
+
+function extentsFound(): string[] {
+  return namesOf(
+    ['near', 'disk1', 'disk2'].flatMap((store) =>
+      extentsIn(store).map((path) => ({ store, id: basename(path) })),
+    ),
+  );
+}
+
+const killsMax = process.env.BURSAR_FULL === '1' ? 1000 : 3;
+
+test(
+  `a gateway that is killed ${killsMax} times while it moves loses and leaves nothing`,
+  async () => {
+    const sizes = [100, 200_000, 300_000, 9 * MB];
+    const keys = Array.from({ length: 12 }, (_, i) => `killed/${i}`);
+    const sizeOf = (key: string) => (sizes[Number(key.slice(7)) % sizes.length] ?? 0) + key.length;
+    for (const key of keys) await put('first', key, bytesOf(sizeOf(key)));
+    const random = seededRandom(20261128);
+    const classes = ['ONEZONE_IA', 'spare', 'EXPRESS_ONEZONE'];
+    for (let kill = 0; kill < killsMax; kill++) {
+      const StorageClass = classes[kill % classes.length] as s3.TransitionStorageClass;
+      const And = { Prefix: 'killed/', ObjectSizeGreaterThan: 1 };
+      const Transitions = [{ Date: new Date('2020-01-01'), StorageClass }];
+      await setRules('first', [{ ...rule('killed/', { Transitions }), Filter: { And } }]);
+      await sleep(randomBelow(random, 400));
+      await served.stop('SIGKILL');
+      await serve();
+    }
+    const last = classes[(killsMax - 1) % classes.length];
+    for (const key of keys) {
+      await becomes('first', key, last);
+      expect((await read('first', key)).equals(bytesOf(sizeOf(key)))).toBe(true);
+    }
+    await vi.waitFor(
+      async () => expect(extentsFound()).toEqual(namesOf(await extentsKnown())),
+      soon,
+    );
+    for (const key of keys) {
+      // Each move begins where the one before has ended.
+      const moves = (await movesOf(key)).map(({ change }) => change.moved).reverse();
+      expect(moves.map(({ from }) => from)).toEqual(
+        ['STANDARD', ...moves.map(({ to }) => to)].slice(0, -1),
+      );
+    }
+  },
+  killsMax * 20_000 + 120_000,
+);
+
+test('what was moved differs in nothing from its records, and is there after a kill', async () => {
+  await served.stop('SIGKILL');
+  await serve();
+  expect(await run('verify', 'data')).toMatch(/^verified \d+ versions, [^\n]+\n$/);
+  await served.stop();
+  expect(await run('verify', 'deep', '--config', 'config.yaml')).toMatch(/^compared /);
+});
+
+test('what was moved is where it was moved when the database is lost', async () => {
+  for (const more of ['', '-wal', '-shm']) {
+    rmSync(join(place.data, `bursar.db${more}`), { force: true });
+  }
+  const rebuilt = await place.run(['rebuild', '--config', config, '--json'], environment);
+  expect(JSON.parse(rebuilt.stdout)).toMatchObject({ lost: { count: 0 } });
+  await serve();
+  const Key = `moved/${20 * MB}`;
+  expect(await headOf('second', Key)).toMatchObject({ StorageClass: 'ONEZONE_IA' });
+  expect((await read('second', Key)).equals(bytesOf(20 * MB))).toBe(true);
+  expect(await headOf('second', 'rich/a')).toMatchObject({ StorageClass: 'EXPRESS_ONEZONE' });
+});
