@@ -190,7 +190,7 @@ describe('a move into another class', () => {
     expect(moved(whole(sized, undefined), 1, small)).toBe('online');
   });
 
-  it('asks for newer versions of a noncurrent one only as often as it may learn something', async () => {
+  it('asks for newer versions of a noncurrent one no oftener than it may learn from', async () => {
     const many = Array.from({ length: 1000 }, (_, i) => ({
       noncurrentTransitions: [{ ...to('cold', 1), newerVersions: 1 + ((i * 37) % 100) }],
     }));

@@ -181,11 +181,9 @@ function checkTransitions({
 }
 
 function laterThan(name: string, action: string, of: string): Refusal {
-  const moving =
-    action.replace('Expiration', '') === '' ? 'Transition' : 'NoncurrentVersionTransition';
-  return badArgument(
-    `'${name}' in the ${action} action for ${of} must be greater than '${name}' in the ${moving} action`,
-  );
+  const moving = action === 'Expiration' ? 'Transition' : 'NoncurrentVersionTransition';
+  const after = `must be greater than '${name}' in the ${moving} action`;
+  return badArgument(`'${name}' in the ${action} action for ${of} ${after}`);
 }
 
 /** What no rule can say at once. */
