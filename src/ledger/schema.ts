@@ -23,6 +23,7 @@ import { usageDaysSchema } from '../quota/roll-up/usage-days.ts';
 import { storageSchema } from '../quota/storage/storage-tables.ts';
 import { identityOutboxSchema } from './journal/identity-outbox.ts';
 import { readFoldSchema } from './record-folds.ts';
+import { storedCountSchema } from './stored-count.ts';
 
 const versionColumns = `  bucket_id INTEGER NOT NULL,
   key TEXT NOT NULL,
@@ -390,6 +391,7 @@ CREATE TABLE lost_versions (       -- of which no store has all bytes, as their 
 );
 CREATE INDEX lost_versions_due ON lost_versions (due_ms);
 
+${storedCountSchema}
 CREATE TABLE uploads (
   id TEXT PRIMARY KEY,
   bucket_id INTEGER NOT NULL,

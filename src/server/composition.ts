@@ -120,7 +120,8 @@ async function start(base: Base): Promise<RunningServer> {
   metrics.watchRights(sealWatch);
   closers.push(announceSteps((text) => log.warn(text)));
   stores.upkeep.start({ stores: storeList, bookOf: requestServices.bookOf });
-  startUpkeep(base, requestServices, stores);
+  recalls.add(0, (accounts) => requestServices.leaseHolder.giveUpFree(accounts));
+  startUpkeep(base, requestServices, { ...stores, recalls });
   const { records, search, ...counted } = await openRecords(base, requestServices, altered.found);
   const changes = new ChangeLog({
     ...{ read: requestServices.read, records, search, onAltered: altered.found },

@@ -6,13 +6,19 @@ import { Transitions } from '../gateway/transitions.ts';
 import { CopyWorker } from '../ledger/copy-worker.ts';
 import { releaseHeldSoon } from '../ledger/held-upkeep.ts';
 import { LifecycleWorker } from '../ledger/lifecycle-worker.ts';
+import { countStoredSoon } from '../ledger/stored-upkeep.ts';
 import { Sweeper } from '../ledger/sweeper.ts';
 import { chargeStorageHourly, closeFoldsInTime, sumUsageBehind } from '../ledger/timers.ts';
+import type { Recalls } from '../quota/leases/recalls.ts';
 import type { Base } from './base.ts';
 import { watchCopies } from './service-metrics.ts';
 import type { OpenStores } from './stores.ts';
 
-export function startUpkeep(base: Base, services: RequestServices, stores: OpenStores): void {
+export function startUpkeep(
+  base: Base,
+  services: RequestServices,
+  { recalls, ...stores }: OpenStores & { recalls: Recalls },
+): void {
   const { closers, log } = base;
   const { ledger } = services;
   const onError = (what: string) => (error: unknown) => log.warn(what, error);
@@ -28,6 +34,11 @@ export function startUpkeep(base: Base, services: RequestServices, stores: OpenS
     releaseHeldSoon({
       ...{ read: services.read, ledger, bookOf: (store) => services.bookOf(store).name },
       onError: onError('what a snapshot held was not let go of'),
+    }),
+    countStoredSoon({
+      ...{ read: services.read, ledger },
+      recall: (accounts) => recalls.recall(null, accounts),
+      onError: onError('what is stored of an account with limits was not counted'),
     }),
     sumUsageBehind({ ledger, onError: onError('usage was not added up') }),
   ]) {

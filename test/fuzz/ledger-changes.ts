@@ -59,6 +59,7 @@ export function randomChange(random: Random, model: LedgerModel, seq: number): R
     completeUpload,
     completeUpload,
     abortUpload,
+    transferUpload,
   ]);
   return make(random, model, seq);
 }
@@ -368,6 +369,13 @@ function completeUpload(random: Random, model: LedgerModel, seq: number): Random
     },
     declare: [],
   };
+}
+
+function transferUpload(random: Random, model: LedgerModel): RandomChange {
+  const { id, bucketId, initiator } = uploadOf(random, model);
+  const from = randomBelow(random, 8) === 0 ? 'one/nobody' : initiator;
+  const to = randomOf(random, ['one/alice', 'one/bob', 'two/bob']);
+  return { change: { kind: 'transferUpload', bucketId, id, from, to }, declare: [] };
 }
 
 function abortUpload(random: Random, model: LedgerModel): RandomChange {

@@ -32,7 +32,9 @@ import { Staging } from '#bursar/ledger/deep/staging.js';
 import { DeepCatalog } from '#bursar/ledger/deep-catalog.js';
 import { LogSigning } from '#bursar/ledger/log-signing.js';
 import { schema } from '#bursar/ledger/schema.js';
+import { type CountPlace, readCounts } from '#bursar/ledger/stored-count.js';
 import { StoredLevels } from '#bursar/ledger/stored-levels.js';
+import { sliceOf } from '#bursar/ledger/stored-upkeep.js';
 import { parseAccount } from '#bursar/quota/accounts.js';
 import { Billing } from '#bursar/quota/billing.js';
 import type { Charge, Pricing } from '#bursar/quota/charge.js';
@@ -73,7 +75,9 @@ class Trial {
     db.exec(schema);
     // As the gateway's own connection has it: a row that takes another's place deletes that.
     db.exec('PRAGMA recursive_triggers = ON');
-    return new Trial(random, db, await RecordLog.open(db.tx), await StoredLevels.open(db));
+    // A few rows, so that most counts go on in slices, with changes on both sides of them.
+    const levels = await StoredLevels.open(db, 1);
+    return new Trial(random, db, await RecordLog.open(db.tx), levels);
   }
 
   private constructor(random: Random, db: OpenDatabase, log: RecordLog, levels: StoredLevels) {
@@ -147,8 +151,19 @@ class Trial {
     if (counted) await billing.countLevels(counted, seq);
   }
 
+  /** A slice of each count that is under way; gives how many are. */
+  async countOn(): Promise<number> {
+    const counts = await readCounts(this.db.tx);
+    for (const account of counts.keys()) {
+      const commit = sliceOf(account, 1 + randomBelow(this.random, 40));
+      expect(await applyCommit(this.db.tx, commit, this.context)).toMatchObject({ ok: true });
+    }
+    return counts.size;
+  }
+
   async step(): Promise<void> {
     const { random, model } = this;
+    if (randomBelow(random, 4) === 0) await this.countOn();
     if (randomBelow(random, 8) === 0) {
       await this.maintain();
       return;
@@ -348,9 +363,10 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
       });
     }
   }
+  const counts = await readCounts(db.tx);
   for (const { account } of await readLimited(db.tx)) {
     const limited = limitedAccountOf(account);
-    if (limited) stored.set(account, storedOf(model, limited));
+    if (limited) stored.set(account, storedOf(model, limited, counts.get(account)));
   }
   for (const [account, row] of usage) {
     const { storedBytes, storedObjects } = row;
@@ -406,14 +422,15 @@ async function checkCounters({ db, model }: Trial): Promise<void> {
   }
 }
 
-/** By all of its versions and parts of uploads. */
+/** By all of its versions and parts of uploads, as far as they are counted. */
 function storedOf(
   { buckets, versions, uploads }: LedgerModel,
   limited: LimitedAccount,
+  place: CountPlace | undefined,
 ): { storedBytes: number; storedObjects: number } {
   const isMeant = (bucketId: number, key: string, writer: string | undefined) => {
     const bucket = buckets.find(({ id }) => id === bucketId);
-    if (!bucket) return false;
+    if (!bucket || (place && !isCounted(bucketId, key, place))) return false;
     const isIn = bucket.tenant === limited.tenant && bucket.name === limited.bucket;
     if (limited.kind === 'prefix') return isIn && key.startsWith(limited.prefix);
     const by = `${limited.writer.tenant}/${limited.writer.name}`;
@@ -435,6 +452,11 @@ function storedOf(
 }
 
 /** What a listing shall say, in one go. */
+function isCounted(bucketId: number, key: string, place: CountPlace): boolean {
+  if (bucketId !== place.bucketId) return bucketId < place.bucketId;
+  return Buffer.from(key).compare(Buffer.from(place.key)) < 0;
+}
+
 function modelListing(keys: string[], prefix: string, delimiter: string): string[] {
   const entries = keys
     .filter((key) => key.startsWith(prefix))
@@ -571,6 +593,10 @@ describe('the ledger', () => {
           for (let i = 3 + randomBelow(random, 25); i > 0; i--) await trial.batch();
           await checkCatalog(trial);
           await checkExtents(trial);
+          await checkCounters(trial);
+          while ((await trial.countOn()) > 0);
+          await trial.billing.flush();
+          await trial.log.flush();
           await checkCounters(trial);
           await checkRecords(trial);
           for (let i = 0; i < 3; i++) await checkListings(trial);

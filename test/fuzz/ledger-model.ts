@@ -21,6 +21,7 @@ export type CatalogChange =
           | 'createUpload'
           | 'putPart'
           | 'completeUpload'
+          | 'transferUpload'
           | 'abortUpload';
       }
     >
@@ -176,6 +177,8 @@ export class LedgerModel {
         return this.#putPart(change);
       case 'completeUpload':
         return this.#completeUpload(change, seq, newId);
+      case 'transferUpload':
+        return this.#transferUpload(change);
       case 'abortUpload':
         return this.#abortUpload(change);
     }
@@ -406,6 +409,15 @@ export class LedgerModel {
     const outcome = this.#replace(change, seq, newId);
     if (outcome.ok) outcome.storedBytes -= partBytes;
     return outcome;
+  }
+
+  #transferUpload({ bucketId, id, from, to }: Change<'transferUpload'>): ModelOutcome {
+    if (!this.#has(bucketId)) return refused('NoSuchBucket');
+    const upload = this.uploads.get(id);
+    const isMeant = upload?.bucketId === bucketId && upload.initiator === from;
+    if (!upload || upload.completed || !isMeant) return refused('NoSuchUpload');
+    upload.initiator = to;
+    return nothing;
   }
 
   #abortUpload({ uploadId }: Change<'abortUpload'>): ModelOutcome {

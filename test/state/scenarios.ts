@@ -377,6 +377,7 @@ export const scenarios: Scenarios = {
   ],
   purgeHeld: null,
   releaseHeld: null,
+  countStored: null,
   restoreIdentity: [
     {
       change: {

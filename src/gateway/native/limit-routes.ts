@@ -8,6 +8,7 @@ import { nowMs } from '../../core/clock.ts';
 import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
 import { type Limits, readLimits } from '../../core/quota-terms.ts';
+import { readCounts } from '../../ledger/stored-count.ts';
 import { listAccounts } from '../../quota/account-list.ts';
 import { accountName, accountNameMax } from '../../quota/accounts.ts';
 import { reportCaps } from '../../quota/cap-report.ts';
@@ -30,7 +31,7 @@ const limit = answerObject({
   warnings: {
     type: 'array',
     items: { type: 'string' },
-    description: 'Limits that bind nothing now, and why.',
+    description: 'Limits that bind nothing now, or not yet for what is stored, and why.',
   },
 });
 
@@ -150,7 +151,13 @@ async function showLimit({ read, limitedAccounts }: NativeDeps, account: string)
   state.limits ??= await readLinkLimits(read, account);
   const limits = state.limits?.limits ?? null;
   const warnings = state.limits ? await warnOf(read, account, state.limits, limitedAccounts) : [];
+  if ((await readCounts(read)).has(account)) warnings.push(uncounted(account));
   return { account, limits, caps: reportCaps(state, nowMs()), warnings };
+}
+
+function uncounted(account: string): string {
+  const meanwhile = 'limits on storedBytes and storedObjects go by what is counted already';
+  return `What is stored of ${account} is still being counted; until it is, ${meanwhile}.`;
 }
 
 /** Of a token that was never used, its account does not have them yet. */

@@ -42,6 +42,26 @@ export const setLimits: Command<SetLimits> = {
   causes: ({ account, limits }) => [{ kind: 'limits', account, limits }],
 };
 
+/** Goes on with counting what is stored of an account that got limits. */
+export interface CountStored {
+  kind: 'countStored';
+  account: string;
+  /** How many rows it looks at, about. */
+  max: number;
+}
+
+export const countStored: Command<CountStored> = {
+  apply: async (_, { account, max }, { levels }) => {
+    await levels.countOn(account, max);
+    return unchanged;
+  },
+  takesFrom: null,
+  told: null,
+  account: null,
+  // What is in memory of limits is how they are, and what is leased.
+  causes: null,
+};
+
 export interface ForgetLost {
   kind: 'forgetLost';
   account: string;

@@ -21,7 +21,7 @@ import {
 } from '../../quota/roll-up/charged-record.ts';
 import { textOfFold } from '../record-folds.ts';
 import { readCharged } from '../seal-roots.ts';
-import { countStored } from '../stored-levels.ts';
+import { countStored, readCounts } from '../stored-count.ts';
 import { type Comparison, walkTable } from './compared-things.ts';
 import type { StagedMap, Staging } from './staging.ts';
 
@@ -158,10 +158,11 @@ export class DeepUsage {
 
   /** What is stored of prefixes and writers with limits, by the rows that are there. */
   async #compareStored(read: Reader, comparison: Comparison): Promise<void> {
+    const counts = await readCounts(read);
     for (const { account } of await readLimited(read)) {
       const limited = limitedAccountOf(account);
       if (!limited) continue;
-      const counted = await countStored(read, limited);
+      const counted = await countStored(read, limited, counts.get(account));
       const said = (await this.#sums.get(account))?.used ?? zeros;
       for (const meter of ['storedBytes', 'storedObjects'] as const) {
         const sum = said[meters.indexOf(meter)];

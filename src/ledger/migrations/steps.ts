@@ -17,6 +17,7 @@ import { targets } from './0018-targets.ts';
 import { classes } from './0019-classes.ts';
 import { extentCopies } from './0020-extent-copies.ts';
 import { lostVersions } from './0021-lost-versions.ts';
+import { storedCounts } from './0022-stored-counts.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -41,6 +42,7 @@ export const steps: readonly Migration[] = [
   classes,
   extentCopies,
   lostVersions,
+  storedCounts,
 ];
 
 /** The schema of this Bursar. */

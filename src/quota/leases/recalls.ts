@@ -12,8 +12,11 @@ export class Recalls {
     this.#holders.set(holder, giveUp);
   }
 
-  /** What a holder asks of the others; resolves when they are done, which one may never be. */
-  async recall(holder: number, accounts: readonly string[]): Promise<void> {
+  /**
+   * What a holder asks of the others, or nobody of all; resolves when they are done, which one may
+   * never be.
+   */
+  async recall(holder: number | null, accounts: readonly string[]): Promise<void> {
     const done: Promise<unknown>[] = [];
     for (const [other, giveUp] of this.#holders) if (other !== holder) done.push(giveUp(accounts));
     await Promise.allSettled(done);

@@ -44,7 +44,7 @@ export async function listenOnThreads(
   rmSync(socketPath, { force: true });
   const own = { ...base, config: shareOf(config, count) };
   const gateway = await listen(own, services, { addresses, passedOnAt: socketPath });
-  const { ledger, sealFaults, log: head, leases, leaseHolder, rootKeys } = services;
+  const { ledger, sealFaults, log: head, leases, rootKeys } = services;
   const threads = new HttpThreads({
     onUnsealed: (unsealed) => sealFaults.add(unsealed),
     onIntegrityFailure: (failure) => gateway.integrity.count(failure),
@@ -65,7 +65,6 @@ export async function listenOnThreads(
   const { storeList } = stores;
   storeList.onDoor((door) => threads.tellDoor(door));
   leases.addOthers((ids) => threads.heldOf(ids));
-  recalls.add(0, (accounts) => leaseHolder.giveUpFree(accounts));
   metrics.registry.addOthers(() => threads.measure());
   base.recentRequests.addOthers((id) => threads.recount(id));
   const { port } = new URL(addresses.listenedUrl);
