@@ -14,7 +14,18 @@ export function textSuccessor(text: string): string | null {
   }
 }
 
+/** The first unit of UTF-16 from which on units and code points differ in their order. */
+const firstSurrogate = 0xd800;
+
 /** Compares by UTF-8 bytes: negative, zero or positive. */
 export function compareText(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const one = a.charCodeAt(i);
+    const other = b.charCodeAt(i);
+    if (one === other) continue;
+    if (one < firstSurrogate && other < firstSurrogate) return one - other;
+    return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  }
+  return a.length - b.length;
 }

@@ -17,38 +17,60 @@ export type Described = Pick<
   'key' | 'sizeBytes' | 'etag' | 'sha256' | 'class' | 'owner' | 'createdMs' | 'attributes'
 >;
 
-/** What one object says. */
-export interface Facts {
-  /** Numbers: of bytes, and of milliseconds since the epoch. */
-  fields: ReadonlyMap<FieldName, string | number>;
-  /** By the names of fields. They may be read as numbers or dates. */
-  named: ReadonlyMap<FieldName, string>;
+/** What one object says, each thing read when it is first asked for. */
+export class Facts {
+  readonly #version: Described;
+  #attributes: Attributes | null = null;
+  #named: ReadonlyMap<FieldName, string> | null = null;
+
+  constructor(version: Described) {
+    this.#version = version;
+  }
+
+  get attributes(): Attributes {
+    this.#attributes ??= JSON.parse(this.#version.attributes) as Attributes;
+    return this.#attributes;
+  }
+
+  /** Tags and metadata, by the names of fields. They may be read as numbers or dates. */
+  get named(): ReadonlyMap<FieldName, string> {
+    this.#named ??= namedOf(this.attributes);
+    return this.#named;
+  }
+
+  /** undefined: it says nothing of it. Numbers are of bytes, and of milliseconds since the epoch. */
+  valueOf(field: FieldName): string | number | undefined {
+    const version = this.#version;
+    switch (field) {
+      case 'key':
+        return version.key;
+      case 'size':
+        return version.sizeBytes;
+      case 'modified':
+        return this.attributes.renamedMs ?? version.createdMs;
+      case 'class':
+        return version.class;
+      case 'owner':
+        return version.owner;
+      case 'etag':
+        return version.etag;
+      case 'type':
+        return this.attributes.headers['content-type'];
+      case 'sha256':
+        return version.sha256 ? Buffer.from(version.sha256).toString('hex') : undefined;
+      case 'checksum':
+        return this.attributes.checksum?.value;
+      default:
+        return this.named.get(field);
+    }
+  }
 }
 
-export function factsOf(version: Described): Facts {
-  const {
-    headers,
-    metadata,
-    checksum,
-    tags = [],
-    renamedMs,
-  } = JSON.parse(version.attributes) as Attributes;
-  const fields = new Map<FieldName, string | number>([
-    ['key', version.key],
-    ['size', version.sizeBytes],
-    ['modified', renamedMs ?? version.createdMs],
-    ['class', version.class],
-    ['owner', version.owner],
-    ['etag', version.etag],
-  ]);
-  const type = headers['content-type'];
-  if (type !== undefined) fields.set('type', type);
-  if (version.sha256) fields.set('sha256', Buffer.from(version.sha256).toString('hex'));
-  if (checksum) fields.set('checksum', checksum.value);
+function namedOf({ tags = [], metadata }: Attributes): ReadonlyMap<FieldName, string> {
   const named = new Map<FieldName, string>();
   for (const [name, value] of tags) named.set(`tag.${name}`, value);
   for (const name in metadata) named.set(`meta.${name.toLowerCase()}`, metadata[name] as string);
-  return { fields, named };
+  return named;
 }
 
 /** Does an object fit a query? */
@@ -66,9 +88,8 @@ export function fits(query: Query, facts: Facts): boolean {
 }
 
 /** What is not said fits no comparison, not even `!=`. */
-function compares(comparison: Comparison, { fields, named }: Facts): boolean {
-  const { field } = comparison;
-  const own = fields.get(field) ?? named.get(field);
+function compares(comparison: Comparison, facts: Facts): boolean {
+  const own = facts.valueOf(comparison.field);
   if (own === undefined) return false;
   if (comparison.is === 'exists') return true;
   if (comparison.is === 'like') return isLike(String(own), comparison.pattern);

@@ -9,7 +9,7 @@ import { listKeysEver, readListedAt } from '../catalog/snapshot-reads.ts';
 import { type Catalog, currentColumns } from '../catalog/versions.ts';
 import { Pace } from '../core/pace.ts';
 import { textSuccessor } from '../core/text-order.ts';
-import { factsOf, fits } from './facts.ts';
+import { Facts, fits } from './facts.ts';
 import type { ObjectSearch } from './object-search.ts';
 import { type KeySpan, narrow, type Plan, spanOf } from './plan.ts';
 import type { Query } from './query.ts';
@@ -18,6 +18,10 @@ import type { Query } from './query.ts';
 export const lookedMax = 1000;
 /** Those that who asks may not read, and that a page passes over besides. */
 const hiddenMax = 5 * lookedMax;
+/** Times that one page asks the index, which reads a bounded number of postings each time. */
+const asksMax = 32;
+/** What of the candidates is no hit is made up for, so that most pages ask once. */
+const spareCandidates = 8;
 
 export interface FindQuery {
   query: Query;
@@ -60,7 +64,7 @@ export async function findObjects<E>(
   services: FindServices,
   bucket: BucketName,
   asked: FindQuery,
-  take: (row: ListedObject) => E | null | Promise<E | null>,
+  take: (row: ListedObject, facts: Facts) => E | null | Promise<E | null>,
 ): Promise<FoundPage<E>> {
   const { query, within, after, at, prefix } = asked;
   const below = prefix === '' ? null : textSuccessor(prefix);
@@ -71,8 +75,10 @@ export async function findObjects<E>(
   const pace = new Pace();
   let passed = 0;
   let start = startOf(span, after);
-  for (;;) {
-    const wanted = { ...start, bucketId: bucket.id, query: within ?? query, max: lookedMax };
+  let max = Math.min(asked.max + spareCandidates, lookedMax);
+  for (let asks = 1; ; asks++) {
+    const wanted = { ...start, bucketId: bucket.id, query: within ?? query, max };
+    max = Math.min(2 * max, lookedMax);
     // The index knows nothing of what was.
     const found = at === undefined ? await services.objects.find(wanted) : null;
     page.plan ??= found?.plan ?? null;
@@ -81,16 +87,18 @@ export async function findObjects<E>(
       if (page.looked + (found ? 0 : passed) >= lookedMax) return page;
       page.through = row.key;
       if (pace.isDue) await pace.wait();
-      if (!isObject(row) || !(await isVisible(services, bucket, asked, row))) {
+      const facts = isObject(row) ? new Facts(row) : null;
+      if (!isObject(row) || !facts || !(await isVisible(services, bucket, asked, row, facts))) {
         passed += 1;
         continue;
       }
       page.looked += 1;
-      const entry = fits(query, factsOf(row)) ? await take(row) : null;
+      const entry = fits(query, facts) ? await take(row, facts) : null;
       if (entry !== null && page.entries.push(entry) === asked.max) return page;
     }
     page.through = found?.through ?? null;
     if (page.through === null || passed >= hiddenMax || page.looked >= lookedMax) return page;
+    if (asks === asksMax) return page;
     start = startOf(span, page.through);
   }
 }
@@ -103,9 +111,10 @@ async function isVisible(
   bucket: BucketName,
   { within, mayRead }: FindQuery,
   row: ListedObject,
+  facts: Facts,
 ): Promise<boolean> {
   verifyListed(keyring, bucket, row);
-  if (within && !fits(within, factsOf(row))) return false;
+  if (within && !fits(within, facts)) return false;
   return (await mayRead?.(row)) ?? true;
 }
 
@@ -140,11 +149,23 @@ class PageReader {
   }
 
   async *named(keys: readonly string[]): AsyncGenerator<Row> {
-    const sql = `SELECT ${currentColumns} FROM versions AS v WHERE bucket_id = ? AND key = ?`;
-    for (const key of keys) {
-      const row = await this.#catalog.read.get<ListedObject>(sql, this.#bucketId, key);
-      yield row ?? { key, isMarker: 1 };
+    for (let at = 0; at < keys.length; at += rowsAtOnce) {
+      const some = keys.slice(at, at + rowsAtOnce);
+      const rows = new Map<string, ListedObject>();
+      for (const row of await this.#readNamed(some)) rows.set(row.key, row);
+      for (const key of some) yield rows.get(key) ?? { key, isMarker: 1 };
     }
+  }
+
+  #readNamed(keys: readonly string[]): Promise<ListedObject[]> {
+    // Of as many forms as there are powers of two: each is prepared once.
+    const width = 2 ** Math.ceil(Math.log2(keys.length));
+    const filled = Array.from({ length: width }, (_, i) => keys[Math.min(i, keys.length - 1)]);
+    return this.#catalog.read.all<ListedObject>(
+      `SELECT ${currentColumns} FROM versions AS v
+         WHERE bucket_id = ? AND key IN (${filled.map(() => '?').join(', ')})`,
+      ...[this.#bucketId, ...(filled as string[])],
+    );
   }
 
   async *all(): AsyncGenerator<Row> {

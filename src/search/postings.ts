@@ -1,7 +1,7 @@
 // What the index has of an object: a posting for each value by which it is found. Pure.
-import { type Described, factsOf } from './facts.ts';
+import { type Described, Facts } from './facts.ts';
 import { indexed, type ValueKind } from './plan.ts';
-import { type FieldName, numberOf, timeOf } from './query.ts';
+import { type FieldName, numberOf, objectFields, timeOf } from './query.ts';
 
 /** `[field, kind, value]` */
 export type Posting = readonly [field: FieldName, kind: ValueKind, value: string | number];
@@ -17,14 +17,15 @@ export function isIndexed(field: FieldName, metadata: IndexedMetadata): boolean 
 
 /** What an object is found by. S3 bounds how much metadata and how many tags one has. */
 export function postingsOf(version: Described, metadata: IndexedMetadata): Posting[] {
-  const { fields, named } = factsOf(version);
+  const facts = new Facts(version);
   const postings: Posting[] = [];
-  for (const [field, value] of fields) {
-    if (field === 'key') continue;
+  for (const field of objectFields.keys()) {
+    const value = facts.valueOf(field);
+    if (field === 'key' || value === undefined) continue;
     if (typeof value === 'string') postings.push([field, 'text', indexed(value)]);
     else postings.push([field, field === 'size' ? 'number' : 'time', value]);
   }
-  for (const [field, value] of named) {
+  for (const [field, value] of facts.named) {
     if (!isIndexed(field, metadata)) continue;
     postings.push([field, 'text', indexed(value)]);
     const number = numberOf(value);

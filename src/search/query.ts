@@ -26,15 +26,15 @@ export type Query =
   | { is: 'or'; parts: readonly Query[] }
   | { is: 'not'; part: Query };
 
-/** What every object has, and what it is compared with. */
+/** What every object has, and what it is compared with. Postings are kept in this order. */
 export const objectFields: ReadonlyMap<FieldName, Literal['kind']> = new Map([
   ['key', 'text'],
   ['size', 'number'],
   ['modified', 'time'],
   ['class', 'text'],
-  ['type', 'text'],
   ['owner', 'text'],
   ['etag', 'text'],
+  ['type', 'text'],
   ['sha256', 'text'],
   ['checksum', 'text'],
 ] as const);

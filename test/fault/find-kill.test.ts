@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';
-import { type Described, factsOf, fits } from '#bursar/search/facts.js';
+import { type Described, Facts, fits } from '#bursar/search/facts.js';
 import { parseQuery } from '#bursar/search/query.js';
 import { readCredentials } from '#bursar/server/folder/credentials-file.js';
 import { Workplace } from '../cli/command.ts';
@@ -141,7 +141,7 @@ it(`finds what fits after ${kills} kills (seed ${seed})`, { timeout: 300_000 }, 
   expect(model.length).toBeGreaterThan(5);
   const fitting = (where: string) => {
     const query = parseQuery(where, Date.now());
-    return model.filter((one) => fits(query, factsOf(one))).map(({ key }) => key);
+    return model.filter((one) => fits(query, new Facts(one))).map(({ key }) => key);
   };
   await expect
     .poll(() => find(target, 'size >= 0 and not key like "other*"', ''), { timeout: 60_000 })

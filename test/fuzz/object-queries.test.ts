@@ -2,7 +2,7 @@
 // can be planned and evaluated.
 import { expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
-import { factsOf, fits } from '#bursar/search/facts.js';
+import { Facts, fits } from '#bursar/search/facts.js';
 import { planOf, runsOf, spanOf } from '#bursar/search/plan.js';
 import { parseQuery, queryLengthMax } from '#bursar/search/query.js';
 import { nowMs, randomText, randomVersion } from '../search/random-queries.ts';
@@ -28,7 +28,7 @@ it('is a query or refused', { timeout: fuzzTimeoutMs }, async () => {
     try {
       const query = parseQuery(text, nowMs);
       expect(text.length).toBeLessThanOrEqual(queryLengthMax);
-      expect(typeof fits(query, factsOf(randomVersion(random, 'k1')))).toBe('boolean');
+      expect(typeof fits(query, new Facts(randomVersion(random, 'k1')))).toBe('boolean');
       const count = () => randomBelow(random, 100_000);
       planOf(query, { isIndexed: () => randomBelow(random, 5) > 0, count });
       expect(runsOf(query).length).toBeLessThanOrEqual(64);

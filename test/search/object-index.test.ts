@@ -7,7 +7,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
 import { compareText } from '#bursar/core/text-order.js';
 import { CandidateReader } from '#bursar/search/candidates.js';
-import { type Described, factsOf, fits } from '#bursar/search/facts.js';
+import { type Described, Facts, fits } from '#bursar/search/facts.js';
 import { ObjectIndexWriter, type ObjectNow } from '#bursar/search/object-index.js';
 import { spanOf } from '#bursar/search/plan.js';
 import { postingsOf } from '#bursar/search/postings.js';
@@ -73,7 +73,7 @@ describe('the index of objects', () => {
         if (!found) continue;
         led++;
         expect(found, asked.text).toEqual([...new Set(found)].sort(compareText));
-        const fitting = [...model.values()].filter((one) => fits(asked.query, factsOf(one)));
+        const fitting = [...model.values()].filter((one) => fits(asked.query, new Facts(one)));
         const missed = fitting.map(({ key }) => key).filter((key) => !found.includes(key));
         expect(missed, asked.text).toEqual([]);
       }

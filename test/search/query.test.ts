@@ -1,7 +1,7 @@
 // The language of queries: what means what, and what is refused where.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
-import { factsOf, fits, isLike } from '#bursar/search/facts.js';
+import { Facts, fits, isLike } from '#bursar/search/facts.js';
 import { parseQuery } from '#bursar/search/query.js';
 
 const nowMs = Date.UTC(2026, 10, 27);
@@ -17,7 +17,7 @@ const version = {
     ],
   }),
 };
-const holds = (text: string) => fits(parseQuery(text, nowMs), factsOf(version));
+const holds = (text: string) => fits(parseQuery(text, nowMs), new Facts(version));
 
 describe('a query', () => {
   it.each([

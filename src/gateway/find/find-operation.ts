@@ -3,11 +3,10 @@
 import type { Identity } from '../../authz/identity.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
 import type { ListedObject } from '../../catalog/listing.ts';
-import { type Attributes, placedMs } from '../../catalog/versions.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
-import { asksForTags } from '../../search/facts.ts';
+import { asksForTags, type Facts } from '../../search/facts.ts';
 import { type FoundPage, findObjects, lookedMax } from '../../search/find-objects.ts';
 import { parseQuery } from '../../search/query.ts';
 import type { Reply } from '../http/reply.ts';
@@ -60,10 +59,10 @@ async function run(context: Reserved<'listing'>): Promise<Reply> {
     services,
     bucket,
     { ...wanted, at: asked.at?.seq, mayRead },
-    (row) => {
+    (row, facts) => {
       bytes += row.sizeBytes;
       objects += 1;
-      return isTotal ? undefined : show(row, withTags);
+      return isTotal ? undefined : show(row, facts, withTags);
     },
   );
   const body = JSON.stringify({
@@ -87,8 +86,8 @@ function mayExplain({ principal, delegation }: Identity, { tenant, owner }: Buck
   );
 }
 
-function show(row: ListedObject, withTags: boolean): FoundObject {
-  const { headers, metadata, tags = [] } = JSON.parse(row.attributes) as Attributes;
+function show(row: ListedObject, facts: Facts, withTags: boolean): FoundObject {
+  const { headers, metadata, tags = [], renamedMs } = facts.attributes;
   return {
     key: row.key,
     size: row.sizeBytes,
@@ -96,7 +95,7 @@ function show(row: ListedObject, withTags: boolean): FoundObject {
     sha256: row.sha256 === null ? null : Buffer.from(row.sha256).toString('hex'),
     class: row.class,
     type: headers['content-type'] ?? null,
-    modified: isoTime(placedMs(row)),
+    modified: isoTime(renamedMs ?? row.createdMs),
     versionId: row.versionId === null ? null : idOf(row),
     index: row.seq,
     metadata,

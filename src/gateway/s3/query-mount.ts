@@ -6,7 +6,7 @@
 import type { ListedObject, Listing, Position } from '../../catalog/listing.ts';
 import { Refusal } from '../../core/errors.ts';
 import { textSuccessor } from '../../core/text-order.ts';
-import { type Described, factsOf, fits } from '../../search/facts.ts';
+import { type Described, Facts, fits } from '../../search/facts.ts';
 import { findObjects, lookedMax } from '../../search/find-objects.ts';
 import { parseQuery } from '../../search/query.ts';
 import { readableBy } from '../find/readable.ts';
@@ -44,7 +44,7 @@ export async function isShown(
   const text = place.found?.where;
   if (text === undefined) return true;
   const where = parseQuery(text, asked.askedMs);
-  return fits(where, factsOf(version)) && (await readableBy(asked, place, where)(version));
+  return fits(where, new Facts(version)) && (await readableBy(asked, place, where)(version));
 }
 
 /**
