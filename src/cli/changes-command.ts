@@ -25,10 +25,9 @@ interface ShownEvent {
   bursar: { index: number };
 }
 
-interface ChangesFlags {
+interface FeedFlags {
   after?: string;
   cursor?: string;
-  follow?: boolean;
   batch: string;
 }
 
@@ -38,59 +37,86 @@ const pauseMsMin = 1000;
 const pauseMsMax = 60_000;
 
 export function addChangesCommand(program: Command): void {
-  program
+  const changes = program
     .command('changes')
-    .argument('[place]', 's3://BUCKET or s3://BUCKET/PREFIX; s3:// or nothing: all buckets')
-    .argument('[command...]', 'behind --: a command that is given the changes; its success counts')
-    .description('what became of objects, in the order of the log; with --json an event a line')
-    .addHelpText('after', helpText)
-    .option('--after <index>', 'behind this log index; now: what comes', parseAfter)
-    .option('--cursor <file>', 'go on where this file says, and keep it up to date')
+    .description('what became of objects, in the order of the log');
+  addFeedFlags(changes.command('list', { isDefault: true }))
+    .argument('[place]', placeHelp)
+    .description('shows what became of objects; with --json an event a line')
+    .addHelpText('after', listHelp)
     .option('--follow', 'go on with what comes, until it is stopped')
-    .option('--batch <count>', 'at most so many changes at once', parseBatch, '1000')
-    .action(async (place, given: string[], flags: ChangesFlags, command: Command) => {
+    .action(async (place, flags: FeedFlags & { follow?: boolean }, command: Command) => {
       const { connection, flags: all } = connect(command);
-      const show = given.length > 0 ? runnerOf(given) : showerOf(all.json === true);
-      await follow(connection, { place, flags, show });
+      const { follow: isEndless = false } = flags;
+      await follow(connection, { place, flags, isEndless, take: showerOf(all.json === true) });
+    });
+  addFeedFlags(changes.command('run'))
+    .usage('[options] [place] -- <command...>')
+    .argument('<words...>', `${placeHelp}. Behind --: a command, whose success counts`)
+    .description('has a command work on what becomes of objects, until it is stopped')
+    .addHelpText('after', runHelp)
+    .option('--once', 'end when all that is there was worked on')
+    .action(async (words: string[], flags: FeedFlags & { once?: boolean }, command: Command) => {
+      const { connection } = connect(command);
+      const isEndless = flags.once !== true;
+      const isPlaced = words[0]?.startsWith('s3://') === true;
+      const given = isPlaced ? words.slice(1) : words;
+      if (given.length === 0) throw new CommandFailure('usage', 'a command is missing behind --');
+      const place = isPlaced ? words[0] : undefined;
+      await follow(connection, { place, flags, isEndless, take: runnerOf(given) });
     });
 }
 
-const helpText = `
-A command is started for each batch, with one event a line on its standard input (JSON, as S3 tells
-of changes). Where it fails it is started again with the same batch, later and later: no others are
-asked for meanwhile. With --cursor it goes on, after whatever end, with what it has not done.
+const placeHelp = 's3://BUCKET or s3://BUCKET/PREFIX; s3:// or nothing: all buckets';
 
-  bursar changes s3://raw --follow --cursor raw.cursor --json
-  bursar changes s3://raw/in/ --follow --cursor in.cursor --batch 100 -- ./ingest.sh`;
+function addFeedFlags(command: Command): Command {
+  return command
+    .option('--after <index>', 'behind this log index; now: what comes', parseAfter)
+    .option('--cursor <file>', 'go on where this file says, and keep it up to date')
+    .option('--batch <count>', 'at most so many changes at once', parseBatch, '1000');
+}
+
+const listHelp = `
+  bursar changes s3://raw --follow --cursor raw.cursor --json`;
+
+const runHelp = `
+The command is started for each batch, with one event a line on its standard input (JSON, as S3
+tells of changes). Where it fails it is started again with the same batch, later and later: no
+others are asked for meanwhile. With --cursor it goes on, after whatever end, with what it has not
+done.
+
+  bursar changes run s3://raw/in/ --cursor in.cursor --batch 100 -- ./ingest.sh`;
 
 interface Following {
   place: string | undefined;
-  flags: ChangesFlags;
+  flags: FeedFlags;
+  /** Goes on with what comes, and waits for a gateway that is away. */
+  isEndless: boolean;
   /** Resolves when they are shown or done. */
-  show: (events: readonly ShownEvent[]) => Promise<void>;
+  take: (events: readonly ShownEvent[]) => Promise<void>;
 }
 
-async function follow(connection: Connection, { place, flags, show }: Following): Promise<void> {
-  const isPatient = flags.follow === true;
-  const { path, query } = await tried(isPatient, () => findFeed(connection, place));
+async function follow(connection: Connection, following: Following): Promise<void> {
+  const { place, flags, isEndless, take } = following;
+  const { path, query } = await tried(isEndless, () => findFeed(connection, place));
   const { cursor, batch: limit } = flags;
   let after = (cursor === undefined ? undefined : readCursor(cursor)) ?? flags.after;
   const noted = new Set<number>();
   for (;;) {
-    const wait = flags.follow ? String(waitSeconds) : undefined;
+    const wait = isEndless ? String(waitSeconds) : undefined;
     const call = { method: 'GET', path, query: { ...query, after, wait, limit } } as const;
     const begunMs = performance.now();
-    const page = (await tried(isPatient, () => callApi(connection, call))).json as Page;
+    const page = (await tried(isEndless, () => callApi(connection, call))).json as Page;
     for (const index of page.altered) {
       if (!noted.has(index)) process.stderr.write(`bursar: record ${index} was altered\n`);
       noted.add(index);
     }
     const events = page.Records as unknown as ShownEvent[];
-    if (events.length > 0) await show(events);
+    if (events.length > 0) await take(events);
     if (cursor !== undefined && after !== page.next) writeCursor(cursor, page.next);
     after = page.next;
     if (page.more) continue;
-    if (!flags.follow) return;
+    if (!isEndless) return;
     // A gateway that stops answers at once.
     if (events.length === 0 && performance.now() - begunMs < pauseMsMin) await sleep(pauseMsMin);
   }
@@ -144,7 +170,7 @@ function writeCursor(file: string, after: string): void {
   writeOutput(file, `${after}\n`, { mode: 0o600, ifExists: 'replace' });
 }
 
-function showerOf(asJson: boolean): Following['show'] {
+function showerOf(asJson: boolean): Following['take'] {
   return async (events) => {
     for (const event of events) print(asJson ? JSON.stringify(event) : lineOf(event));
     if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
@@ -161,7 +187,7 @@ function lineOf({ bursar, eventTime, eventName, s3 }: ShownEvent): string {
 }
 
 /** Gives a batch to a command until it has done it. */
-function runnerOf([file = '', ...args]: readonly string[]): Following['show'] {
+function runnerOf([file = '', ...args]: readonly string[]): Following['take'] {
   return async (events) => {
     const input = events.map((event) => `${JSON.stringify(event)}\n`).join('');
     for (let pauseMs = pauseMsMin; ; pauseMs = Math.min(2 * pauseMs, pauseMsMax)) {

@@ -38,7 +38,9 @@ export class Facts {
     return this.#named;
   }
 
-  /** undefined: it says nothing of it. Numbers are of bytes, and of milliseconds since the epoch. */
+  /**
+   * undefined: it says nothing of it. Numbers are of bytes, and of milliseconds since the epoch.
+   */
   valueOf(field: FieldName): string | number | undefined {
     const version = this.#version;
     switch (field) {

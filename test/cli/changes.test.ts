@@ -63,7 +63,8 @@ it('gives a command the same batch until it has done it', async () => {
     script,
     `cat > ${join(place.folder, 'given')}\n${fail}\ncat ${place.folder}/given >> ${done}\n`,
   );
-  const args = ['changes', 's3://raw/in/', '--cursor', 'work.cursor', '--', 'sh', script];
+  const flags = ['--once', '--cursor', 'work.cursor'];
+  const args = ['changes', 'run', 's3://raw/in/', ...flags, '--', 'sh', script];
   const { code, stderr } = await place.run(args);
   expect({ code, stderr }).toEqual({
     code: 0,
@@ -71,6 +72,8 @@ it('gives a command the same batch until it has done it', async () => {
   });
   expect(readFileSync(done, 'utf8').trimEnd().split('\n')).toHaveLength(2);
   expect(existsSync(join(place.folder, 'work.cursor'))).toBe(true);
+  const all = await place.run(['changes', 'run', '--once', '--', 'cat']);
+  expect(all.stdout.trimEnd().split('\n')).toHaveLength(3);
 });
 
 it.each([
@@ -78,7 +81,9 @@ it.each([
   ['no index', ['changes', '--after', 'x'], /Must be a log index, or now/],
   ['too many', ['changes', '--batch', '1001'], /Must be 1 to 1000/],
   ['no such bucket', ['changes', 's3://nowhere'], /NoSuchBucket/],
-  ['no command', ['changes', 's3://raw', '--', './not-there'], /cannot run \.\/not-there/],
+  ['no such command', ['changes', 'run', 's3://raw', '--', './gone'], /cannot run \.\/gone/],
+  ['no command', ['changes', 'run', 's3://raw'], /a command is missing behind --/],
+  ['a command that is not to be run', ['changes', 's3://raw', '--', 'sh'], /too many arguments/],
 ])('refuses %s', async (_what, args, message) => {
   const { code, stderr } = await place.run(args);
   expect(code).not.toBe(0);
