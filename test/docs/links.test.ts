@@ -65,10 +65,11 @@ describe('documented commands', () => {
   it.each(commands)('$page: $line', ({ words }) => {
     const known = helpOf([]);
     const [first = '', given = ''] = words;
-    // `share` goes without the word for the one command that takes a URL.
-    const second = given.startsWith('s3://') ? 'create' : given;
     expect(known.commands).toContain(first);
     const group = helpOf([first]);
+    // `share` and `changes` go without the word for the one that takes a URL alone.
+    const usual = group.commands.includes('create') ? 'create' : 'list';
+    const second = given.startsWith('s3://') ? usual : given;
     // What acts by itself, as `cost` does beside its subcommands, has flags besides --help.
     const acts = group.commands.length === 0 || group.flags.length > 1;
     if (!acts) expect(group.commands).toContain(second);
