@@ -57,6 +57,31 @@ export function mergeInventory(
   return sorted.length === 0 ? null : JSON.stringify(sorted);
 }
 
+/** What one inventory's objects are called, in its destination. */
+export interface InventoryNames {
+  manifest: string;
+  /** Written last: where it is, all is. */
+  checksum: string;
+  /** Of the list's file of this number. */
+  data(number: number, ending: string): string;
+}
+
+/** `bucket`: what is listed. `dueMs`: when it was due. */
+export function namesOfInventory(
+  { prefix, id }: Pick<InventoryConfig, 'prefix' | 'id'>,
+  bucket: string,
+  dueMs: number,
+): InventoryNames {
+  const folder = [...(prefix === '' ? [] : [prefix]), bucket, id].join('/');
+  // 2026-11-27T00-00Z
+  const stamp = `${new Date(dueMs).toISOString().slice(0, 16).replace(':', '-')}Z`;
+  return {
+    manifest: `${folder}/${stamp}/manifest.json`,
+    checksum: `${folder}/${stamp}/manifest.checksum`,
+    data: (number, ending) => `${folder}/data/${stamp}-${number}.${ending}`,
+  };
+}
+
 const dayMs = 24 * 3_600_000;
 /** 1970 began on a Thursday. */
 const daysToSunday = 3;

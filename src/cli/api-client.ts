@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { parseJson } from '../core/json.ts';
 import { signRequest } from '../core/sigv4.ts';
@@ -69,6 +70,32 @@ export async function callApi(connection: Connection, request: ApiRequest): Prom
   }
   if (status >= 200 && status < 300) return { text, json };
   throw new ApiRefusal(connection, status, json);
+}
+
+const triesMax = 6;
+const firstPauseMs = 200;
+
+/**
+ * The same of what only reads, and is one of many such: where the gateway is busy, or cannot be
+ * reached for a moment, it is asked again, for six seconds at most.
+ */
+export async function callPatiently(
+  connection: Connection,
+  request: Omit<ApiRequest, 'method' | 'body'>,
+): Promise<ApiAnswer> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await callApi(connection, { method: 'GET', ...request });
+    } catch (error) {
+      if (tries === triesMax || !mayPass(error)) throw error;
+      await sleep(firstPauseMs * 2 ** (tries - 1));
+    }
+  }
+}
+
+/** May what has failed succeed later, without anything else being done? */
+export function mayPass(error: unknown): boolean {
+  return error instanceof Unreachable || (error instanceof ApiRefusal && error.status >= 500);
 }
 
 /** Reads all pages of a listing. */

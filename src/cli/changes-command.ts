@@ -9,7 +9,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { ApiRefusal, type Connection, callApi, Unreachable } from './api-client.ts';
+import { type Connection, callApi, mayPass } from './api-client.ts';
 import { findPlace, findTenant } from './bucket-names.ts';
 import { connect } from './command-arguments.ts';
 import { print, writeOutput } from './output.ts';
@@ -143,9 +143,7 @@ async function tried<T>(isPatient: boolean, work: () => Promise<T>): Promise<T> 
     try {
       return await work();
     } catch (error) {
-      const mayPass =
-        error instanceof Unreachable || (error instanceof ApiRefusal && error.status >= 500);
-      if (!isPatient || !mayPass) throw error;
+      if (!isPatient || !mayPass(error)) throw error;
       process.stderr.write(`bursar: ${messageOfFailure(error)}; it is tried again\n`);
       await sleep(pauseMs);
     }

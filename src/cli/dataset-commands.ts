@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
-import { callApi } from './api-client.ts';
+import { callPatiently, mayPass } from './api-client.ts';
 import { findPlace } from './bucket-names.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
 import { type CrateObject, type WrittenCrate, writeCrate } from './dataset-crate.ts';
@@ -81,7 +81,7 @@ async function writeManifest(
   const bucket = new S3Bucket(findConnection(flags), url.split('/')[2] ?? '');
   const objects = described(readObjects(asked), base, given.digest ? bucket : null);
   const receipt = async (index: number) =>
-    (await callApi(connection, { method: 'GET', path: ['receipts', String(index)] })).text;
+    (await callPatiently(connection, { path: ['receipts', String(index)] })).text;
   const written = await writeCrate(given.out, terms, objects, given.receipts ? receipt : null);
   show(given.out, written, flags.json === true);
 }
@@ -120,10 +120,20 @@ async function* described(
   throw new CommandFailure('failed', `${what} ${why}: --digest reads them`);
 }
 
+const digestTriesMax = 3;
+
+/** An answer that is cut off is read again from its beginning. */
 async function digestOf(bucket: S3Bucket, { key, etag }: Placed): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const piece of bucket.read(key, etag)) hash.update(piece);
-  return hash.digest('hex');
+  for (let tries = 1; ; tries++) {
+    try {
+      const hash = createHash('sha256');
+      for await (const piece of bucket.read(key, etag)) hash.update(piece);
+      return hash.digest('hex');
+    } catch (error) {
+      const isRefused = error instanceof CommandFailure && !mayPass(error);
+      if (isRefused || tries === digestTriesMax) throw error;
+    }
+  }
 }
 
 function show(out: string, { objects, bytes, digest }: WrittenCrate, asJson: boolean): void {

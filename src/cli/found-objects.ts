@@ -1,6 +1,6 @@
 // Objects that fit a query, as commands read them: page by page, from each place that was named.
 import type { FoundObject, FoundObjects } from '../gateway/find/find-schema.ts';
-import { type Connection, callApi } from './api-client.ts';
+import { type Connection, callPatiently } from './api-client.ts';
 import { findPlace, type NamedPlace } from './bucket-names.ts';
 
 export interface Asked {
@@ -43,7 +43,7 @@ export async function* readPages(
   do {
     const most = limit < 1000 ? String(limit) : undefined;
     const query = { where, prefix, after, limit: most, ...more };
-    const page = (await callApi(connection, { method: 'GET', path, query })).json as FoundObjects;
+    const page = (await callPatiently(connection, { path, query })).json as FoundObjects;
     yield page;
     after = page.next ?? undefined;
   } while (after !== undefined);

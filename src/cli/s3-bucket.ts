@@ -113,14 +113,18 @@ export class S3Bucket {
   /** What a key holds, if its entity tag is still this one. Rejects with `CommandFailure`. */
   async *read(key: string, etag: string): AsyncGenerator<Buffer> {
     const { s3Endpoint } = this.#connection;
-    const { url, headers } = this.#sign('GET', key, { headers: { 'if-match': `"${etag}"` } });
-    const answer = await reach(s3Endpoint, () => begin(url, 'GET', headers, undefined));
-    if (answer.statusCode === 200) {
-      for await (const piece of answer) yield piece as Buffer;
-      return;
+    for (let tries = 1; ; tries++) {
+      const { url, headers } = this.#sign('GET', key, { headers: { 'if-match': `"${etag}"` } });
+      const answer = await reach(s3Endpoint, () => begin(url, 'GET', headers, undefined));
+      const { statusCode: status = 0 } = answer;
+      if (status === 200) {
+        for await (const piece of answer) yield piece as Buffer;
+        return;
+      }
+      const text = Buffer.concat(await answer.toArray()).toString('utf8');
+      if (status < 500 || tries === triesMax) throw refusedBy(text, status);
+      await sleep(100 * 2 ** tries);
     }
-    const text = Buffer.concat(await answer.toArray()).toString('utf8');
-    throw refusedBy(text, answer.statusCode ?? 0);
   }
 
   #sign(

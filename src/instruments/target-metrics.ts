@@ -1,5 +1,6 @@
 // How it goes with those who are told of changes: targets, and who follows the feed. Only the
 // operator reads what names tenants and their targets.
+import { monotonicMs } from '../core/clock.ts';
 import type { MetricRegistry } from './metric-registry.ts';
 
 export interface TargetNumbers {
@@ -24,8 +25,9 @@ export interface TargetSource {
 }
 
 export function watchTargets(registry: MetricRegistry, source: TargetSource): void {
+  const list = atOnce(() => source.list());
   const ofEach = (read: (numbers: TargetNumbers) => number) => async () =>
-    (await source.list()).map((one) => {
+    (await list()).map((one) => {
       const { tenant, target } = one;
       return [{ tenant, target }, read(one)] as const;
     });
@@ -65,4 +67,22 @@ export function watchTargets(registry: MetricRegistry, source: TargetSource): vo
     help: 'Targets, and calls, that wait for changes now.',
     collect: source.followers,
   });
+}
+
+/** Metrics of one text are told one after the other: they share what was counted for the first. */
+const sharedMs = 100;
+
+/** What is counted now, or was a moment ago. */
+function atOnce<T>(count: () => Promise<T>): () => Promise<T> {
+  let counted: { value: Promise<T>; atMs: number } | null = null;
+  return () => {
+    const nowMs = monotonicMs();
+    if (!counted || nowMs - counted.atMs > sharedMs) {
+      counted = { value: count(), atMs: nowMs };
+      counted.value.catch(() => {
+        counted = null;
+      });
+    }
+    return counted.value;
+  };
 }

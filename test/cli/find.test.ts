@@ -11,6 +11,8 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readCredentials } from '#bursar/server/folder/credentials-file.js';
@@ -205,6 +207,42 @@ describe('a data set', () => {
     const list = readFileSync(join(`${crate}2`, 'manifest-sha256.txt'), 'utf8');
     expect(list).toBe(`${createHash('sha256').update('in parts').digest('hex')}  parts\n`);
     expect((await place.run(args)).stderr).toContain('is there already');
+  });
+
+  it('is written whole where the gateway was busy, or away, for a moment', async () => {
+    const { hostname, port } = new URL(target.endpoint);
+    let [asked, refused, cut] = [0, 0, 0];
+    /** Has each request fail the first time. */
+    const failing = createServer(({ method, url = '', headers }, answer) => {
+      asked += 1;
+      if (asked % 3 === 1) {
+        refused += 1;
+        answer.writeHead(503, { 'content-type': 'application/problem+json' });
+        answer.end(JSON.stringify({ status: 503, code: 'SlowDown', detail: 'Busy.' }));
+      } else if (asked % 3 === 2) {
+        cut += 1;
+        answer.destroy();
+      } else {
+        const passed = request({ hostname, port, method, path: url, headers }, (from) => {
+          answer.writeHead(from.statusCode ?? 0, from.headers);
+          from.pipe(answer);
+        });
+        passed.end();
+      }
+    });
+    await new Promise<void>((resolve) => failing.listen(0, '127.0.0.1', resolve));
+    const { port: ours } = failing.address() as AddressInfo;
+    try {
+      // Whose tenant it is, is said: nothing else is asked than what is written.
+      const from = ['--endpoint', `http://127.0.0.1:${ours}`, '--digest', '--receipts'];
+      const where = ['s3://default:raw/par', 'not size < 0', '--out', `${crate}3`];
+      await json('dataset', 'manifest', ...where, ...from);
+      expect(readFileSync(join(`${crate}3`, 'manifest-sha256.txt'), 'utf8')).toContain('parts');
+      // A page, the bytes of what was uploaded in parts, and receipts.
+      expect(Math.min(refused, cut)).toBeGreaterThanOrEqual(3);
+    } finally {
+      failing.close();
+    }
   });
 });
 

@@ -20,6 +20,7 @@ import {
   startEmbeddedTarget,
   type Target,
 } from '../protocol/target.ts';
+import { startServedGateway } from '../tooling/served-gateway.ts';
 import { awsCli, dataPython, describeWithTool } from '../tooling/tools.ts';
 
 let operator: Target;
@@ -153,6 +154,53 @@ describe('an inventory', () => {
     await put(alice, bucket, 'out', documentOf('out', { into: `default:${elsewhere}` }));
     const { state, problem } = await run(bucket, 'out');
     expect([state, problem]).toEqual(['failed', expect.stringContaining('Access Denied')]);
+  });
+
+  it('is not written again after a restart, by who may not read it either', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'bursar-inventory-again-'));
+    let gateway = await startServedGateway({ dataDir });
+    const { accessKeyId, secretAccessKey } = gateway;
+    const at = (keys = { accessKeyId, secretAccessKey }): Target => {
+      return { endpoint: gateway.endpoint, keys, strayNames: () => [], stop: async () => {} };
+    };
+    try {
+      await callNative(at(), 'POST', '/_/v1/tenants', { name: 'cms' });
+      const bob = await newPrincipal(at(), { tenant: 'cms', name: 'bob' });
+      const ada = await newPrincipal(at(), { tenant: 'cms', name: 'ada', role: 'admin' });
+      await ask(at(bob), 'PUT', '/listed');
+      await ask(at(ada), 'PUT', '/lists');
+      await callNative(at(ada), 'PUT', '/_/v1/tenants/cms/grants/bob-writes', {
+        ...{ effect: 'allow', actions: ['s3:PutObject'], bucket: 'lists' },
+        subjects: ['principal:cms/bob'],
+      });
+      await put(at(bob), 'listed', 'all', documentOf('all', { into: 'lists' }));
+      const written = () =>
+        vi.waitFor(async () => {
+          const path = '/_/v1/tenants/cms/buckets/listed/inventories';
+          const { inventories } = await callNative(at(ada), 'GET', path);
+          expect(inventories[0].state).toBe('written');
+          return inventories[0];
+        }, patience);
+      const again = async () => {
+        await gateway.stop();
+        gateway = await startServedGateway({ dataDir });
+        return written();
+      };
+      const first = await again();
+      const second = await again();
+      // How many objects it has was known to who wrote it.
+      expect([first.objects, second.objects]).toEqual([0, null]);
+      expect(second.manifest).toBe(first.manifest);
+      const records = await findRecords(at(ada), [['bucket', 'lists']]);
+      const writes = records.filter(({ action }) => action === 's3:PutObject');
+      expect(writes.map(({ key, principal }) => [key, principal]).sort()).toEqual([
+        [first.manifest.replace('.json', '.checksum'), 'bob'],
+        [first.manifest, 'bob'],
+      ]);
+    } finally {
+      await gateway.stop();
+      rmSync(dataDir, { recursive: true });
+    }
   });
 
   it('is refused with a token, and to others; listed and deleted by S3', async () => {

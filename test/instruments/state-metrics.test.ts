@@ -11,6 +11,7 @@ import {
   watchQueues,
   watchStores,
 } from '#bursar/instruments/state-metrics.js';
+import { watchTargets } from '#bursar/instruments/target-metrics.js';
 import { parseMetrics, totalOf } from '../tooling/metrics-text.ts';
 
 async function read(registry: MetricRegistry, audience: 'everybody' | 'operator' = 'everybody') {
@@ -111,5 +112,22 @@ describe('budgets', () => {
     const told = await read(registry, 'operator');
     const labels = { account: 'tenant:cms', meter: 'spend', window: 'month' };
     expect(totalOf(told, 'bursar_budget_used_ratio', labels)).toBe(0.5);
+  });
+});
+
+describe('targets', () => {
+  it('are counted once for all that a text says of them', async () => {
+    const registry = new MetricRegistry();
+    const one = { tenant: 'cms', target: 'ingest', sent: 3, failed: 2, isStuck: true };
+    let counted = 0;
+    const list = async () => {
+      counted += 1;
+      return [{ ...one, deadLetters: 4, behind: 5, lagMs: 6000 }];
+    };
+    watchTargets(registry, { list, followers: () => 7 });
+    const families = await read(registry, 'operator');
+    const names = ['messages_total', 'failures_total', 'stuck', 'dead_letters', 'lag_seconds'];
+    const told = names.map((name) => totalOf(families, `bursar_target_${name}`));
+    expect([told, counted]).toEqual([[3, 2, 1, 4, 6], 1]);
   });
 });

@@ -1,20 +1,31 @@
 // Writes the inventories of buckets when they are due, or somebody asks for one. Each is written by
 // a thread of its own that is a client of this gateway, with a temporary key of who configured it.
 // Invariants: one is written at a time; and what is there already, by its checksum, is not written
-// again, so that nothing is kept here of what was done, and a crash costs a repetition.
+// again, so that nothing is kept here of what was done, and a crash costs a repetition. The gateway
+// looks for that itself: who configured it may only write there.
 import { Worker } from 'node:worker_threads';
 import type { Delegation } from '../../authz/identity.ts';
 import { linkOfSingle } from '../../authz/token-use.ts';
 import { ChainConditions } from '../../authz/tokens/conditions.ts';
-import { type InventoryConfig, lastDue, parseInventories } from '../../catalog/inventory.ts';
+import {
+  type InventoryConfig,
+  lastDue,
+  namesOfInventory,
+  parseInventories,
+} from '../../catalog/inventory.ts';
+import { findNamedEvenly } from '../../catalog/versions.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
+import { IntegrityError, Refusal } from '../../core/errors.ts';
 import { newRequestId } from '../../core/ids.ts';
 import { Repeated } from '../../core/repeated.ts';
+import { lookUpBucket } from '../s3/bucket-lookup.ts';
 import type { RequestServices } from '../services.ts';
 import type { InventoryAnswer, InventoryThreadOptions } from './inventory-thread.ts';
 
-export interface InventoriesOptions
-  extends Pick<RequestServices, 'read' | 'directory' | 'sessions' | 'region' | 'tokenUse'> {
+type Parts = 'read' | 'keyring' | 'directory' | 'sessions' | 'region' | 'tokenUse';
+type BucketParts = 'buckets' | 'mounts' | 'snapshots' | 'grants';
+
+export interface InventoriesOptions extends Pick<RequestServices, Parts | BucketParts> {
   /** Where this gateway listens. */
   endpoint(): string;
   /** Does it write anything now? */
@@ -110,9 +121,33 @@ export class Inventories {
         const dueMs = lastDue(config.frequency, nowMs());
         const isDue = config.isEnabled && (known?.doneMs ?? 0) < dueMs;
         if (isDue && (known?.retryAtMs ?? 0) <= nowMs()) {
-          await this.#write(place, config, dueMs);
+          const wasWritten = known === undefined && (await this.#findWritten(place, config, dueMs));
+          if (!wasWritten) await this.#write(place, config, dueMs);
         }
       }
+    }
+  }
+
+  /** Gives whether it was written before this gateway was started, which it is then known to be. */
+  async #findWritten(place: Place, config: InventoryConfig, dueMs: number): Promise<boolean> {
+    const { by, destination } = config;
+    const { manifest, checksum } = namesOfInventory(config, place.bucket, dueMs);
+    try {
+      const namer = { tenant: by.slice(0, by.indexOf('/')), id: by };
+      const { bucket, at, where } = await lookUpBucket(this.#options, namer, destination);
+      if (!bucket || at || where !== undefined) return false;
+      const { version } = await findNamedEvenly(this.#options, bucket, { key: checksum });
+      if (!version || version.isMarker) return false;
+      const endedAt = isoTime(version.createdMs);
+      this.#known.set(keyOf(place, config.id), {
+        ...{ doneMs: dueMs, retryAtMs: 0, isAwaited: false },
+        shown: { ...untold, state: 'written', endedAt, manifest },
+      });
+      return true;
+    } catch (error) {
+      // What is wrong with the destination is told by whoever writes to it.
+      if (error instanceof Refusal || error instanceof IntegrityError) return false;
+      throw error;
     }
   }
 

@@ -13,7 +13,7 @@ import {
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3';
-import type { InventoryConfig } from '../../catalog/inventory.ts';
+import { type InventoryConfig, namesOfInventory } from '../../catalog/inventory.ts';
 import { InventoryForm, type Listed } from './inventory-rows.ts';
 
 export interface InventoryJob {
@@ -41,12 +41,9 @@ const pageMax = 1000;
 
 export async function writeInventory(client: S3Client, job: InventoryJob): Promise<InventoryDone> {
   const { config, bucket, name, dueMs, isWanted } = job;
-  const { destination: Bucket, prefix, id } = config;
-  const folder = [...(prefix === '' ? [] : [prefix]), name, id].join('/');
-  const stamp = stampOf(dueMs);
-  const [manifest, checksum] = ['json', 'checksum'].map(
-    (end) => `${folder}/${stamp}/manifest.${end}`,
-  ) as [string, string];
+  const { destination: Bucket } = config;
+  const names = namesOfInventory(config, name, dueMs);
+  const { manifest, checksum } = names;
   if (await isThere(client, Bucket, checksum)) {
     // A name of the next minute could be that of the next one that is due.
     if (isWanted) throw new Error('one was written in this minute: ask again in the next');
@@ -58,7 +55,7 @@ export async function writeInventory(client: S3Client, job: InventoryJob): Promi
   let objects = 0;
   const flush = async (rows: readonly Listed[]) => {
     const Body = await form.render(rows);
-    const key = `${folder}/data/${stamp}-${files.length}.${form.ending}`;
+    const key = names.data(files.length, form.ending);
     await client.send(new PutObjectCommand({ Bucket, Key: key, Body }));
     const MD5checksum = createHash('md5').update(Body).digest('hex');
     files.push({ key, size: Body.length, MD5checksum });
@@ -95,11 +92,6 @@ async function isThere(client: S3Client, Bucket: string, Key: string): Promise<b
     if ([403, 404].includes($metadata?.httpStatusCode ?? 0)) return false;
     throw error;
   }
-}
-
-/** `2026-11-27T00-00Z` */
-function stampOf(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 16).replace(':', '-')}Z`;
 }
 
 async function* listObjects(client: S3Client, Bucket: string, Prefix: string) {

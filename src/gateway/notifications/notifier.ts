@@ -40,7 +40,7 @@ export interface NotifierOptions extends Parts {
   maySend?: () => boolean;
   /** Is told what an operator should know of a target. */
   onProblem: (text: string) => void;
-  /** Is told once that a target is stuck, until it takes something, or is set anew. */
+  /** Is told that a target is stuck; again only when it has taken something, or hours later. */
   onStuck?: (stuck: StuckTarget) => void;
   /** A target that has failed for so long, in milliseconds, is stuck. */
   stuckMs?: number;
@@ -57,6 +57,8 @@ const pauseMsMax = 5 * 60_000;
 /** A message that is refused for good is tried so often, in case the target was mistaken. */
 const refusalsMax = 3;
 const stuckMsDefault = 10 * 60_000;
+/** Whoever sets a target anew, again and again, cannot have it told more often than this. */
+const stuckAgainMs = 6 * 3_600_000;
 /** A cursor that nothing was told by is noted when it has moved so far. */
 const idleRecords = 10_000;
 
@@ -101,6 +103,8 @@ export class Notifier {
   readonly #options: NotifierOptions;
   readonly #instance: string;
   readonly #lines = new Map<string, Line>();
+  /** When it was told that a target is stuck, also of one that is gone, by its name. */
+  readonly #stuckToldMs = new Map<string, number>();
   readonly #stopping = new AbortController();
 
   private constructor(options: NotifierOptions, instance: string) {
@@ -283,6 +287,7 @@ export class Notifier {
     line.toldMs = nowMs();
     Object.assign(line, { failures: 0, refusals: 0, problem: null, failingSinceMs: null });
     line.isStuck = false;
+    this.#stuckToldMs.delete(keyOf(line));
     return true;
   }
 
@@ -324,7 +329,13 @@ export class Notifier {
     line.problem = reason;
     this.#options.onProblem(`${nounOf(line)} is stuck: ${reason}; what it is told waits`);
     const { tenant, name: target } = line;
-    this.#options.onStuck?.({ tenant, target, reason, timeMs: nowMs() });
+    const timeMs = nowMs();
+    for (const [key, toldMs] of this.#stuckToldMs) {
+      if (timeMs - toldMs >= stuckAgainMs) this.#stuckToldMs.delete(key);
+    }
+    if (this.#stuckToldMs.has(keyOf(line))) return;
+    this.#stuckToldMs.set(keyOf(line), timeMs);
+    this.#options.onStuck?.({ tenant, target, reason, timeMs });
   }
 
   /** As of webhooks of alarms, a tenant's admins are not told what is in the gateway's network. */
