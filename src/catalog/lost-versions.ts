@@ -11,6 +11,7 @@ import { countLegs } from './extent-copies.ts';
 import { findHeld } from './held-rows.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { countedBytes, findVersion, type Version } from './versions.ts';
+import { addJob, dropJob, renameJob } from './work.ts';
 
 /** Names a version wherever its row is. */
 export interface VersionPlace {
@@ -42,16 +43,16 @@ export async function loseVersion(
   if (!bucket || !version || version.isMarker) return refused('SlowDown');
   const { tenant, versioning } = bucket;
   const { class: storageClass, versionId, sizeBytes } = version;
-  if (isLosing && !mayLose(await findLossRule(tx, tenant, storageClass))) {
-    return refused('SlowDown');
-  }
+  const rule = isLosing ? await findLossRule(tx, tenant, storageClass) : null;
+  if (isLosing && !mayLose(rule)) return refused('SlowDown');
   const billedBytes = isLosing
     ? 0
     : (await countLegs(tx, tenant, storageClass)) *
       moment.terms.billedBytes(storageClass, sizeBytes);
   const before = await rebill(tx, change, billedBytes);
   if (isLosing) await enter(tx, change, moment.timeMs);
-  else await tx.run('DELETE FROM lost_versions WHERE seq = ?', change.seq);
+  else await forgetLoss(tx, change.seq);
+  if (rule === 'recipe') await addJob(tx, change, moment.timeMs);
   const billed = [{ class: storageClass, bytes: billedBytes - before }];
   const named = versioning === 'Unversioned' ? {} : { named: { versionId, isMarker: false } };
   return { ok: true, storage: { ...noStorage, billed, ...named }, result: null };
@@ -115,6 +116,13 @@ export async function renameLost(
        FROM lost_versions WHERE seq = ?`,
     ...[to.seq, to.key, from.seq],
   );
+  await renameJob(tx, from, to);
+}
+
+/** Of a version that is whole again, or gone. */
+export async function forgetLoss(tx: Tx, seq: number): Promise<number> {
+  await dropJob(tx, seq);
+  return (await tx.run('DELETE FROM lost_versions WHERE seq = ?', seq)).changes;
 }
 
 /** A lost version whose bytes are to be looked at again. */
@@ -161,7 +169,7 @@ export async function hastenLosses(tx: Tx, timeMs: number): Promise<number> {
 export async function forgetLosses(tx: Tx, seqs: readonly number[]): Promise<number> {
   let count = 0;
   for (const seq of seqs) {
-    count += (await tx.run('DELETE FROM lost_versions WHERE seq = ?', seq)).changes;
+    count += await forgetLoss(tx, seq);
   }
   return count;
 }

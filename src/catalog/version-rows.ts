@@ -22,6 +22,7 @@ import {
   type NamedManifest,
   placeManifest,
 } from './long-manifests.ts';
+import { forgetLoss } from './lost-versions.ts';
 import type { BilledDelta, EndedObject, Moment } from './outcome.ts';
 import type { OpenBucket } from './version-places.ts';
 import {
@@ -187,6 +188,7 @@ export async function endReplaced(
     if (version.isDamaged) return removal;
     return { ...removal, storedBytes: 0, billed: [], ended: null };
   }
+  if (isOwnClass(version.class)) await forgetLoss(tx, seq);
   // The extents that a damaged row names may belong to other objects, so they are not released.
   if (!version.isDamaged && !version.isMarker) {
     const from = isNoncurrent(version)

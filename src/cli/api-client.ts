@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { parseJson } from '../core/json.ts';
@@ -190,7 +191,7 @@ export async function exchange(
   url: string,
   method: string,
   headers: Record<string, string>,
-  body: string | undefined,
+  body: string | Readable | undefined,
 ): Promise<Exchanged> {
   const answer = await begin(url, method, headers, body);
   const pieces: Buffer[] = [];
@@ -205,13 +206,17 @@ export async function begin(
   url: string,
   method: string,
   headers: Record<string, string>,
-  body: string | undefined,
+  body: string | Readable | undefined,
 ): Promise<http.IncomingMessage> {
   const request = url.startsWith('https:') ? https.request : http.request;
   const message = request(url, { method, headers, timeout: silenceMsMax });
   message.on('timeout', () => message.destroy(new Error('no answer')));
-  message.end(body);
-  const [answer] = (await once(message, 'response')) as [http.IncomingMessage];
+  const answering = once(message, 'response');
+  if (body instanceof Readable) {
+    body.on('error', (error) => message.destroy(error));
+    body.pipe(message);
+  } else message.end(body);
+  const [answer] = (await answering) as [http.IncomingMessage];
   return answer;
 }
 

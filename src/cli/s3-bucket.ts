@@ -1,6 +1,7 @@
 // What commands ask of one bucket by S3: listings, and requests that are asked again where the
 // gateway is busy or could not be reached.
 import { hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentEncode } from '../core/canonical-request.ts';
 import { CommandFailure } from '../core/command-failure.ts';
@@ -27,6 +28,8 @@ interface Asked {
   query?: [string, string][];
   headers?: Record<string, string>;
   body?: string | undefined;
+  /** Of a body that is sent otherwise, hex. */
+  sha256?: string;
 }
 
 const triesMax = 6;
@@ -127,20 +130,46 @@ export class S3Bucket {
     }
   }
 
+  /** What a key, or a version of it, holds. Rejects with `CommandFailure`. */
+  async *download(key: string, versionId: string | undefined): AsyncGenerator<Buffer> {
+    const query: [string, string][] = versionId === undefined ? [] : [['versionId', versionId]];
+    const { url, headers } = this.#sign('GET', key, { query });
+    const answer = await reach(this.#connection.s3Endpoint, () =>
+      begin(url, 'GET', headers, undefined),
+    );
+    if (answer.statusCode !== 200) {
+      const text = Buffer.concat(await answer.toArray()).toString('utf8');
+      throw refusedBy(text, answer.statusCode ?? 0);
+    }
+    for await (const piece of answer) yield piece as Buffer;
+  }
+
+  /** Makes a file the object of a key. `sha256`: of its bytes, hex. */
+  async upload(
+    key: string,
+    { path, sizeBytes, sha256 }: { path: string; sizeBytes: number; sha256: string },
+    given: Record<string, string>,
+  ): Promise<Exchanged> {
+    const { s3Endpoint } = this.#connection;
+    const length = { ...given, 'content-length': String(sizeBytes) };
+    const { url, headers } = this.#sign('PUT', key, { headers: length, sha256 });
+    return reach(s3Endpoint, () => exchange(url, 'PUT', headers, createReadStream(path)));
+  }
+
   #sign(
     method: string,
     key: string,
-    { query = [], headers: given = {}, body }: Asked,
+    { query = [], headers: given = {}, body, sha256 }: Asked,
   ): { url: string; headers: Record<string, string> } {
     const { s3Endpoint, accessKeyId, secretAccessKey: secret, region } = this.#connection;
     const path = `/${this.name}${key && `/${key}`}`;
     const headers: Record<string, string> = { host: new URL(s3Endpoint).host, ...given };
     const { sessionToken } = this.#connection;
     if (sessionToken) headers['x-amz-security-token'] = sessionToken;
-    if (method === 'PUT' || method === 'POST') {
+    if (sha256 === undefined && (method === 'PUT' || method === 'POST')) {
       headers['content-length'] = String(Buffer.byteLength(body ?? ''));
     }
-    const payloadHash = body === undefined ? emptySha256 : hash('sha256', body);
+    const payloadHash = sha256 ?? (body === undefined ? emptySha256 : hash('sha256', body));
     const signed = signRequest({
       ...{ method, path, query, headers, accessKeyId, secret, region },
       ...{ service: 's3', payloadHash, timeMs: Date.now() },

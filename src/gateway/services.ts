@@ -42,6 +42,7 @@ import type { Witnesses } from './log/witnesses.ts';
 import type { Losses } from './losses.ts';
 import type { DeepRuns } from './native/verify-routes.ts';
 import type { Notifier } from './notifications/notifier.ts';
+import type { Remakes } from './remakes.ts';
 import type { CorsRules } from './s3/buckets/cors.ts';
 import type { ObjectMemory } from './s3/objects/object-memory.ts';
 import type { RecordFolding } from './s3/record-folding.ts';
@@ -98,6 +99,8 @@ export interface RequestServices
   copies: ExtentCopies;
   /** What no store has any more. */
   losses: Losses;
+  /** Makes it again of what is uploaded. */
+  remakes: Remakes;
   /** Small objects that were read lately. */
   objectMemory: ObjectMemory;
   leases: ReadLeases;

@@ -8,9 +8,8 @@ import { createHash } from 'node:crypto';
 import { isKnownExtent, isStoredIn, listStoredIn } from '../catalog/extent-copies.ts';
 import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
-import { extentBytesMax } from '../core/limits.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { sealedBytes } from '../tiering/chunk-format.ts';
+import { storedBytesMax } from '../tiering/stored-extent.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
 
 export interface DrillServices {
@@ -32,8 +31,6 @@ const folder = 'drill/';
 const idForm = /^drill\/([0-9a-f]{32})$/;
 const sliceMsMax = 2000;
 const pageRows = 500;
-/** All of an extent with its tags and what it says of itself. */
-const storedBytesMax = sealedBytes(extentBytesMax) + 1024 * 1024;
 
 export class StoreDrills {
   readonly #read: Reader;

@@ -29,6 +29,7 @@ import { enterUnnamed, restoreStore } from '../catalog/restore.ts';
 import { beginGeneration, noteJournaled, registerStore } from '../catalog/stores.ts';
 import { forgetCompleted } from '../catalog/uploads.ts';
 import { purgeEnded } from '../catalog/version-rows.ts';
+import { amendWork, leaseWork } from '../catalog/work.ts';
 import type { Tx } from '../core/database.ts';
 import { type ErrorCode, statusOf } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
@@ -349,6 +350,10 @@ export async function applyMaintenance(
       return deferLosses(tx, work.losses);
     case 'forgetLosses':
       return forgetLosses(tx, work.seqs);
+    case 'leaseWork':
+      return leaseWork(tx, work, timeMs);
+    case 'amendWork':
+      return amendWork(tx, work, timeMs);
     case 'hastenRepairs':
       return (await hastenCopies(tx, work.store, timeMs)) + (await hastenLosses(tx, timeMs));
     case 'forgetSwept':

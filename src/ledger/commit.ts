@@ -10,6 +10,7 @@ import type { NamedCopy } from '../catalog/extent-copies.ts';
 import type { JournalObjectRow, NotedSnapshot } from '../catalog/journal-objects.ts';
 import type { LifecyclePlace } from '../catalog/lifecycle-due.ts';
 import type { NamedVersion } from '../catalog/outcome.ts';
+import type { AmendWork, LeaseWork } from '../catalog/work.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
 import type { Charge } from '../quota/charge.ts';
@@ -64,6 +65,9 @@ export type Maintenance =
   /** Lost versions that are looked at again then, and those that are not there any more. */
   | { kind: 'deferLosses'; losses: { seq: number; dueMs: number }[] }
   | { kind: 'forgetLosses'; seqs: number[] }
+  /** Jobs that somebody takes, and what becomes of one. Touches as many as that was done to. */
+  | LeaseWork
+  | AmendWork
   /** What may be back in a store is looked at again at once. */
   | { kind: 'hastenRepairs'; store: number }
   | { kind: 'forgetSwept'; beforeMs: number; max: number }

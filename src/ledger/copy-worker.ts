@@ -3,7 +3,6 @@
 // good. Invariants: what is put was verified chunk by chunk, so no copy is made of damage, and a
 // suspect one is touched only then; each step can be done again, so what a crash leaves is due at
 // the next start; the sweeper spares an extent that is copied; and few are in memory at once.
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type CopyWork,
   copyState,
@@ -15,13 +14,16 @@ import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import type { Keyring } from '../core/keyring.ts';
-import { chunkBytes, extentBytesMax, tagBytes } from '../core/limits.ts';
 import { Repeated } from '../core/repeated.ts';
-import { chunkCount, chunkLength, openChunk, sealedBytes } from '../tiering/chunk-format.ts';
 import type { ExtentCopies } from '../tiering/extent-copies.ts';
-import { countTrailerBytes, openExtentMetadata } from '../tiering/extent-metadata.ts';
-import { openSeal } from '../tiering/extent-run.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
+import {
+  joinCopies,
+  readStored,
+  readVerified,
+  storedBytesMax,
+  verifyStored,
+} from '../tiering/stored-extent.ts';
 import type { RemoteStore } from '../tiering/stores/store.ts';
 import type { Ledger } from './ledger.ts';
 import { copyCommit } from './suspect-copies.ts';
@@ -59,8 +61,6 @@ const retryMsMin = 2000;
 const retryMsMax = 10 * 60_000;
 /** What nobody uses any more is the sweeper's, which may have to wait for a store. */
 const sweptMsMax = 24 * 60 * 60_000;
-/** All of an extent with its tags and what it says of itself. */
-const storedBytesMax = sealedBytes(extentBytesMax) + 1024 * 1024;
 
 export class CopyWorker {
   readonly counts: CopyCounts = { made: 0, repaired: 0, failed: 0 };
@@ -152,40 +152,39 @@ export class CopyWorker {
     await confirmPlace(store);
   }
 
-  /** A whole extent as it is stored, of the first store that has what was written. */
-  async #readGood(id: Buffer, but: number): Promise<Buffer> {
-    const { read, copies } = this.#options;
+  /**
+   * A whole extent as it is stored: of the first store that has what was written, or of several
+   * that are damaged in different places, `target` among them.
+   */
+  async #readGood(id: Buffer, target: number): Promise<Buffer> {
+    const { read, keyring, copies } = this.#options;
     let failure: unknown = new Error(`extent ${id.toString('hex')} has no good copy`);
+    const damaged: Buffer[] = [];
     for (const store of await listReadable(read, id)) {
-      if (store === but) continue;
       try {
-        return await this.#readWhole(id, store);
+        const stored = await readStored(this.#options.stores.remote(store), id);
+        damaged.push(stored);
+        if (store === target) continue;
+        await verifyStored(keyring, id, stored);
+        return stored;
       } catch (error) {
+        if (store === target) continue;
         failure = error;
         if (error instanceof IntegrityError) copies.suspect(id, store, error);
       }
     }
-    throw failure;
+    if (damaged.length < 2) throw failure;
+    return joinCopies(keyring, id, damaged);
   }
 
   async #isWhole(id: Buffer, store: number): Promise<boolean> {
     try {
-      await this.#readWhole(id, store);
+      await readVerified(this.#options.stores.remote(store), this.#options.keyring, id);
       return true;
     } catch (error) {
       if (error instanceof IntegrityError) return false;
       throw error;
     }
-  }
-
-  /** All that a store has of an extent, verified. Throws IntegrityError. */
-  async #readWhole(id: Buffer, store: number): Promise<Buffer> {
-    const { stores, keyring } = this.#options;
-    const found = await stores.remote(store).readEnd(id, storedBytesMax);
-    if (!found) throw missing(id);
-    if (found.bytes.length !== found.sizeBytes) throw ofLength(id, found.sizeBytes);
-    await verifyStored(keyring, id, found.bytes);
-    return found.bytes;
   }
 
   /** A repair is recorded, as what it repairs was. */
@@ -203,40 +202,9 @@ export class CopyWorker {
   }
 }
 
-/**
- * Verifies all of a stored extent: what it says of itself, and each chunk. Throws IntegrityError.
- * Others have their turns between chunks.
- */
-async function verifyStored(keyring: Keyring, id: Buffer, stored: Buffer): Promise<void> {
-  const trailerBytes = countTrailerBytes(stored);
-  const trailer = stored.subarray(stored.length - trailerBytes);
-  const { tenant, extentBytes, algorithm, epoch } = openExtentMetadata(keyring, id, trailer);
-  if (stored.length !== sealedBytes(extentBytes) + trailerBytes) throw ofLength(id, stored.length);
-  const run = { ...runOf(id, 0), algorithm, epoch, extentBytes, length: extentBytes, trailerBytes };
-  const seal = openSeal(run, keyring, tenant);
-  const chunk = Buffer.allocUnsafe(chunkBytes + tagBytes);
-  let at = 0;
-  for (let index = 0; index < chunkCount(extentBytes); index++) {
-    const length = chunkLength(extentBytes, index) + tagBytes;
-    // It is opened in place.
-    stored.copy(chunk, 0, at, at + length);
-    openChunk(seal, index, chunk.subarray(0, length));
-    at += length;
-    await nextTurn();
-  }
-}
-
 function runOf(id: Buffer, store: number) {
   return {
     ...{ id, store, algorithm: 0, epoch: 0, extentBytes: 0, offset: 0, length: 0 },
     trailerBytes: 0,
   };
-}
-
-function missing(id: Buffer): IntegrityError {
-  return new IntegrityError(`extent ${id.toString('hex')} is missing`, { kind: 'missing' });
-}
-
-function ofLength(id: Buffer, bytes: number): IntegrityError {
-  return new IntegrityError(`extent ${id.toString('hex')} has ${bytes} bytes`, { kind: 'length' });
 }

@@ -392,6 +392,19 @@ CREATE TABLE lost_versions (       -- of which no store has all bytes, as their 
 CREATE INDEX lost_versions_due ON lost_versions (due_ms);
 
 ${storedCountSchema}
+CREATE TABLE work (                -- lost versions that are to be made again by their recipes
+  seq INTEGER PRIMARY KEY,         -- of the version
+  bucket_id INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  made_ms INTEGER NOT NULL,        -- when the job was
+  due_ms INTEGER NOT NULL,         -- when it can be leased, or when its lease ends
+  tries INTEGER NOT NULL,          -- how often it was leased
+  is_dead INTEGER NOT NULL,        -- 1: it is not leased any more
+  lease TEXT,                      -- the secret of who has it; null: nobody
+  holder TEXT,                     -- principal id: tenant/name
+  problem TEXT                     -- what its last try failed with
+);
+
 CREATE TABLE uploads (
   id TEXT PRIMARY KEY,
   bucket_id INTEGER NOT NULL,

@@ -3,6 +3,7 @@ import { TokenUse } from '../authz/token-use.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { memoryOfSmallBodies } from '../gateway/http/small-body.ts';
 import { Losses } from '../gateway/losses.ts';
+import { Remakes } from '../gateway/remakes.ts';
 import { ObjectMemory } from '../gateway/s3/objects/object-memory.ts';
 import { RecordFolding } from '../gateway/s3/record-folding.ts';
 import type { RequestServices } from '../gateway/services.ts';
@@ -72,6 +73,7 @@ export function openRequestServices(
   const reader = new ObjectReader({ ...bodies, copies });
   const leases = new ReadLeases();
   const { bookOf } = prices;
+  const losing = { ...state, read, ledger, reader, leases, bookOf };
   const services = {
     ...state,
     ...limits,
@@ -83,7 +85,8 @@ export function openRequestServices(
     writer: new ObjectWriter({ ...bodies, encrypts, inlineBytesMax: config.inlineBytes }),
     copies,
     reader,
-    losses: new Losses({ ...state, read, ledger, reader, leases, bookOf }),
+    losses: new Losses(losing),
+    remakes: new Remakes({ ...losing, journals, copyMemory, remotes: stores }),
     objectMemory: new ObjectMemory(ledger.versionMarks, config.objectMemoryBytes),
     leases,
     smallBodies: memoryOfSmallBodies(links.count),

@@ -77,11 +77,25 @@ function contextOf(id: Buffer): Buffer {
   return Buffer.concat([Buffer.from('bursar/extent-metadata/v1\0'), id]);
 }
 
-/** The trailer of extent `id`, under the current epoch. */
-export function sealExtentMetadata(keyring: Keyring, id: Buffer, metadata: ExtentMetadata): Buffer {
-  const plain = Buffer.from(JSON.stringify(metadata));
-  if (plain.length > metadataBytesMax) throw new Error(`${plain.length} bytes about an extent`);
-  const paddedBytes = Math.ceil(plain.length / paddingBytes) * paddingBytes;
+/**
+ * The trailer of extent `id`, under the current epoch. `trailerBytes`: as many as it had before,
+ * which manifests know; what does not fit into it is left out.
+ */
+export function sealExtentMetadata(
+  keyring: Keyring,
+  id: Buffer,
+  metadata: ExtentMetadata,
+  trailerBytes?: number,
+): Buffer {
+  const room = trailerBytes === undefined ? null : trailerBytes - headBytes - footBytes;
+  const whole = Buffer.from(JSON.stringify(metadata));
+  const isTooLong = room !== null && whole.length > room;
+  // Another key may be longer than the one that it was written for.
+  const plain = isTooLong ? Buffer.from(JSON.stringify({ ...metadata, key: '' })) : whole;
+  if (plain.length > (room ?? metadataBytesMax)) {
+    throw new Error(`${plain.length} bytes about an extent`);
+  }
+  const paddedBytes = room ?? Math.ceil(plain.length / paddingBytes) * paddingBytes;
   const trailer = Buffer.allocUnsafe(headBytes + paddedBytes + footBytes);
   const epoch = keyring.currentEpoch;
   const nonce = randomBytes(nonceBytes);

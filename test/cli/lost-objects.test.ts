@@ -1,6 +1,6 @@
 // Objects that no store has any more, on a served gateway with folder stores: what clients are
 // answered, what is recorded, told and charged, and that what comes back is read again.
-import { mkdirSync, renameSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import * as s3 from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -66,6 +66,13 @@ async function recordsOf(action: string, key: string): Promise<Told[]> {
     const record = found?.record ?? found;
     return record?.key === key ? [record] : [];
   });
+}
+
+/** What waits after a failure is due. */
+async function moveUp(): Promise<void> {
+  const db = openDatabase(join(place.data, 'bursar.db'), { readonly: false, cacheKib: 1024 });
+  await db.tx.run('UPDATE work SET due_ms = 0 WHERE NOT is_dead');
+  db.close();
 }
 
 async function billedOf(name: string): Promise<number> {
@@ -237,6 +244,144 @@ describe('an object that no store has any more', () => {
       expect((await read('first', `drill/${i}`)).equals(bodies[i] as Buffer)).toBe(true);
     }
     expect(await run('records', '--action', 'bursar:DrillStore', '--json')).toContain('"seed":7');
+  });
+
+  describe('with a recipe', () => {
+    const body = Buffer.from('b\na\nb\n');
+    const made = Buffer.from('a\nb\nb\n');
+    const sorting = ['sh', '-c', 'sort "$RECIPE_INPUT_1" > "$RECIPE_OUTPUT_1"'];
+    const write = (Key: string, recipe: string | undefined, Body: Buffer | string = made) =>
+      client.send(
+        new s3.PutObjectCommand({
+          ...{ Bucket: 'first', Key, Body, StorageClass: 'REDUCED_REDUNDANCY' },
+          Metadata: recipe === undefined ? {} : { 'bursar-recipe': recipe },
+        }),
+      );
+    const writeLost = async (Key: string, recipe: string, Body: Buffer = made) => {
+      const before = extentsIn('disk1');
+      await write(Key, recipe, Body);
+      const paths = newIn('disk1', before);
+      takeAway('disk1', paths);
+      expect(await refusal(read('first', Key))).toBe(lost);
+      return paths;
+    };
+    const jobs = async () =>
+      JSON.parse(await run('work', 'list', 's3://first', '--json')) as {
+        key: string;
+        id: number;
+        state: string;
+        problem: string | null;
+      }[];
+    const work = (...args: string[]) =>
+      place.run(['recipe', 'worker', '--bucket', 's3://first', '--once', '--json', ...args]);
+
+    test('is written only with one that can be read', async () => {
+      for (const said of [undefined, 'first/recipe', '{"command":["true"]}', 's3://first/']) {
+        expect(await refusal(write('none', said))).toBe('400 InvalidRequest');
+      }
+      const tagged = new s3.PutObjectCommand({
+        ...{ Bucket: 'first', Key: 'tagged', Body: 'x', StorageClass: 'REDUCED_REDUNDANCY' },
+        Tagging: 'bursar-recipe=s3://first/recipe.json',
+      });
+      await client.send(tagged);
+      const upload = { Bucket: 'first', Key: 'up', StorageClass: 'REDUCED_REDUNDANCY' } as const;
+      const begun = client.send(new s3.CreateMultipartUploadCommand(upload));
+      expect(await refusal(begun)).toBe('400 InvalidRequest');
+      const copy = { ...upload, CopySource: 'first/refused', Key: 'copied' };
+      await put('first', 'refused', 'x');
+      expect(await refusal(client.send(new s3.CopyObjectCommand(copy)))).toBe('400 InvalidRequest');
+    });
+
+    test('is made again by a worker, and is the version that it was', async () => {
+      await put('first', 'in.txt', body);
+      const file = join(place.folder, 'recipe.json');
+      const create = ['--input', 's3://first/in.txt', '--output', 's3://first/made.txt'];
+      await run('recipe', 'create', file, ...create, '--', ...sorting);
+      await put('first', 'recipe.json', readFileSync(file));
+      const billed = await billedOf('again');
+      await writeLost('made.txt', 's3://first/recipe.json');
+      expect(await billedOf('again')).toBe(billed);
+      expect(await jobs()).toMatchObject([{ key: 'made.txt', state: 'due' }]);
+      const tree = await place.run(['recipe', 'explain', 's3://first/made.txt']);
+      expect(tree.stdout).toBe(
+        's3://first/made.txt, by s3://first/recipe.json LOST\n  s3://first/in.txt\n',
+      );
+      expect(JSON.parse(await run('recipe', 'show', 's3://first/made.txt'))).toMatchObject({
+        command: sorting,
+      });
+      const distrusted = await work('--trust', 's3://first/other/');
+      expect([distrusted.code, distrusted.stdout]).toEqual([1, expect.stringContaining('trust')]);
+      const [waiting] = await jobs();
+      expect(waiting).toMatchObject({ state: 'waiting' });
+      await moveUp();
+      const { code, stdout, stderr } = await work('--trust', 's3://first/recipe.json');
+      expect([code, stderr]).toEqual([0, '']);
+      expect(JSON.parse(stdout)).toMatchObject({ key: 'made.txt', outcome: 'remade' });
+      expect((await read('first', 'made.txt')).equals(made)).toBe(true);
+      expect(await jobs()).toEqual([]);
+      expect(await billedOf('again')).toBe(billed + made.length);
+      const [told] = await recordsOf('bursar:RemakeObject', 'made.txt');
+      expect(told).toMatchObject({ class: 'again', change: { remade: {} } });
+      expect(await recordsOf('bursar:RecoverObject', 'made.txt')).toEqual([]);
+    });
+
+    test('of many extents is the same again, and only what was lost', async () => {
+      const recipe = { command: ['true'], outputs: [{ key: 'large' }] };
+      await writeLost('large', JSON.stringify(recipe), bytesOf(20 * MB));
+      const [job] = await jobs();
+      const again = (Body: Buffer, seq: number | string) => {
+        const command = new s3.PutObjectCommand({ Bucket: 'first', Key: 'large', Body });
+        command.middlewareStack.add(
+          (next) => (args) => {
+            const { request } = args as unknown as { request: { headers: Record<string, string> } };
+            request.headers['x-bursar-remakes'] = String(seq);
+            return next(args);
+          },
+          { step: 'build' },
+        );
+        return client.send(command);
+      };
+      const seq = job?.id ?? 0;
+      expect(await refusal(again(bytesOf(MB), seq + 1))).toBe('412 PreconditionFailed');
+      expect(await refusal(again(bytesOf(MB), 'x'))).toBe('400 InvalidArgument');
+      await again(bytesOf(20 * MB), seq);
+      expect((await read('first', 'large')).equals(bytesOf(20 * MB))).toBe(true);
+      expect(await refusal(again(bytesOf(20 * MB), seq))).toBe('412 PreconditionFailed');
+      expect(await jobs()).toEqual([]);
+    });
+
+    test('that makes other bytes makes a version, and is not tried again', async () => {
+      const Bucket = 'first';
+      const VersioningConfiguration = { Status: 'Enabled' } as const;
+      await client.send(new s3.PutBucketVersioningCommand({ Bucket, VersioningConfiguration }));
+      const recipe = (key: string) =>
+        JSON.stringify({
+          command: ['sh', '-c', 'date +%N > "$RECIPE_OUTPUT_1"'],
+          outputs: [{ key }],
+        });
+      await writeLost('other', recipe('other'));
+      await writeLost('old', recipe('old'));
+      await put(Bucket, 'old', 'newer');
+      const { code, stdout } = await work('--trust', 'inline');
+      expect([code, stdout]).toEqual([1, expect.stringContaining('other bytes')]);
+      expect(await refusal(head(Bucket, 'other'))).toBe('done');
+      // What is newer than what was lost stays the newest.
+      expect((await read(Bucket, 'old')).toString()).toBe('newer');
+      expect((await jobs()).map(({ key, state }) => [key, state])).toEqual([
+        ['other', 'dead'],
+        ['old', 'waiting'],
+      ]);
+      const [dead] = await jobs();
+      expect(await run('work', 'retry', String(dead?.id))).toBe(`job ${dead?.id} is due\n`);
+      expect((await place.run(['work', 'retry', '99999999'])).stderr).toContain('no job');
+      const VersionId = (await head(Bucket, 'old')).VersionId;
+      await client.send(new s3.DeleteObjectCommand({ Bucket, Key: 'old', VersionId }));
+      const gone = await client.send(new s3.ListObjectVersionsCommand({ Bucket, Prefix: 'o' }));
+      for (const { Key, VersionId } of gone.Versions ?? []) {
+        await client.send(new s3.DeleteObjectCommand({ Bucket, Key, VersionId }));
+      }
+      expect(await jobs()).toEqual([]);
+    });
   });
 
   test('differs in nothing from its records', async () => {

@@ -64,6 +64,7 @@ export function nativeDepsOf(services: Services, parts: NativeParts): NativeDeps
       authenticator.renew(signedPartOf(request), who as Authenticated, atMs),
     accessOf: (request, who) => new Access(services, signedPartOf(request), who as Authenticated),
     rights: ledger.rights,
+    work: (what) => ledger.maintain(what),
     writeAccounts: () => ledger.writeAccounts(),
     commit: async (entry, decision) => {
       const how = { decision, folds: isFolded(folding, entry) };

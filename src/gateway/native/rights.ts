@@ -102,6 +102,10 @@ const table = {
   'bursar:RunInventory': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
   'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
+  'bursar:GetRecipe': /*        */ ['all', 'self', 'self', 'self'],
+  'bursar:ListWork': /*         */ ['all', 'self', 'self', 'self'],
+  'bursar:LeaseWork': /*        */ ['all', 'self', 'self', 'self'],
+  'bursar:UpdateWork': /*       */ ['all', 'self', 'self', 'self'],
   'bursar:ReadChanges': /*      */ ['all', 'self', 'self', 'self'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:GetRequest': /*       */ ['all', 'tenant', 'tenant', 'self'],
@@ -176,6 +180,11 @@ const ofEveryCredential: ReadonlySet<BursarAction> = new Set<BursarAction>([
   'bursar:GetReceipt',
   // It shows nothing but what the credential may list and read.
   'bursar:ReadChanges',
+  'bursar:GetRecipe',
+  'bursar:ListWork',
+  // They do nothing but what the credential may write.
+  'bursar:LeaseWork',
+  'bursar:UpdateWork',
 ]);
 
 /** The tenant and principal that a request's path names, where it names any. */

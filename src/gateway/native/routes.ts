@@ -36,6 +36,7 @@ import { tokenRoutes } from './token-routes.ts';
 import { undeleteRoutes } from './undelete-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 import { deepRoutes, verifyRoutes } from './verify-routes.ts';
+import { recipeRoutes, workRoutes } from './work-routes.ts';
 
 const tables = [
   tenantRoutes,
@@ -55,6 +56,8 @@ const tables = [
   undeleteRoutes,
   lockRoutes,
   inventoryRoutes,
+  recipeRoutes,
+  workRoutes,
   explainRoutes,
   changeRoutes,
   recordRoutes,

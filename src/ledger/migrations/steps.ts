@@ -18,6 +18,7 @@ import { classes } from './0019-classes.ts';
 import { extentCopies } from './0020-extent-copies.ts';
 import { lostVersions } from './0021-lost-versions.ts';
 import { storedCounts } from './0022-stored-counts.ts';
+import { work } from './0023-work.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -43,6 +44,7 @@ export const steps: readonly Migration[] = [
   extentCopies,
   lostVersions,
   storedCounts,
+  work,
 ];
 
 /** The schema of this Bursar. */

@@ -104,6 +104,12 @@ export function readAwsEnvironment(environment: Environment = process.env) {
   };
 }
 
+/** What a command of somebody else's is told of the environment: nothing that may be secret. */
+export function readCommandEnvironment(environment: Environment = process.env) {
+  const { PATH = '/usr/bin:/bin', LANG = 'C.UTF-8', TZ = 'UTC' } = environment;
+  return { PATH, LANG, TZ };
+}
+
 /** Whether and how requests are traced. Throws `CommandFailure` (usage). */
 export function readTracing(environment: Environment = process.env): TracingChoice | null {
   return chooseTracing(environment);

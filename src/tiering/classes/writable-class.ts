@@ -4,7 +4,7 @@ import type { ClassDefinition } from './class-definition.ts';
 
 /** Why nothing can be written to a class; null: it can. */
 export function findObstacle(definition: ClassDefinition): string | null {
-  const { durability, availability, access, loss, minimum } = definition;
+  const { durability, availability, access, minimum } = definition;
   if (durability.legs.length > 1) {
     if (durability.legs.some(({ store }) => store === localStoreName)) {
       return 'One of its several legs is the data folder: a folder store on its disk can be one.';
@@ -14,7 +14,6 @@ export function findObstacle(definition: ClassDefinition): string | null {
     }
   }
   if (access === 'restore') return 'This version of Bursar restores nothing from archives.';
-  if (loss === 'recipe') return 'This version of Bursar makes nothing again by recipes.';
   if (minimum.days > 0 || minimum.bytes > 0) {
     return 'This version of Bursar charges no minimum of a class.';
   }

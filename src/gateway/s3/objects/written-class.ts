@@ -3,8 +3,10 @@
 // written in its place.
 import type { Bucket } from '../../../catalog/buckets.ts';
 import type { RetentionMode } from '../../../catalog/object-lock.ts';
+import type { Attributes } from '../../../catalog/versions.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { localStore, localStoreName } from '../../../core/manifest.ts';
+import { attachedRecipe, readRecipePlace, recipeName } from '../../../core/recipe.ts';
 import type { StorageClass } from '../../../state/class-book.ts';
 import { findObstacle } from '../../../tiering/classes/writable-class.ts';
 import type { RequestServices } from '../../services.ts';
@@ -220,5 +222,25 @@ export function checkLock(
   if (classes.named(tenant, name)?.definition.loss === 'refuse') return;
   throw new Refusal('InvalidRequest', {
     message: `The class ${name} can lose objects, which a retention in compliance mode forbids.`,
+  });
+}
+
+/**
+ * Throws `Refusal` InvalidRequest where objects of the class have recipes, and this one has none
+ * that can be read, in its metadata or its tags.
+ */
+export function checkRecipe(
+  { classes }: Pick<ClassServices, 'classes'>,
+  { tenant }: Pick<Bucket, 'tenant'>,
+  name: string,
+  attributes: Pick<Attributes, 'metadata' | 'tags'>,
+): void {
+  if (name === standardClass) return;
+  if (classes.named(tenant, name)?.definition.loss !== 'recipe') return;
+  const said = attachedRecipe(attributes);
+  const place = said === undefined ? 'It has none.' : readRecipePlace(said);
+  if (typeof place !== 'string') return;
+  throw new Refusal('InvalidRequest', {
+    message: `An object of the class ${name} has a recipe, as metadata or tag ${recipeName}. ${place}`,
   });
 }

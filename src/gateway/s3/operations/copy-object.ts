@@ -45,6 +45,7 @@ import {
 import { readLock } from '../objects/object-lock.ts';
 import {
   checkLock,
+  checkRecipe,
   classHeaders,
   readClass,
   standardClass,
@@ -121,6 +122,7 @@ async function copy(
   Object.assign(wanted.attributes, lock, acl, encryption);
   if (storageClass !== standardClass) {
     checkLock(context.services, context.bucket, storageClass, wanted.attributes);
+    checkRecipe(context.services, context.bucket, storageClass, wanted.attributes);
     context.writeTo(storeOfClass(context.services, context.bucket, storageClass), storageClass);
   }
   const { sizeBytes } = source.version;

@@ -31,7 +31,7 @@ import {
   readUploadChecksum,
   type UploadAttributes,
 } from '../objects/upload-attributes.ts';
-import { checkLock, readClass, shownClass } from '../objects/written-class.ts';
+import { checkLock, checkRecipe, readClass, shownClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import { parameter } from '../request.ts';
 import type { Reserved } from '../stages.ts';
@@ -52,6 +52,7 @@ export const createMultipartUpload: Operation<'object'> = {
     Object.assign(attributes.object, await readEncryption(context));
     const storageClass = readClass(context);
     checkLock(services, bucket, storageClass, attributes.object);
+    checkRecipe(services, bucket, storageClass, attributes.object);
     context.asked.checkWritten({ storageClass, sizeBytes: 0 });
     const id = newUploadId();
     const { timeMs: createdMs } = await context.commit(

@@ -24,7 +24,14 @@ import {
 } from '../objects/object-attributes.ts';
 import { readLockOfBody } from '../objects/object-lock.ts';
 import { storedIds } from '../objects/object-upload.ts';
-import { checkLock, classHeaders, readClass, standardClass } from '../objects/written-class.ts';
+import { findLost, healVersion, isSameObject, readRemade } from '../objects/remade-version.ts';
+import {
+  checkLock,
+  checkRecipe,
+  classHeaders,
+  readClass,
+  standardClass,
+} from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import type { Committed } from '../reserved.ts';
 import type { Reserved } from '../stages.ts';
@@ -63,15 +70,20 @@ export async function storeObject(
   const storageClass = readClass(context);
   if (storageClass !== standardClass) {
     checkLock(context.services, context.bucket, storageClass, attributes);
+    checkRecipe(context.services, context.bucket, storageClass, attributes);
   }
+  const remade = readRemade(context);
+  const lost = remade && (await findLost(context, remade));
   const sizeBytes = context.bodyBytes;
   // Of a form that is the most that its file can have.
   context.asked.checkWritten({ storageClass, sizeBytes: form ? 0 : sizeBytes });
   const reserving = context.budget.reserveStorage(storageClass, sizeBytes);
   if (reserving) await reserving;
   const deciding = decideConditions(context);
-  const conditions = deciding ? await deciding : noConditions;
-  if (deciding) await checkEarly(context, conditions);
+  const demanded = deciding ? await deciding : noConditions;
+  if (deciding) await checkEarly(context, demanded);
+  // What is made again otherwise takes the place of what was lost, and of nothing newer.
+  const conditions = lost ? { ...demanded, ifMatch: [lost.etag] } : demanded;
   const given = form ? { storageClass, decoder: form, isAtMost: true as const } : { storageClass };
   const fallback = { algorithm: defaultChecksum } as const;
   const { sink, digests, checksums } = await receiveObject(context, fallback, given);
@@ -80,6 +92,7 @@ export async function storeObject(
   if (checksum) attributes.checksum = { ...checksum, type: 'FULL_OBJECT' };
   const description = describeObject(context, digests, { storageClass, attributes, conditions });
   const written = await sink.seal(digests, description);
+  if (lost && isSameObject(lost, written)) return healVersion(context, lost, written);
   const committed = await commitObject(context, written, description, conditions, status);
   const { timeMs: createdMs, version } = committed;
   const headers: Record<string, string> = {

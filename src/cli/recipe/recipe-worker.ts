@@ -1,0 +1,165 @@
+// Leases jobs, and has each done. Invariants: no more are under way than were asked for, and no
+// more are taken while the oldest unfinished one is older than half its visibility window, so a
+// worker that cannot keep up leaves jobs to others (Yoon); a lease that ends ends what is done
+// under it; and what fails is told, so that it waits and is tried again.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { messageOfFailure } from '../../core/command-failure.ts';
+import { printable } from '../../core/printable.ts';
+import type { Answers } from '../../gateway/native/routes.ts';
+import { ApiRefusal, callApi, Unreachable } from '../api-client.ts';
+import { print } from '../output.ts';
+import type { S3Connection } from '../s3-bucket.ts';
+import { type Done, JobFailure, remake } from './remake.ts';
+
+export type LeasedJob = Answers['LeaseWork']['jobs'][number];
+
+export interface WorkerOptions {
+  connection: S3Connection;
+  /** Of the tenant in the native API. */
+  path: readonly string[];
+  query: { bucket?: string; prefix?: string };
+  /** Where recipes may be that are run. */
+  trusted: readonly string[];
+  /** What runs the commands that want a container. */
+  wrapper: string | undefined;
+  parallel: number;
+  visibilityMs: number;
+  timeoutMs: number;
+  /** It ends when nothing is due. */
+  isOnce: boolean;
+  asJson: boolean;
+}
+
+interface InFlight {
+  begunMs: number;
+  done: Promise<void>;
+}
+
+const pauseMs = 2000;
+const problemLengthMax = 300;
+
+export class RecipeWorker {
+  readonly #options: WorkerOptions;
+  readonly #inFlight = new Set<InFlight>();
+  readonly #stopping = new AbortController();
+  readonly #counts = { done: 0, failed: 0 };
+
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+  }
+
+  /** What is under way is ended, and left to others. */
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  /** Rejects with what the first call of all is refused with. */
+  async run(): Promise<{ done: number; failed: number }> {
+    let after: string | undefined;
+    for (let isFirst = true; !this.#stopping.signal.aborted; isFirst = false) {
+      if (!this.#mayPull()) {
+        await this.#rest();
+        continue;
+      }
+      const page = await this.#pull(after, isFirst);
+      for (const job of page?.jobs ?? []) this.#begin(job, (page as Page).lease);
+      after = page?.next ?? undefined;
+      if (page === null) await this.#rest();
+      else if (page.jobs.length === 0 && after === undefined) {
+        if (this.#options.isOnce && this.#inFlight.size === 0) break;
+        await this.#rest();
+      }
+    }
+    await Promise.all([...this.#inFlight].map(({ done }) => done));
+    return this.#counts;
+  }
+
+  /** Until something ends, or a moment later. */
+  async #rest(): Promise<void> {
+    const { signal } = this.#stopping;
+    const pause = sleep(pauseMs, undefined, { signal }).catch(() => {});
+    await Promise.race([pause, ...[...this.#inFlight].map(({ done }) => done)]);
+  }
+
+  #mayPull(): boolean {
+    const { parallel, visibilityMs } = this.#options;
+    if (this.#inFlight.size >= parallel) return false;
+    const oldestMs = Math.min(...[...this.#inFlight].map(({ begunMs }) => begunMs));
+    return performance.now() - oldestMs <= visibilityMs / 2 || this.#inFlight.size === 0;
+  }
+
+  /** null: the gateway is away, or has too much to do. */
+  async #pull(after: string | undefined, isFirst: boolean): Promise<Page | null> {
+    const { connection, path, query, parallel, visibilityMs } = this.#options;
+    const max = parallel - this.#inFlight.size;
+    const body = { ...query, after, max, seconds: Math.round(visibilityMs / 1000) };
+    try {
+      const call = { method: 'POST', path: [...path, 'work', 'leases'], body } as const;
+      return (await callApi(connection, call)).json as Page;
+    } catch (error) {
+      if (isFirst || !mayPass(error)) throw error;
+      process.stderr.write(`bursar: ${messageOfFailure(error)}; it is tried again\n`);
+      return null;
+    }
+  }
+
+  #begin(job: LeasedJob, lease: string): void {
+    const one: InFlight = { begunMs: performance.now(), done: Promise.resolve() };
+    one.done = this.#work(job, lease).finally(() => this.#inFlight.delete(one));
+    this.#inFlight.add(one);
+  }
+
+  async #work(job: LeasedJob, lease: string): Promise<void> {
+    const ending = new AbortController();
+    const end = () => ending.abort();
+    this.#stopping.signal.addEventListener('abort', end);
+    const { visibilityMs } = this.#options;
+    const seconds = Math.round(visibilityMs / 1000);
+    const timer = setInterval(() => {
+      this.#update(job, { lease, seconds }).catch((error: unknown) => {
+        // Somebody else may have it from now on.
+        if (error instanceof ApiRefusal && error.status < 500) end();
+      });
+    }, visibilityMs / 3);
+    try {
+      const done = await remake(job, { ...this.#options, signal: ending.signal });
+      this.#tell(job, done);
+    } catch (error) {
+      if (!this.#stopping.signal.aborted) await this.#fail(job, lease, error);
+    } finally {
+      clearInterval(timer);
+      this.#stopping.signal.removeEventListener('abort', end);
+    }
+  }
+
+  async #fail(job: LeasedJob, lease: string, error: unknown): Promise<void> {
+    const isFinal = error instanceof JobFailure && error.isFinal;
+    const problem = printable(messageOfFailure(error)).slice(0, problemLengthMax) || 'it failed';
+    this.#counts.failed++;
+    const { id, bucket, key } = job;
+    if (this.#options.asJson)
+      print(JSON.stringify({ id, bucket, key, outcome: 'failed', problem }));
+    else print(printable(`s3://${bucket}/${key}: ${problem}`));
+    // Where that cannot be told, the lease ends by itself.
+    await this.#update(job, { lease, problem, final: isFinal }).catch(() => {});
+  }
+
+  #tell({ id, bucket, key }: LeasedJob, { receipt, sha256 }: Done): void {
+    this.#counts.done++;
+    if (this.#options.asJson) {
+      print(JSON.stringify({ id, bucket, key, outcome: 'remade', sha256, receipt }));
+    } else print(printable(`s3://${bucket}/${key}: remade, receipt ${receipt ?? 'unknown'}`));
+  }
+
+  async #update({ id }: LeasedJob, body: object): Promise<void> {
+    const { connection, path } = this.#options;
+    await callApi(connection, { method: 'PUT', path: [...path, 'work', String(id)], body });
+  }
+}
+
+type Page = Answers['LeaseWork'];
+
+function mayPass(error: unknown): boolean {
+  if (error instanceof Unreachable) return true;
+  return error instanceof ApiRefusal && (error.status >= 500 || error.status === 429);
+}

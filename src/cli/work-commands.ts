@@ -1,0 +1,45 @@
+// `bursar work`: jobs that wait for somebody to do them.
+import type { Command } from 'commander';
+import type { Answers } from '../gateway/native/routes.ts';
+import { callApi, listAll } from './api-client.ts';
+import { type Columns, printEntries } from './api-command.ts';
+import { connect } from './command-arguments.ts';
+import { print, printJson } from './output.ts';
+import { findOwnPlace } from './recipe/own-place.ts';
+
+type Job = Answers['ListWork']['jobs'][number];
+
+const columns: Columns<Job> = {
+  heading: ['JOB', 'KIND', 'OBJECT', 'STATE', 'TRIES', 'DUE', 'HOLDER', 'PROBLEM'],
+  row: ({ id, kind, bucket, key, state, tries, dueAt, holder, problem }) => [
+    ...[String(id), kind, `s3://${bucket}/${key}`, state, String(tries), dueAt],
+    ...[holder ?? '', problem ?? ''],
+  ],
+};
+
+export function addWorkCommands(program: Command): void {
+  const work = program
+    .command('work')
+    .description('jobs that make lost objects again by their recipes');
+  work
+    .command('list')
+    .argument('[place]', 's3://BUCKET or s3://BUCKET/PREFIX; nothing: all buckets')
+    .description('list the jobs of objects that you may read, those that are dead as well')
+    .action(async (place: string | undefined, _: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const { path, query } = await findOwnPlace(connection, place);
+      const jobs = await listAll<Job>(connection, [...path, 'work'], 'jobs', query);
+      printEntries(flags.json, columns, jobs, jobs);
+    });
+  work
+    .command('retry <job>')
+    .description('have a dead job tried again')
+    .action(async (id: string, _: object, command: Command) => {
+      const { connection, flags } = connect(command);
+      const { path } = await findOwnPlace(connection, undefined);
+      const call = { method: 'PUT', path: [...path, 'work', id], body: { retry: true } } as const;
+      const job = (await callApi(connection, call)).json as Job;
+      if (flags.json) printJson(job);
+      else print(`job ${job.id} is ${job.state}`);
+    });
+}
