@@ -9,6 +9,7 @@ import { countEnded, readCondemned, readIntents, readUntold } from '../catalog/b
 import { countCopyWork } from '../catalog/extent-copies.ts';
 import { listHeldShares } from '../catalog/held-totals.ts';
 import { countLost } from '../catalog/lost-versions.ts';
+import { countJobs } from '../catalog/work.ts';
 import type { Reader } from '../core/database.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
 import type { RequestServices } from '../gateway/services.ts';
@@ -93,6 +94,14 @@ export function watchCopies(
     name: 'bursar_objects_lost',
     help: 'Versions of objects that no store has any more, as their classes allow.',
     collect: () => countLost(read),
+  });
+  registry.gauge({
+    name: 'bursar_work',
+    help: 'Jobs that make lost objects again.',
+    collect: async () => {
+      const jobs = await countJobs(read, Date.now());
+      return Object.entries(jobs).map(([state, n]) => [{ kind: 'recipe', state }, n] as const);
+    },
   });
   registry.counter({
     name: 'bursar_copies_made_total',

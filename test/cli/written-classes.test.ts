@@ -280,7 +280,7 @@ describe('what is refused', () => {
     ['a class that nobody has', 'warm', '400 InvalidStorageClass'],
     ['a name of AWS that stands for none', 'GLACIER', '501 NotImplemented'],
     ['one with legs of different price books', 'STANDARD_IA', '501 NotImplemented'],
-    ['one whose objects are made again', 'again', '501 NotImplemented'],
+    ['one whose objects are made again, without a recipe', 'again', '400 InvalidRequest'],
   ])('%s', async (_, name, wanted) => {
     const before = countIn('disk1');
     expect(await refusal(put('first', 'refused', 'x', name))).toBe(wanted);

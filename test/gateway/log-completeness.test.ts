@@ -488,7 +488,7 @@ const native: Record<string, () => NativeCall> = {
   PurgeHeld: () => post(`${cms}/buckets/raw/purges`, { key: 'gone', reason: 'by law' }),
   ListInventories: () => get(`${cms}/buckets/raw/inventories`),
   RunInventory: () => ({ ...post(`${cms}/buckets/raw/inventories/a/run`), mayFail: true }),
-  GetRecipe: () => ({ ...get(`${cms}/recipe?bucket=raw&key=none`), mayFail: true }),
+  GetRecipe: () => ({ ...get(`${cms}/recipe`), mayFail: true }),
   ListWork: () => get(`${cms}/work`),
   LeaseWork: () => post(`${cms}/work/leases`, {}),
   UpdateWork: () => ({ ...put(`${cms}/work/1`, { retry: true }), mayFail: true }),
