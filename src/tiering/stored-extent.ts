@@ -1,6 +1,7 @@
 // Whole extents as stores keep them: the sealed chunks, and behind them what the extent says of
 // itself. For whoever copies, mends or makes one again; readers of objects go by chunks
-// (remote-reading.ts). Invariant: what `readVerified` and `joinCopies` give was verified, all of it.
+// (remote-reading.ts). Invariant: what `readVerified` and `joinCopies` give was verified, all of
+// it.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';

@@ -240,7 +240,6 @@ export function checkRecipe(
   const said = attachedRecipe(attributes);
   const place = said === undefined ? 'It has none.' : readRecipePlace(said);
   if (typeof place !== 'string') return;
-  throw new Refusal('InvalidRequest', {
-    message: `An object of the class ${name} has a recipe, as metadata or tag ${recipeName}. ${place}`,
-  });
+  const needs = `An object of the class ${name} has a recipe, as metadata or tag ${recipeName}.`;
+  throw new Refusal('InvalidRequest', { message: `${needs} ${place}` });
 }
