@@ -4,9 +4,10 @@
 // billed moves with it; and what others have of its former extents stays theirs.
 import type { Tx } from '../core/database.ts';
 import { isOwnClass } from '../core/own-class.ts';
+import { attachedRecipe } from '../core/recipe.ts';
 import { computeRowMac, sealObject } from './authentic.ts';
 import { refuseLossyLock } from './class-locks.ts';
-import { readClassRow } from './class-rows.ts';
+import { findLossRule, readClassRow } from './class-rows.ts';
 import { countLegs } from './extent-copies.ts';
 import { adoptExtents, areIntents, type InlineExtent } from './extents.ts';
 import { dropManifest, longManifestOf, placeManifest } from './long-manifests.ts';
@@ -118,6 +119,9 @@ export async function findMovable(
   if (await tx.get(image, bucket.id, key, seq)) return null;
   if (isOwnClass(to) && !(await readClassRow(tx, bucket.tenant, to))) return null;
   const attributes = JSON.parse(found.attributes) as Attributes;
+  // Nothing that has no recipe could be made again.
+  const needsRecipe = isOwnClass(to) && (await findLossRule(tx, bucket.tenant, to)) === 'recipe';
+  if (needsRecipe && attachedRecipe(attributes) === undefined) return null;
   return (await refuseLossyLock(tx, bucket, to, attributes)) ? null : found;
 }
 

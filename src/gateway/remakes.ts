@@ -111,8 +111,8 @@ function wholeExtents(runs: readonly ExtentRun[]): { run: ExtentRun; at: number 
   for (const run of runs) {
     if (run.offset > 0 || run.length < run.extentBytes) {
       const message =
-        'The lost object has only a part of an extent, as of a copied range, and nobody knows the ' +
-        'rest.';
+        'The lost object has only a part of an extent, as of a copied range, and nobody knows ' +
+        'the rest.';
       throw new Refusal('InvalidRequest', { message });
     }
     found.set(run.id.toString('hex'), { run, at });

@@ -142,6 +142,7 @@ export async function openFixture(): Promise<Fixture> {
 
   const deps: NativeDeps = {
     serveFind: () => {},
+    work: async () => 0,
     writeAccounts: async () => {},
     recentRequests: new RecentEverywhere(new RecentRequests()),
     limitedAccounts: new LimitedAccounts(),
