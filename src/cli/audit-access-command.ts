@@ -7,7 +7,14 @@ import { isObject, parseJson } from '../core/json.ts';
 import { printable } from '../core/printable.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { AccessHistory, type ToldRecord } from './access/history.ts';
-import { type Access, type Place, strangersIn, whoCouldRead } from './access/who-could-read.ts';
+import {
+  type Access,
+  isSameAccess,
+  type Place,
+  placesIn,
+  strangersIn,
+  whoCouldRead,
+} from './access/who-could-read.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { findPlace } from './bucket-names.ts';
 import { connect } from './command-arguments.ts';
@@ -150,7 +157,7 @@ export async function follow(
 ): Promise<Report> {
   const history = new AccessHistory(place.tenant, place.bucket);
   const told: Told[] = [];
-  const holding = new Map<string, Told>();
+  const holding = new Map<string, { one: Told; among: readonly string[] }>();
   const readers = new Map<string, Reader>();
   const day = { fromMs: fromMs - (fromMs % dayMs), toMs: Math.max(toMs, fromMs + 1) };
   let seenAt = -1;
@@ -158,16 +165,24 @@ export async function follow(
   let first: ToldRecord | null = null;
   const look = (at: number) => {
     const now = new Map(whoCouldRead(history, place, at).map((one) => [nameOf(one), one]));
-    for (const [name, one] of holding) {
-      if (now.has(name)) continue;
-      one.to = new Date(at).toISOString();
-      holding.delete(name);
+    const among = placesIn(history, place);
+    for (const [name, { one, among: before }] of holding) {
+      const given = now.get(name)?.places;
+      const was = { given: one.places, among: before };
+      if (given && isSameAccess(was, { given, among })) {
+        one.places = given;
+        holding.set(name, { one, among });
+        now.delete(name);
+      } else {
+        one.to = new Date(at).toISOString();
+        holding.delete(name);
+      }
     }
-    for (const [name, one] of now) {
-      if (holding.has(name)) continue;
-      const entry: Told = { ...one, from: isInside ? new Date(at).toISOString() : null, to: null };
-      told.push(entry);
-      holding.set(name, entry);
+    for (const [name, access] of now) {
+      const from = isInside ? new Date(at).toISOString() : null;
+      const one: Told = { ...access, from, to: null };
+      told.push(one);
+      holding.set(name, { one, among });
     }
     isInside = true;
     seenAt = history.changes;
@@ -202,8 +217,8 @@ export async function follow(
   return { access: told, readers: [...readers.values()], notTold: [...history.notTold] };
 }
 
-function nameOf({ who, by, through, conditions, places }: Access): string {
-  return JSON.stringify([who, by, through, conditions, places]);
+function nameOf({ who, by, through, conditions }: Access): string {
+  return JSON.stringify([who, by, through, conditions]);
 }
 
 const readActions: ReadonlySet<string> = new Set(['s3:GetObject', 's3:GetObjectVersion']);

@@ -74,7 +74,11 @@ export function addRecordsCommand(program: Command): void {
     .option('--address <address>', 'from this address')
     .option('--after <index>', 'behind this log index', parseIndex)
     .option('--limit <count>', 'at most so many records (default: all)', parseLimit)
-    .option('--last <count>', 'the last so many, the newest first', parseLimit)
+    .option(
+      '--last <count>',
+      'the last so many, the newest first; with --follow the newest last',
+      parseLimit,
+    )
     .option('--follow', 'go on with what comes, until it is stopped')
     .option('--csv', 'answer with CSV')
     .action(async (given: RecordFlags, command: Command) => {
@@ -82,8 +86,8 @@ export function addRecordsCommand(program: Command): void {
       chooseForm({ ...given, json: flags.json });
       checkTogether(given);
       const show = showerOf(flags.json ? 'json' : given.csv ? 'csv' : 'text');
-      for await (const page of readRecords(connection, given))
-        for (const record of page) show(record);
+      const pages = given.follow ? followRecords : readRecords;
+      for await (const page of pages(connection, given)) for (const record of page) show(record);
     });
 }
 
@@ -92,10 +96,10 @@ HOW is the access key, the token (its jti), the share link (its id) or the publi
 used; EVIDENCE how well that proves who it was; FROM the client's address. A copy is about what was
 written and what was read, and is found by both.`;
 
-function checkTogether({ last, after, limit, follow }: RecordFlags): void {
+function checkTogether({ last, after, limit }: RecordFlags): void {
   if (last === undefined) return;
-  const other = after !== undefined ? '--after' : limit !== undefined ? '--limit' : '--follow';
-  if (other !== '--follow' || follow) {
+  const other = after !== undefined ? '--after' : limit !== undefined ? '--limit' : null;
+  if (other !== null) {
     throw new CommandFailure('usage', `--last and ${other} exclude each other`);
   }
 }
@@ -123,7 +127,7 @@ export async function* readRecords(
   given: RecordFlags,
 ): AsyncGenerator<(AuditRecord | AlteredMark)[]> {
   const { from, to, tenant, principal, bucket, prefix, key, action, token, status } = given;
-  const { address, last, follow } = given;
+  const { address, last } = given;
   const about = { tenant, principal, bucket, prefix, key, action, token, status, address };
   const order = last === undefined ? undefined : 'newest';
   const filters = { from, to, ...about, order };
@@ -135,13 +139,35 @@ export async function* readRecords(
     const page = json as { records: (AuditRecord | AlteredMark)[]; next: string | null };
     yield page.records;
     left -= page.records.length;
-    if (page.next !== null) cursor = page.next;
-    else if (!follow) return;
-    else {
-      const newest = page.records.at(-1)?.index;
-      if (newest !== undefined) cursor = String(newest);
-      await sleep(followMs);
+    if (page.next === null) return;
+    cursor = page.next;
+  }
+}
+
+/** The same from the first of them on, or from the last so many, and then what comes. */
+async function* followRecords(
+  connection: Connection,
+  given: RecordFlags,
+): AsyncGenerator<(AuditRecord | AlteredMark)[]> {
+  const { last, ...about } = given;
+  let left = given.limit ?? Number.POSITIVE_INFINITY;
+  let after = given.after;
+  if (last !== undefined) {
+    const newest: (AuditRecord | AlteredMark)[] = [];
+    for await (const page of readRecords(connection, given)) newest.push(...page);
+    after = newest[0] === undefined ? after : String(newest[0].index);
+    yield newest.reverse();
+  }
+  while (left > 0) {
+    const limit = Number.isFinite(left) ? left : undefined;
+    const wanted = { ...about, ...(limit && { limit }), ...(after && { after }) };
+    for await (const page of readRecords(connection, wanted)) {
+      const end = page.at(-1);
+      if (end) after = String(end.index);
+      left -= page.length;
+      yield page;
     }
+    if (left > 0) await sleep(followMs);
   }
 }
 

@@ -89,7 +89,10 @@ test('gives the last ones from the newest back, wherever the index ends', async 
   expect(await keysOf(...rare, '--last', '100')).toEqual(names.toReversed());
   expect(await keysOf(...rare, '--key', names[1] as string)).toEqual([names[1]]);
   expect(await keysOf('--key', 'zero', '--principal', 'default/rare')).toEqual([]);
-  for (const other of [['--follow'], ['--after', '3'], ['--limit', '3']]) {
+  for (const other of [
+    ['--after', '3'],
+    ['--limit', '3'],
+  ]) {
     const { code, stderr } = await place.run(['records', '--last', '3', ...other]);
     expect([code, stderr]).toEqual([2, expect.stringContaining(`--last and ${other[0]} exclude`)]);
   }
@@ -109,8 +112,21 @@ test('follows what comes until it is stopped', async () => {
   for (let count = 1; count <= 2; count++) {
     expect(await place.run(['tenant', 'list'])).toMatchObject({ code: 0 });
     const lines = () => follower.stdout().split('\n').length - 1;
-    await expect.poll(lines).toBe(count);
+    await expect.poll(lines, { timeout: 20_000 }).toBe(count);
   }
+  const behind = place.begin([...asked, '--last', '1']);
+  const indexes = () =>
+    behind
+      .stdout()
+      .trim()
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line).index);
+  await expect.poll(() => indexes().length, { timeout: 20_000 }).toBe(1);
+  expect(await place.run(['tenant', 'list'])).toMatchObject({ code: 0 });
+  await expect.poll(() => indexes().length, { timeout: 20_000 }).toBe(2);
+  expect(indexes()).toEqual(indexes().toSorted((a, b) => a - b));
+  behind.stop();
   follower.stop();
 });
 

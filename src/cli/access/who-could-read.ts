@@ -80,6 +80,28 @@ export function whoCouldRead(history: AccessHistory, place: Place, atMs: number)
   return [...found.values()].sort((a, b) => (a.who + a.by < b.who + b.by ? -1 : 1));
 }
 
+/** The places that are told apart, as accesses have them: what is named below them is like them. */
+export function placesIn(history: AccessHistory, place: Place): string[] {
+  return keysIn(history, place, rulesOf(history, place)).map((key) => key.replace(someKey, '*'));
+}
+
+/** Is it the same access, though at one time rules, tokens or links named more places? */
+export function isSameAccess(
+  one: { given: readonly string[]; among: readonly string[] },
+  other: { given: readonly string[]; among: readonly string[] },
+): boolean {
+  const has = ({ given, among }: typeof one, place: string) =>
+    given.includes(nearest(among, place));
+  return [...one.among, ...other.among].every((place) => has(one, place) === has(other, place));
+}
+
+/** The place itself where it is told apart, or the closest above it. */
+function nearest(places: readonly string[], place: string): string {
+  if (places.includes(place)) return place;
+  const above = places.filter((one) => one.endsWith('*') && place.startsWith(one.slice(0, -1)));
+  return above.reduce((a, b) => (b.length > a.length ? b : a), '');
+}
+
 function rulesOf(history: AccessHistory, { tenant, bucket: name }: Place): Rule[] {
   const rules: Rule[] = [];
   for (const [id, grant] of history.grants) {

@@ -68,6 +68,8 @@ function takenWords(change: NativeChange): string | undefined {
         `A class of ${change.tenant} has the name ${change.name} or one of these aliases, or the ` +
         `name is one of everybody's or, for a class of everybody's, of some tenant's.`
       );
+    case 'createSnapshot':
+      return `The bucket has a snapshot ${change.name} already.`;
     case 'createPublicKey':
       return 'The key was enrolled before. A key is of one principal, and is not enrolled again.';
     default:

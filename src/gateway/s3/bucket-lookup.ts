@@ -93,7 +93,10 @@ export function lookUpBucket(
   const name = asked.slice(colon + 1);
   checkBucketName(name);
   const own = colon < 0 && id !== undefined ? services.mounts.findOwn(id, name) : undefined;
-  if (own && isNew) throw new Refusal('BucketAlreadyExists', { fields: { BucketName: name } });
+  if (own && isNew) {
+    const message = `${name} is a mount of your own (bursar mount delete ${id}/${name}).`;
+    throw new Refusal('BucketAlreadyExists', { message, fields: { BucketName: name } });
+  }
   if (own) return findMounted(services, own);
   const bucket = services.buckets.find(owner, name);
   const mayBeMount = colon < 0 && !isNew;

@@ -2,7 +2,7 @@
 // a record leaves open is said and not guessed.
 import { describe, expect, it } from 'vitest';
 import { AccessHistory, type ToldRecord } from '#bursar/cli/access/history.js';
-import { whoCouldRead } from '#bursar/cli/access/who-could-read.js';
+import { isSameAccess, whoCouldRead } from '#bursar/cli/access/who-could-read.js';
 
 const place = { tenant: 'cms', bucket: 'raw', key: 'k' };
 
@@ -105,5 +105,18 @@ describe('what records tell of access', () => {
     for (const one of [/before record 0/, /grant cms\/g said at record 2/, /record 3 erased/]) {
       expect(left).toMatch(one);
     }
+  });
+
+  it('is the same though more places are named, and not where one of them is another', () => {
+    const [before, after] = [['run1/*'], ['run1/*', 'run1/a', 'run1/sub/*', 'run1/sub/b']];
+    const same = (given: string[]) =>
+      isSameAccess({ given: ['run1/*'], among: before }, { given, among: after });
+    expect(same(after)).toBe(true);
+    for (const lost of after)
+      expect([lost, same(after.filter((one) => one !== lost))]).toEqual([lost, false]);
+    const inner = { given: ['run1/sub/*'], among: ['run1/*', 'run1/sub/*'] };
+    const all = ['run1/*', 'run1/sub/*', 'run1/sub/b'];
+    expect(isSameAccess(inner, { given: ['run1/sub/*', 'run1/sub/b'], among: all })).toBe(true);
+    expect(isSameAccess(inner, { given: ['run1/sub/*'], among: all })).toBe(false);
   });
 });

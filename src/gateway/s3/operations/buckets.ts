@@ -38,7 +38,7 @@ async function create(context: Reserved<'bucketName'>): Promise<Reply> {
   if (tenant !== ownTenant) throw new Refusal('AccessDenied');
   // That the name is taken comes before any right to what has it.
   if ((context.bucket?.owner ?? owner) !== owner) {
-    throw new Refusal('BucketAlreadyExists', { fields: { BucketName: name } });
+    throw takenBy(context, context.bucket?.owner ?? null);
   }
   const { read, stores } = context.services;
   const asked = context.request.headers[storeHeader];
@@ -75,6 +75,9 @@ async function create(context: Reserved<'bucketName'>): Promise<Reply> {
     const found = isOwn ? await findBucket(read, tenant, name) : undefined;
     made = found?.store;
     const lacks = (kept.objectLock && !found?.objectLock) || tags.length > 0;
+    if (result.code === 'BucketAlreadyExists') {
+      throw takenBy(context, (await findBucket(read, tenant, name))?.owner ?? null);
+    }
     if (made === undefined || lacks || (asked !== undefined && made !== store)) {
       throw new Refusal(result.code, { fields: { BucketName: name } });
     }
@@ -83,6 +86,23 @@ async function create(context: Reserved<'bucketName'>): Promise<Reply> {
     location: `/${name}`,
     [arnHeader]: bucketArn(name),
     [storeHeader]: stores.nameOf(made),
+  });
+}
+
+/**
+ * Whose the name is already: that it is taken is told anyway, and who there is in a tenant only to
+ * those who administer or audit it. `owner` of the bucket; null: there is none, but a mount.
+ */
+function takenBy({ who, bucketName }: Reserved<'bucketName'>, owner: string | null): Refusal {
+  const { tenant, role } = who.principal;
+  const whose =
+    owner === null
+      ? `A mount of ${tenant} has the name ${bucketName}`
+      : `${role === 'member' ? `Another principal of ${tenant}` : principalId(tenant, owner)} ` +
+        `owns a bucket ${bucketName}`;
+  return new Refusal('BucketAlreadyExists', {
+    message: `${whose}; choose another name.`,
+    fields: { BucketName: bucketName },
   });
 }
 
