@@ -16,7 +16,8 @@ import {
 } from '../quota/prices/price-books.ts';
 import { openPriceBooks } from '../server/folder/store-prices.ts';
 import { readClientEnvironment } from '../server/settings/config.ts';
-import { flagOf, settings, variableOf } from '../server/settings/settings.ts';
+import { flagOf, variableOf } from '../server/settings/setting.ts';
+import { settings } from '../server/settings/settings.ts';
 import { callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
 import { print, printJson, printTable } from './output.ts';

@@ -1,12 +1,7 @@
 // The settings' table as flags and help of a command.
 import { type Command, Option } from 'commander';
-import {
-  type Config,
-  flagOf,
-  type Setting,
-  settings,
-  variableOf,
-} from '../server/settings/settings.ts';
+import { flagOf, type Setting, variableOf } from '../server/settings/setting.ts';
+import { type Config, settings } from '../server/settings/settings.ts';
 
 /** Flags that may be given several times, instead of with commas. */
 const repeatable: ReadonlySet<keyof Config> = new Set([

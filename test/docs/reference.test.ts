@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { renderRecord } from '#bursar/audit/record.js';
 import { type ErrorCode, statusOf } from '#bursar/core/errors.js';
-import { flagOf, type Setting, settings, variableOf } from '#bursar/server/settings/settings.js';
+import { flagOf, type Setting, variableOf } from '#bursar/server/settings/setting.js';
+import { settings } from '#bursar/server/settings/settings.js';
 import { readPage, root, rowsOf, sectionOf } from './markdown.ts';
 
 const errorsFile = 'src/core/errors.ts';

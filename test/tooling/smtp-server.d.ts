@@ -13,7 +13,11 @@ declare module 'smtp-server' {
     authOptional?: boolean;
     disabledCommands?: string[];
     allowInsecureAuth?: boolean;
-    onAuth?(auth: { username: string; password: string }, session: object, done: Done): void;
+    onAuth?(
+      auth: { username: string; password: string },
+      session: { secure: boolean },
+      done: Done,
+    ): void;
     onRcptTo?(address: object, session: object, done: Done): void;
     onData?(
       stream: Readable,

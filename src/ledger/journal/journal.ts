@@ -8,7 +8,6 @@ import { listJournalObjects } from '../../catalog/journal-objects.ts';
 import { isInOutbox, listOutbox } from '../../catalog/outbox.ts';
 import { readJournal } from '../../catalog/stores.ts';
 import { monotonicMs } from '../../core/clock.ts';
-import { Refusal } from '../../core/errors.ts';
 import type { RemoteStore } from '../../tiering/stores/store.ts';
 import { composeSegment } from './entries.ts';
 import { type Head, objectName, sealObject, segmentName } from './format.ts';
@@ -23,6 +22,7 @@ import { readTells } from './identity-outbox.ts';
 import { IdentityRows } from './identity-rows.ts';
 import { findLost, findToldElsewhere, type GenerationPlace, objectRow } from './inventory.ts';
 import { findOrMakeBegin, type OpenedJournal, openedOf } from './opened-journal.ts';
+import { refusesAll, refusesNothing, refusesUnsafe, unsafe } from './refusals.ts';
 import { CheckpointWriter, compareWithTold } from './told-checkpoint.ts';
 import { JournalUpkeep, namesShown, readNewestSeq, tellsOf, type UpkeepOptions } from './upkeep.ts';
 
@@ -88,17 +88,6 @@ interface Waiter {
   resolve: () => void;
   reject: (error: unknown) => void;
   timer: NodeJS.Timeout;
-}
-
-/** What a journal refuses now, as a word of memory that threads share. */
-const refusesNothing = 0;
-const refusesUnsafe = 1;
-const refusesAll = 2;
-
-/** Throws what `Journal.admit` throws, by the word of a journal that another thread has. */
-export function admitByWord(refusals: Int32Array, { mustBeSafe }: { mustBeSafe: boolean }): void {
-  const refused = Atomics.load(refusals, 0);
-  if (refused === refusesAll || (mustBeSafe && refused === refusesUnsafe)) throw unsafe(null);
 }
 
 /** The store has a journal that this database cannot go on with. Stays until somebody acts. */
@@ -487,12 +476,6 @@ function olderCopy({ name }: RemoteStore, reason: string): Unusable {
   return new Unusable(
     `the database is an older copy: store ${name}: ${reason} (bursar restore --here)`,
   );
-}
-
-/** Nobody is answered for it. */
-export function unsafe(cause: unknown): Refusal {
-  const message = 'The store of this bucket cannot make the change safe.';
-  return new Refusal('ServiceUnavailable', { message, cause });
 }
 
 function reasonOf(error: unknown): string | null {

@@ -10,10 +10,18 @@
 // that changes an account is written at once.
 import { expiredTokenKeptMs } from '../../core/limits.ts';
 import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
-import { UnsealedRow } from '../../core/seals/row-seal.ts';
-import { type Draw, isEmpty, type MeterAmounts, type Sums, type TokenFacts } from '../amounts.ts';
+import type { Draw, MeterAmounts, TokenFacts } from '../amounts.ts';
 import type { Reached } from '../limits/alarms.ts';
 import { type LimitSet, limitSetOf, tightest } from '../limits/limit-set.ts';
+import {
+  type AccountStorage,
+  checkCovered,
+  type Entry,
+  entryOf,
+  noteLeases,
+  type OpenHeld,
+  unlessUnsealed,
+} from './account-entry.ts';
 import {
   type AccountState,
   beginWindows,
@@ -23,7 +31,6 @@ import {
   grantLease,
   isWindowOver,
   listHeadroom,
-  type MarkedWindow,
   markedWindows,
   newAccountState,
   useUpLeases,
@@ -31,7 +38,6 @@ import {
 } from './account-state.ts';
 import { hasReached, nextAlarms, tellRefused, watchCaps } from './alarm-watch.ts';
 import { HolderNames } from './holder-names.ts';
-import { Posted } from './posted.ts';
 import type {
   AccountDraw,
   DrawAnswer,
@@ -44,48 +50,6 @@ import type {
   Shortage,
   TighterLimits,
 } from './requests.ts';
-
-/** The durable storage of accounts. All calls belong to the transaction under way. */
-export interface AccountStorage {
-  read(account: string): Promise<AccountState | undefined>;
-  /** Writes an account, and of its windows those that changed. */
-  write(account: string, state: AccountState, changes: AccountChanges): Promise<void>;
-  /** Forgets an account. */
-  remove(account: string): Promise<void>;
-  /**
-   * Up to `max` accounts of tokens that ended before a time, of which nothing is leased: when the
-   * clock was set forward, something may be, and is yet to be settled.
-   */
-  expiredTokens(beforeMs: number, max: number): Promise<string[]>;
-  /** Returns up to `max` accounts that have leases of holders of other runs. */
-  leasedByOthers(run: string, max: number): Promise<string[]>;
-}
-
-export interface AccountChanges {
-  windows: ReadonlySet<MarkedWindow>;
-  /** The holders whose leases began or ended. */
-  holders: ReadonlySet<string>;
-}
-
-interface Entry {
-  readonly account: string;
-  readonly state: AccountState;
-  /** It has a row. */
-  isStored: boolean;
-  isChanged: boolean;
-  readonly windows: Set<MarkedWindow>;
-  readonly holders: Set<string>;
-  /** The holders that have a lease, as it was written last. */
-  readonly leased: Set<string>;
-  /** Amounts that are not yet in the state, which `#open` brings up to date. */
-  readonly posted: Posted;
-  /** While the counters are below these, no alarm is due; null: that was not computed yet. */
-  nextAlarms: Sums | null;
-}
-
-interface OpenHeld extends Held {
-  readonly entries: readonly Entry[];
-}
 
 /** What an operation held and used. */
 interface Posting {
@@ -298,15 +262,7 @@ export class AccountBook {
     for (const entry of this.#changed) {
       const { account, state } = entry;
       entry.posted.bringIn();
-      for (const holder of entry.holders) {
-        const lease = state.leases.get(holder);
-        if (lease && isEmpty(lease)) state.leases.delete(holder);
-        // The storage must know which accounts have a lease, and which have none any more.
-        const isLeased = state.leases.has(holder);
-        if (entry.leased.has(holder) === isLeased) entry.holders.delete(holder);
-        else if (isLeased) entry.leased.add(holder);
-        else entry.leased.delete(holder);
-      }
+      noteLeases(entry);
       await this.#storage.write(account, state, entry);
       entry.isStored = true;
       entry.isChanged = false;
@@ -438,20 +394,8 @@ export class AccountBook {
     for (const { account } of accounts) {
       if (this.#kept.has(account)) continue;
       const stored = await this.#storage.read(account);
-      const state = stored ?? newAccountState();
-      const changes = { windows: new Set<MarkedWindow>(), holders: new Set<string>() };
-      const leased = new Set(state.leases.keys());
-      const posted = new Posted(state, this.#holders);
-      const kept = {
-        account,
-        state,
-        isStored: stored !== undefined,
-        isChanged: false,
-        ...changes,
-        leased,
-        posted,
-        nextAlarms: null,
-      };
+      const [isStored, holders] = [stored !== undefined, this.#holders];
+      const kept = entryOf(account, stored ?? newAccountState(), { isStored, holders });
       this.#kept.set(account, kept);
     }
   }
@@ -552,33 +496,5 @@ export class AccountBook {
     if (entry.isChanged) return;
     entry.isChanged = true;
     this.#changed.add(entry);
-  }
-}
-
-function unlessUnsealed(error: unknown): null {
-  if (error instanceof UnsealedRow) return null;
-  throw error;
-}
-
-/** Throws if more was used than was held; an account may be in several of both. */
-function checkCovered(
-  held: readonly OpenHeld[],
-  used: readonly Draw[],
-  payers: readonly Entry[],
-): void {
-  for (const { accounts, entries } of held) {
-    for (const [i, { account, limited }] of accounts.entries()) {
-      const entry = entries[i] as Entry;
-      for (const meter of limited) {
-        let left = 0;
-        for (const group of held) {
-          for (const one of group.entries) if (one === entry) left += group.amounts[meter] ?? 0;
-        }
-        for (let j = 0; j < payers.length; j++) {
-          if (payers[j] === entry) left -= (used[j] as Draw).amounts[meter] ?? 0;
-        }
-        if (left < 0) throw new Error(`a post exceeds its reservation of ${meter} in ${account}`);
-      }
-    }
   }
 }

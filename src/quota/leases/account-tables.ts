@@ -7,7 +7,7 @@ import { isLevel, type Limits, meters } from '../../core/quota-terms.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import { emptySums, type Sums } from '../amounts.ts';
 import { type LimitSet, parseLimitSet } from '../limits/limit-set.ts';
-import type { AccountChanges, AccountStorage } from './account-book.ts';
+import type { AccountChanges, AccountStorage } from './account-entry.ts';
 import type { AccountMac, AccountMacs } from './account-macs.ts';
 import { type AccountState, markedWindows, newAccountState } from './account-state.ts';
 

@@ -12,16 +12,16 @@
 // free elsewhere; and of holders that recall from each other at the same time, one has what it
 // needs, since what is free is in the ledger then, which serves them in order.
 import { type Limits, type Meter, meters } from '../../core/quota-terms.ts';
-import { amountMax, type Draw, type MeterAmounts } from '../amounts.ts';
+import type { Draw, MeterAmounts } from '../amounts.ts';
 import { limitedMeters, limitSetOf, tightest } from '../limits/limit-set.ts';
 import { AccountLease } from './account-lease.ts';
+import { type Claim, checkAmounts, explain, gainsOf, isLacking, lackOf, track } from './claims.ts';
 import type {
   AccountDraw,
   DrawAnswer,
   DrawRequest,
   GiveBackRequest,
   Headroom,
-  HeldAccount,
   LimitedToken,
   Shortage,
   TighterLimits,
@@ -55,14 +55,6 @@ type Attempt =
   | { ok: true; holds: Hold[] }
   | { ok: false; shortage: Shortage; heldByOthers: boolean; hasGained: boolean }
   | { ok: false; tighter: TighterLimits };
-
-/** The amounts that an operation needs of one account, and what memory held of them. */
-interface Claim {
-  lease: AccountLease;
-  held: HeldAccount;
-  needed: { [M in Meter]?: number };
-  taken: { [M in Meter]?: number };
-}
 
 export class LeaseHolder {
   /** Its number: 0 for the first thread. */
@@ -496,39 +488,6 @@ function shared(limited: readonly Meter[]): readonly Meter[] {
   return list;
 }
 
-/**
- * All amounts that memory cannot give come through here: a negative one, or one that is no number,
- * is a bug.
- */
-function checkAmounts(amounts: MeterAmounts): void {
-  for (const meter of meters) {
-    const amount = amounts[meter] ?? 0;
-    if (!(amount >= 0 && amount <= amountMax)) {
-      throw new RangeError(`${amount} ${meter} cannot be reserved`);
-    }
-  }
-}
-
-function lackOf({ held, needed, taken }: Claim): MeterAmounts {
-  const lack: { [M in Meter]?: number } = {};
-  for (const meter of held.limited) lack[meter] = (needed[meter] ?? 0) - (taken[meter] ?? 0);
-  return lack;
-}
-
-function isLacking({ held, needed, taken }: Claim): boolean {
-  return held.limited.some((meter) => (taken[meter] ?? 0) < (needed[meter] ?? 0));
-}
-
-/** Has the leases know of a request to the ledger until it is known what came of it. */
-async function track<T>(within: readonly { lease: AccountLease }[], work: Promise<T>): Promise<T> {
-  for (const { lease } of within) lease.asked.add(work);
-  try {
-    return await work;
-  } finally {
-    for (const { lease } of within) lease.asked.delete(work);
-  }
-}
-
 /** Resolves when the others are done, or take too long. */
 async function inTime(recalled: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
@@ -537,18 +496,4 @@ async function inTime(recalled: Promise<unknown>): Promise<void> {
   });
   await Promise.race([recalled, tooLong]);
   clearTimeout(timer);
-}
-
-function gainsOf(claims: readonly Claim[]): number {
-  return claims.reduce((sum, { lease }) => sum + lease.gains, 0);
-}
-
-/**
- * The shortage as the client sees it: everything it asked for, and as reserved only what others
- * reserved.
- */
-function explain(shortage: Shortage, claims: readonly Claim[]): Shortage {
-  const claim = claims.find(({ lease }) => lease.account === shortage.account);
-  const taken = BigInt(claim?.taken[shortage.meter] ?? 0);
-  return { ...shortage, reserved: shortage.reserved - taken, asked: shortage.asked + taken };
 }

@@ -14,7 +14,8 @@ import {
   shippedFolder,
 } from '../../quota/prices/price-books.ts';
 import type { Config } from '../settings/config.ts';
-import { flagOf, settings } from '../settings/settings.ts';
+import { flagOf } from '../settings/setting.ts';
+import { settings } from '../settings/settings.ts';
 
 /** The books that are shipped, and an operator's. Throws `CommandFailure` (usage). */
 export function openPriceBooks(folder: string | undefined): PriceBooks {

@@ -4,7 +4,8 @@
 // the start.
 import { readFileSync } from 'node:fs';
 import { CommandFailure, messageOfFailure } from '../../core/command-failure.ts';
-import { type Config, flagOf, type Setting, settings, variableOf } from './settings.ts';
+import { flagOf, type Setting, variableOf } from './setting.ts';
+import { type Config, settings } from './settings.ts';
 import { chooseStores } from './store-settings.ts';
 import { chooseTracing, type TracingChoice } from './tracing-settings.ts';
 import { parseDocument } from './yaml-text.ts';

@@ -1,7 +1,9 @@
 // Every setting of `bursar serve`, in one table. Flags, environment variables, the keys of the YAML
-// file and the help are all derived from it, so they cannot disagree.
+// file and the help are all derived from it, so they cannot disagree. What a setting is, is in
+// setting.ts; those of what is measured are a table of their own (measuring-settings.ts).
 import { inlineBytesMax } from '../../core/limits.ts';
 import { localStoreName } from '../../core/manifest.ts';
+import { measuringSettings } from './measuring-settings.ts';
 import {
   parseCount,
   parseDuration,
@@ -11,6 +13,7 @@ import {
   parseUrl,
   parseWord,
 } from './quantities.ts';
+import { optional, type Setting, setting } from './setting.ts';
 import {
   atLeast,
   parseAccessKeyId,
@@ -22,16 +25,13 @@ import {
   parseKmsKey,
   parseLifecycleDay,
   parseLogOrigin,
-  parseMetricsToken,
   parseNetworks,
   parseObjectIndex,
   parsePrivateHosts,
-  parseProbeInterval,
   parseRegion,
   parseSecret,
   parseShippingInterval,
   parseSmtp,
-  parseSpendMax,
   parseStoredPages,
   parseText,
   parseThreads,
@@ -39,42 +39,6 @@ import {
   parseWitnesses,
 } from './setting-values.ts';
 import { parseChosenStore, parseMarket, parseStoreRegion, parseStores } from './store-settings.ts';
-
-export interface Setting<T> {
-  /** Key in the YAML file; the flag and the variable are made from it. */
-  key: string;
-  /** What the help shows for the value. */
-  placeholder: string;
-  description: string;
-  /** The default as it would be given; absent: without a value there is none. */
-  default?: string;
-  /**
-   * There is no flag, since other users of the machine can read those, and errors do not show the
-   * value.
-   */
-  secret?: true;
-  /** A flag without a value means yes. */
-  isSwitch?: true;
-  /**
-   * A mapping in the file, its YAML text in the variable, and no flag. Error messages continue
-   * after its name.
-   */
-  isMapping?: true;
-  /** It has no key in the file: the config file cannot name itself. */
-  notInFile?: true;
-  /** The value of a text. Throws an Error that says what would have fitted. */
-  parse(text: string): T;
-}
-
-/** A setting that always has a value. */
-type DefaultSetting<T> = Setting<T> & { default: string };
-
-const setting = <T>(one: DefaultSetting<T>): DefaultSetting<T> => one;
-const optional = <T>(one: Setting<T>): Setting<T> => one;
-export const logLevels = ['silent', 'error', 'warn', 'info'] as const;
-export type LogLevel = (typeof logLevels)[number];
-
-const timingAudiences = ['admins', 'everyone', 'nobody'] as const;
 
 /** Properties of `Config`, units last. */
 export const settings = {
@@ -486,72 +450,7 @@ export const settings = {
     description: 'the store that takes them; without it, that of --store',
     parse: parseText,
   }),
-  metricsToken: optional({
-    key: 'metricsToken',
-    placeholder: 'SECRET',
-    description: 'bearer token with which /_/metrics names tenants and accounts',
-    secret: true,
-    parse: parseMetricsToken,
-  }),
-  serverTiming: setting({
-    key: 'serverTiming',
-    placeholder: 'WHO',
-    description: `whom answers tell how long each stage took: ${timingAudiences.join(', ')}`,
-    default: 'admins',
-    parse: (value) => parseWord(value, timingAudiences),
-  }),
-  trafficSamples: setting({
-    key: 'trafficSamples',
-    placeholder: 'yes|no',
-    description: 'keep samples of how long transfers take, for bursar report',
-    default: 'yes',
-    isSwitch: true,
-    parse: parseSwitch,
-  }),
-  probe: setting({
-    key: 'probe',
-    placeholder: 'yes|no',
-    description: 'measure this gateway in the background, in each of its stores',
-    default: 'no',
-    isSwitch: true,
-    parse: parseSwitch,
-  }),
-  probeIntervalMs: setting({
-    key: 'probeInterval',
-    placeholder: 'DURATION',
-    description: 'mean of the pauses of --probe, 1s to 24d',
-    default: '1h',
-    parse: parseProbeInterval,
-  }),
-  probeSpendMax: setting({
-    key: 'probeSpendMax',
-    placeholder: 'USD',
-    description: 'what --probe may spend in a calendar month',
-    default: '5.00',
-    parse: parseSpendMax,
-  }),
-  requestLog: setting({
-    key: 'requestLog',
-    placeholder: 'yes|no',
-    description: 'log a line for each request; slow ones are logged in any case',
-    default: 'yes',
-    isSwitch: true,
-    parse: parseSwitch,
-  }),
-  slowRequestMs: setting({
-    key: 'slowRequest',
-    placeholder: 'DURATION',
-    description: 'a request is slow from here on, without the time that its client took',
-    default: '1s',
-    parse: parseDuration,
-  }),
-  logLevel: setting({
-    key: 'logLevel',
-    placeholder: 'LEVEL',
-    description: `how much to log: ${logLevels.join(', ')}`,
-    default: 'info',
-    parse: (value) => parseWord(value, logLevels),
-  }),
+  ...measuringSettings,
 };
 
 type Settings = typeof settings;
@@ -563,17 +462,3 @@ export type Config = {
     ? Value<Settings[K]>
     : Value<Settings[K]> | undefined;
 };
-
-/** `--stall-timeout` */
-export function flagOf(one: Setting<unknown>): string {
-  return `--${words(one.key).join('-')}`;
-}
-
-/** `BURSAR_STALL_TIMEOUT` */
-export function variableOf(one: Setting<unknown>): string {
-  return `BURSAR_${words(one.key).join('_').toUpperCase()}`;
-}
-
-function words(key: string): string[] {
-  return key.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
-}

@@ -7,8 +7,8 @@ import { Refusal } from '../../core/errors.ts';
 import { localStore, localStoreName } from '../../core/manifest.ts';
 import type { StoreList } from '../../gateway/store-list.ts';
 import type { StoreMeters } from '../../instruments/store-meter.ts';
-import { admitByWord, unsafe } from '../../ledger/journal/journal.ts';
 import { type AskedJournal, RequestJournals } from '../../ledger/journal/journals.ts';
+import { admitByWord, unsafe } from '../../ledger/journal/refusals.ts';
 import type { DeclaredPlace } from '../../tiering/classes/declared-place.ts';
 import type { AttemptFailure } from '../../tiering/stores/attempt-failure.ts';
 import type {

@@ -2,7 +2,8 @@
 // them, answers until it delivers them, and a crash may come between any two steps. What is durable
 // is copied, and only what is said to have changed is written.
 
-import { AccountBook, type AccountChanges } from '#bursar/quota/leases/account-book.js';
+import { AccountBook } from '#bursar/quota/leases/account-book.js';
+import type { AccountChanges } from '#bursar/quota/leases/account-entry.js';
 import {
   type AccountState,
   type Mark,

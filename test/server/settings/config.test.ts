@@ -12,7 +12,8 @@ import {
   parseSize,
   parseUrl,
 } from '#bursar/server/settings/quantities.js';
-import { flagOf, type Setting, settings, variableOf } from '#bursar/server/settings/settings.js';
+import { flagOf, type Setting, variableOf } from '#bursar/server/settings/setting.js';
+import { settings } from '#bursar/server/settings/settings.js';
 import { Workplace } from '../../cli/command.ts';
 
 // Each step is a process of its own, and the machine may be busy.
