@@ -35,6 +35,7 @@ const table = {
     'Parameters on this idempotent request are inconsistent with parameters used in previous ' +
       'request(s).',
   ],
+  IdMismatch: [400, 'Document ID does not match the specified configuration ID.'],
   IllegalLocationConstraintException: [
     400,
     'The location constraint is not valid for this gateway.',
@@ -85,6 +86,7 @@ const table = {
     "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.",
   ],
   InvalidRequest: [400, 'Invalid Request'],
+  InvalidS3DestinationBucket: [400, 'Invalid bucket ARN.'],
   InvalidStorageClass: [400, 'The storage class you specified is not valid'],
   InvalidTag: [400, 'The tag provided was not a valid tag.'],
   InvalidToken: [400, 'The provided token is malformed or otherwise invalid.'],

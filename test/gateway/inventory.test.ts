@@ -209,14 +209,14 @@ describe('an inventory', () => {
     const body = documentOf('all', { into });
     expect(elementOf((await put(bob, bucket, 'all', body)).text, 'Code')).toBe('AccessDenied');
     const refusals: [string, string, string][] = [
-      ['all', body.replace('<Id>all', '<Id>other'), 'InvalidArgument'],
+      ['all', body.replace('<Id>all', '<Id>other'), 'IdMismatch'],
       ['a b', documentOf('a b', { into }), 'InvalidArgument'],
       ['all', documentOf('all', { into, format: 'ORC' }), 'NotImplemented'],
       ['all', documentOf('all', { into, format: 'XML' }), 'MalformedXML'],
       ['all', documentOf('all', { into, fields: ['Colour'] }), 'MalformedXML'],
       ['all', documentOf('all', { into, fields: ['EncryptionStatus'] }), 'NotImplemented'],
-      ['all', documentOf('all', { into: 'No Bucket' }), 'InvalidArgument'],
-      ['all', '<InventoryConfiguration/>', 'InvalidArgument'],
+      ['all', documentOf('all', { into: 'No Bucket' }), 'InvalidS3DestinationBucket'],
+      ['all', '<InventoryConfiguration/>', 'MalformedXML'],
       ['all', '<Other/>', 'MalformedXML'],
     ];
     for (const [id, document, code] of refusals) {

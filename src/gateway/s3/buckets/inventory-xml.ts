@@ -27,10 +27,8 @@ export function parseInventory(root: XmlNode, id: string, by: string): Inventory
     root,
     members,
   );
-  if (own?.text.trim() !== id) {
-    throw invalidArgument('id', id, 'The id in the document is another than that of the request.');
-  }
-  if (!enabled || !destination || !schedule || !versions) throw new Refusal('MalformedXML');
+  if (own && own.text.trim() !== id) throw new Refusal('IdMismatch');
+  if (!own || !enabled || !destination || !schedule || !versions) throw new Refusal('MalformedXML');
   const [frequency] = onlyChildren(schedule, ['Frequency']);
   const [prefix] = filter ? onlyChildren(filter, ['Prefix']) : [];
   return {
@@ -65,7 +63,7 @@ function parseDestination(
   const destination = arnForm.exec(arn)?.[1] ?? '';
   const [tenant, name = tenant] = destination.split(':');
   if (destination.split(':').length > 2 || !isBucketName(name ?? '')) {
-    throw invalidArgument('Bucket', arn, 'Destination bucket ARN is malformed.');
+    throw new Refusal('InvalidS3DestinationBucket');
   }
   if (format?.text.trim() === 'ORC') {
     throw new Refusal('NotImplemented', { fields: { Header: 'ORC' } });
