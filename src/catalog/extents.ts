@@ -86,7 +86,18 @@ export async function adoptExtents(
   }
 }
 
-/** One more manifest names these runs. They are alive, since the manifest copied from is. */
+/**
+ * Whether a manifest that was read before can be named once more: a version that was moved
+ * meanwhile has let go of the extents that it had.
+ */
+export async function areLive(tx: Tx, manifest: Uint8Array): Promise<boolean> {
+  for (const [id] of countReferences(manifest)) {
+    if (!(await tx.get('SELECT 1 FROM extents WHERE id = ? AND state = 1', id))) return false;
+  }
+  return true;
+}
+
+/** One more manifest names these runs, which are alive. */
 export async function addReferences(tx: Tx, manifest: Uint8Array): Promise<void> {
   for (const [id, count] of countReferences(manifest)) {
     await tx.run('UPDATE extents SET refs = refs + ? WHERE id = ?', count, id);

@@ -16,6 +16,7 @@ import {
   addReferences,
   adoptExtents,
   areIntents,
+  areLive,
   dropReferences,
   type InlineExtent,
 } from './extents.ts';
@@ -298,7 +299,8 @@ export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<
   if (!upload || upload.completed !== null) return refused('NoSuchUpload');
   const { source, part } = change;
   if (source) {
-    if (!(await holdsExtents(tx, source))) return refused('SlowDown');
+    const isHeld = (await holdsExtents(tx, source)) && (await areLive(tx, part.manifest));
+    if (!isHeld) return refused('SlowDown');
   } else if (!(await areIntents(tx, change.extentIds))) {
     return refused('RequestTimeout');
   }

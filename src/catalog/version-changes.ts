@@ -9,7 +9,7 @@ import type { Tx } from '../core/database.ts';
 import { sealObject } from './authentic.ts';
 import { refuseLossyLock } from './class-locks.ts';
 import type { WriteConditions } from './conditions.ts';
-import { addReferences, adoptExtents, areIntents, type InlineExtent } from './extents.ts';
+import { addReferences, adoptExtents, areIntents, areLive, type InlineExtent } from './extents.ts';
 import { mayAmend, type Retention, withDefaultRetention } from './object-lock.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
@@ -84,8 +84,10 @@ export async function copyObject(
 ): Promise<Outcome<null>> {
   const opening = await openToReplace(tx, change, moment);
   if (!opening.ok) return opening;
-  if (!(await holdsExtents(tx, change.source))) return refused('SlowDown');
-  await addReferences(tx, change.object.manifest);
+  const { source, object } = change;
+  const isHeld = (await holdsExtents(tx, source)) && (await areLive(tx, object.manifest));
+  if (!isHeld) return refused('SlowDown');
+  await addReferences(tx, object.manifest);
   return replaceCurrent(tx, change, opening.result, moment);
 }
 

@@ -205,6 +205,38 @@ describe('a bucket with versioning', () => {
   });
 });
 
+describe('what is copied from a version that is moved meanwhile', () => {
+  it('never names the extents that it has left', async () => {
+    await put();
+    const source = await findCurrent(catalog(), bucket, 'k');
+    if (!source) throw new Error('no source');
+    const { bucketId, key, seq } = source;
+    const from = { bucketId, key, seq };
+    const { change: elsewhere } = putOf('elsewhere');
+    if (elsewhere.kind !== 'putObject') throw new Error('no PUT');
+    const { object: written, inline } = elsewhere;
+    const bytes = { manifest: written.manifest, extentIds: [], inline };
+    await commit({ kind: 'moveVersion', ...from, class: 'STANDARD_IA', bytes });
+    const object = { ...source, tenant: 'one' };
+    const to = {
+      kind: 'copyObject',
+      bucketId: 1,
+      conditions: any,
+      source: from,
+      key: 'a',
+    } as const;
+    expect(await refusal({ ...to, object })).toBe('SlowDown');
+    const moved = await findCurrent(catalog(), bucket, 'k');
+    if (!moved) throw new Error('not there');
+    await commit({ ...to, object: { ...moved, tenant: 'one' } });
+    const refs = 'SELECT refs, state FROM extents ORDER BY refs';
+    expect(await fixture.read.all(refs)).toEqual([
+      { refs: 0, state: 2 },
+      { refs: 2, state: 1 },
+    ]);
+  });
+});
+
 describe('a bucket whose versioning is suspended', () => {
   it('overwrites the null version, current or not, and keeps all others', async () => {
     await put();
