@@ -98,10 +98,15 @@ export class SnapshotRun {
   }
 
   async compare(): Promise<void> {
-    for (const [name, { shown }] of this.#living) {
+    for (const [name, { bucket, shown }] of this.#living) {
       const now = await this.#look(name);
-      const other = now.find((line, i) => line !== shown[i]) ?? shown[now.length];
-      if (other !== undefined) this.wrong.push(`${name} shows ${other}, which it did not`);
+      const more = now.filter((line) => !shown.includes(line));
+      const missing = shown.filter((line) => !now.includes(line));
+      if (more.length + missing.length > 0) {
+        this.wrong.push(
+          [`${name} of ${bucket}`, 'shows', ...more, 'and not', ...missing].join('\n'),
+        );
+      }
     }
   }
 

@@ -16,6 +16,7 @@ import { principalId } from '../../core/principal.ts';
 import type { IdentityChange } from '../../ledger/commands/identities.ts';
 import { bucketEntry } from '../../ledger/journal/entries.ts';
 import type { VersionEntry } from '../../ledger/journal/format.ts';
+import type { HeldEntry } from '../../ledger/journal/kept-format.ts';
 import { isWhole } from '../../ledger/rebuild/report.ts';
 import {
   checkExtents,
@@ -28,7 +29,7 @@ import { readMode } from '../../ledger/rebuild/restore-identities.ts';
 import type { StagedBucket, ToldVersion } from '../../ledger/rebuild/staging.ts';
 import { sealedBytes } from '../../tiering/chunk-format.ts';
 import type { Forward } from './forward.ts';
-import { bringSnapshots, isSameVersion, type KnownBucket } from './snapshots.ts';
+import { bringSnapshots, isPlaced, isSameVersion, type KnownBucket } from './snapshots.ts';
 
 const bucketsPerPage = 100;
 const versionsPerPage = 500;
@@ -200,16 +201,16 @@ async function bringKnown(forward: Forward, known: KnownBucket): Promise<void> {
       const { key, versionId } = row;
       const said = await work.staging.findVersion(row);
       const { version = null, isTail = false } = said ?? {};
-      if (version && !isTail && isMoved(row, version)) {
-        if (await bringMove(forward, known.bucket, row, version)) return;
-      }
       const wanted = await work.staging.kept.listWanted(row, doneSeq);
       const held = wanted.filter((entry) => isSameVersion(row, entry));
       const isThere = version !== null && isSameVersion(row, version, { isTail });
-      if (isThere || held.some(({ isImage }) => !isImage)) {
+      const isKept = isThere || held.some(({ isImage }) => !isImage);
+      // As the first snapshot after the backup has it.
+      const told = held[0] ?? (isTail ? null : version);
+      if (isKept && (!told || (await bringPlace(forward, bucket, row, told)))) {
         // Its end, which a snapshot tells, is done again in its turn.
         if (!isThere) report.ended++;
-        const attributes = (held[0] ?? (isTail ? row : version))?.attributes ?? row.attributes;
+        const { attributes } = told ?? row;
         if (attributes === row.attributes) return;
         await commit(
           { kind: 'restoreAttributes', bucketId, key, versionId, attributes },
@@ -226,28 +227,25 @@ async function bringKnown(forward: Forward, known: KnownBucket): Promise<void> {
   }
 }
 
-/** It is the same one, and was moved into another class after the backup. */
-function isMoved(row: Version, version: VersionEntry): boolean {
-  const isPlaced = row.class === version.class && isSameVersion(row, version);
-  const { manifest } = version;
-  const here = { ...row, manifest: Buffer.from(manifest, 'base64') };
-  return !isPlaced && !version.isMarker && isSameVersion(here, version);
-}
-
-/** Resolves to whether its bytes are all there, and it is as it was last. */
-async function bringMove(
+/**
+ * Has a version in the class into which it was moved after the backup, if it was. Resolves to false
+ * when its bytes are not all there. No snapshot has an image of it in another place: it would not
+ * have been moved.
+ */
+async function bringPlace(
   { work, commit, report }: Forward,
   bucket: StagedBucket,
   row: Version,
-  { class: to, manifest, attributes }: VersionEntry,
+  told: VersionEntry | HeldEntry,
 ): Promise<boolean> {
+  if (row.isMarker === 1 || isPlaced(row, told)) return true;
   const { key, versionId, seq, sizeBytes, class: from } = row;
+  const { class: to, manifest } = told;
   const checked = await checkExtents(work.staging, { manifest, sizeBytes, class: to });
   if (!checked.runs) return false;
-  const named = { bucketId: bucket.id, key, versionId };
   await commit(
     {
-      ...({ kind: 'restoreMove', ...named } as const),
+      ...({ kind: 'restoreMove', bucketId: bucket.id, key, versionId } as const),
       ...{ class: to, manifest: Buffer.from(manifest, 'base64'), places: checked.places },
     },
     {
@@ -256,9 +254,6 @@ async function bringMove(
     },
   );
   report.amended++;
-  if (attributes === row.attributes) return true;
-  const about = { action: 'bursar:RestoreVersion', bucket, key };
-  await commit({ kind: 'restoreAttributes', ...named, attributes }, about);
   return true;
 }
 
@@ -293,7 +288,9 @@ async function makeStep(forward: Forward, told: Told): Promise<Step | undefined>
   const { bucket, version, isTail = false, isHeld = false } = told;
   const { bucketId, key, versionId } = version;
   const found = await readNamed(read, bucketId, { key, versionId: versionId ?? 'null' });
-  if (found && isSameVersion(found, version, { isTail })) return undefined;
+  if (found && isSameVersion(found, version, { isTail }) && isPlaced(found, version)) {
+    return undefined;
+  }
   if (found && isTail && placedMs(found) > version.createdMs) return undefined;
   const name = { tenant: bucket.tenant, bucket: bucket.name, key, versionId };
   const checked = await checkExtents(work.staging, version);

@@ -98,8 +98,10 @@ function isSameSnapshot(one: SnapshotEntry, other: Snapshot): boolean {
 }
 
 /**
- * Whether it is one version: of these bytes, made at this time, and at its key since then; a copy
- * of an object onto itself, and one that was renamed there and back, are others.
+ * Whether it is one version: of such bytes, made at this time, and at its key since then; a copy of
+ * an object onto itself, and one that was renamed there and back, are others. Where its bytes are
+ * says nothing, since it may have been moved into another class. `isTail`: nobody knows its time,
+ * so it has to be of the very same extents.
  */
 export function isSameVersion(
   found: Omit<Version, 'billedBytes'>,
@@ -111,7 +113,23 @@ export function isSameVersion(
     (found.isMarker === 1) === entry.isMarker &&
     found.sizeBytes === entry.sizeBytes &&
     found.etag === entry.etag &&
-    (isTail || (found.createdMs === entry.createdMs && placedMs(found) === placedMs(entry))) &&
-    Buffer.from(entry.manifest, 'base64').equals(found.manifest)
+    (isTail
+      ? hasExtentsOf(found, entry)
+      : found.createdMs === entry.createdMs && placedMs(found) === placedMs(entry))
   );
+}
+
+/** Whether a version is where a journal says that it is. */
+export function isPlaced(
+  found: Pick<Version, 'class' | 'manifest'>,
+  entry: VersionEntry | HeldEntry,
+): boolean {
+  return found.class === entry.class && hasExtentsOf(found, entry);
+}
+
+function hasExtentsOf(
+  { manifest }: Pick<Version, 'manifest'>,
+  entry: VersionEntry | HeldEntry,
+): boolean {
+  return Buffer.from(entry.manifest, 'base64').equals(manifest);
 }
