@@ -1,9 +1,9 @@
 // Kills a served gateway under random writes, in a bucket with versioning and in one without, while
-// snapshots are made, deleted and let go of, lifecycle rules move what was written a second ago into
-// another store, and sweeps come often: whatever a living snapshot
-// showed when it was made its mount shows after each kill, versions, tags and bytes; and on an S3
-// store also when the database is lost with the kill, whether there is a backup or not.
-// BURSAR_KILL_SEED gives other writes and moments.
+// snapshots are made, deleted and let go of, lifecycle rules move what was written a second ago
+// into another store, and sweeps come often: whatever a living snapshot showed when it was made its
+// mount shows after each kill, versions, tags and bytes; and on an S3 store also when the database
+// is lost with the kill, whether there is a backup or not. BURSAR_KILL_SEED gives other writes and
+// moments.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -51,7 +51,7 @@ export class SnapshotRun {
     this.#client = null;
   }
 
-  /** `elsewhere`: a store. What was written by the end of its day, `movingSettings`, moves there. */
+  /** `elsewhere`: a store, to which lifecycle rules move what was written a day ago. */
   async prepare(elsewhere: string): Promise<void> {
     const durability = { legs: [{ store: elsewhere }] };
     await this.#native('POST', 'classes', { name: 'cool', aliases: ['ONEZONE_IA'], durability });
