@@ -267,7 +267,7 @@ function expirationMs(
 }
 
 /** Days begin at midnight UTC; shorter ones at each multiple of theirs. */
-function endOfDay(fromMs: number, days: number, dayMs: number): number {
+export function endOfDay(fromMs: number, days: number, dayMs: number): number {
   return (Math.ceil(fromMs / dayMs) + days) * dayMs;
 }
 

@@ -6,6 +6,7 @@
 // it does, the version stays under a delete marker, and the new one shares its extents.
 import type { Tx } from '../core/database.ts';
 import { isOwnClass } from '../core/own-class.ts';
+import { renameRestore } from './archive-restores.ts';
 import { computeRowMac, isAuthentic, verifyListed } from './authentic.ts';
 import { refuseLossyLock } from './class-locks.ts';
 import type { WriteConditions } from './conditions.ts';
@@ -148,7 +149,10 @@ async function arrive(
   const moved = { ...found, key, seq: moment.seq, versionId, attributes };
   const rowMac = computeRowMac(moment.keyring, bucket, moved, moved);
   await moveCurrent(tx, found, { ...moved, rowMac });
-  if (isOwnClass(found.class)) await renameLost(tx, found, moved);
+  if (isOwnClass(found.class)) {
+    await renameLost(tx, found, moved);
+    await renameRestore(tx, found, moved);
+  }
   if (!isMoved) await shareManifest(tx, await readColumn(tx, bucket, key));
   const { store, id: bucketId } = bucket;
   await noteChange(tx, { store, bucketId, key, versionId }, moment);

@@ -20,6 +20,8 @@ const table = {
   ],
   BucketNotEmpty: [409, 'The bucket you tried to delete is not empty'],
   BursarIntegrityError: [500, 'Stored data failed authentication and was not sent.'],
+  InvalidObjectState: [403, "The operation is not valid for the object's storage class"],
+  RestoreAlreadyInProgress: [409, 'Object restore is already in progress'],
   BursarObjectLost: [410, 'No store has the object any more, as its storage class allows.'],
   ConditionalRequestConflict: [
     409,

@@ -116,6 +116,8 @@ export interface RequestServices
   /** The prices in force of a store, by its number. */
   bookOf(store: number): PriceBook;
   stores: StoreList;
+  /** How long a day lasts for rules and restores. Milliseconds. */
+  dayMs: number;
   /** What is asked of stores for no operation. */
   upkeep: Pick<BackendUpkeep, 'add'>;
   /** Does a download end where the right to it is taken away? */

@@ -10,6 +10,7 @@ import type { LimitedEntry, RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { noteTokenUse, purgeTokens } from '../authz/issued-tokens.ts';
 import { countDownload } from '../authz/shares.ts';
+import { deferRestore, forgetRestore } from '../catalog/archive-restores.ts';
 import { deferCopies, hastenCopies, noteMade } from '../catalog/extent-copies.ts';
 import {
   condemnIntents,
@@ -354,6 +355,10 @@ export async function applyMaintenance(
       return leaseWork(tx, work, timeMs);
     case 'amendWork':
       return amendWork(tx, work, timeMs);
+    case 'deferRestore':
+      return deferRestore(tx, work.seq, work.dueMs);
+    case 'forgetRestore':
+      return forgetRestore(tx, work.seq);
     case 'hastenRepairs':
       return (await hastenCopies(tx, work.store, timeMs)) + (await hastenLosses(tx, timeMs));
     case 'forgetSwept':

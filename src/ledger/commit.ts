@@ -68,6 +68,9 @@ export type Maintenance =
   /** Jobs that somebody takes, and what becomes of one. Touches as many as that was done to. */
   | LeaseWork
   | AmendWork
+  /** A restore that could not be finished is looked at again then; one of what is gone is none. */
+  | { kind: 'deferRestore'; seq: number; dueMs: number }
+  | { kind: 'forgetRestore'; seq: number }
   /** What may be back in a store is looked at again at once. */
   | { kind: 'hastenRepairs'; store: number }
   | { kind: 'forgetSwept'; beforeMs: number; max: number }

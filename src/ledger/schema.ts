@@ -404,6 +404,15 @@ CREATE TABLE work (                -- lost versions that are to be made again by
   holder TEXT,                     -- principal id: tenant/name
   problem TEXT                     -- what its last try failed with
 );
+CREATE TABLE restores (            -- from classes that are read after one
+  seq INTEGER PRIMARY KEY,         -- of a version, wherever its row is
+  bucket_id INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  days INTEGER NOT NULL,           -- for how long it was asked for
+  due_ms INTEGER NOT NULL,         -- when it is to be there, or ends
+  expires_ms INTEGER               -- until when it can be read; null: it is on its way
+);
+CREATE INDEX restores_due ON restores (due_ms);
 
 CREATE TABLE uploads (
   id TEXT PRIMARY KEY,

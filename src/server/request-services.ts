@@ -95,6 +95,7 @@ export function openRequestServices(
     bookOf,
     publicUrl: () => addresses.publicUrl,
     shareUrl: () => config.shareUrl ?? addresses.publicUrl,
+    dayMs: config.lifecycleDayMs,
     cutsRevoked: config.revokedDownloads === 'cut',
     region: config.region,
     blocksNewBuckets: config.blockPublicAccess,

@@ -1,6 +1,7 @@
 // What is done beside the requests: sweeping, lifecycle rules, and what the ledger has to do as
 // time goes by. All of it ends when the server is closed.
 import { Repeated } from '../core/repeated.ts';
+import { ArchiveRestores } from '../gateway/archive-restores.ts';
 import type { RequestServices } from '../gateway/services.ts';
 import { Transitions } from '../gateway/transitions.ts';
 import { CopyWorker } from '../ledger/copy-worker.ts';
@@ -25,6 +26,7 @@ export function startUpkeep(
   for (const repeated of [
     sweeping(base, services, stores),
     copying(base, services, stores),
+    new ArchiveRestores(services).repeated(onError('restores wait')),
     services.losses.repeated(onError('what is lost was not looked at again')),
     chargeStorageHourly({
       ...{ ledger, books: () => booksInForce(services) },

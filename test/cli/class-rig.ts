@@ -36,6 +36,9 @@ export async function startRigWith(besides: Record<string, string>): Promise<voi
     const drills = name === 'disk1' ? 'no' : 'yes';
     return `  ${name}: { url: "${url}", prices: ${prices}, ${declared}, drills: ${drills} }`;
   });
+  mkdirSync(folderOf('tape'));
+  const tape = pathToFileURL(folderOf('tape')).href;
+  stores.push(`  tape: { url: "${tape}", prices: none, kind: archive, recallDelay: 2s }`);
   config = join(place.folder, 'config.yaml');
   writeFileSync(config, ['stores:', ...stores, ''].join('\n'));
   await serve();
@@ -51,6 +54,10 @@ export async function startRigWith(besides: Record<string, string>): Promise<voi
     { name: 'mirror', durability: { legs: leg('disk2', 'near') }, loss: 'report' },
     { name: 'spare', durability: { legs: leg('near') }, loss: 'report' },
     { name: 'loose', aliases: [], durability: { legs: leg('disk2', 'near'), ack: 1 } },
+    {
+      ...{ name: 'cold', aliases: ['GLACIER'], durability: { legs: leg('tape') } },
+      ...{ access: 'restore', restoreWithinHours: 1 },
+    },
     { name: 'again', aliases: ['REDUCED_REDUNDANCY'], durability, loss: 'recipe' },
   ];
   writeFileSync(classes, JSON.stringify({ classes: list }));

@@ -214,6 +214,68 @@ describe('a lifecycle transition', () => {
   });
 });
 
+describe('an object in an archive', () => {
+  const restore = (Key: string, Days = 1) =>
+    client.send(
+      new s3.RestoreObjectCommand({
+        ...{ Bucket: 'first', Key },
+        RestoreRequest: { Days, GlacierJobParameters: { Tier: 'Bulk' } },
+      }),
+    );
+  const restoreOf = async (Key: string) => (await headOf('first', Key)).Restore;
+
+  test('is put, moved and shown, and is read after a restore and no longer', async () => {
+    await put('first', 'cold/put', bytesOf(300_000), 'GLACIER');
+    expect(countIn('tape')).toBe(1);
+    await put('first', 'cold/moved', bytesOf(20 * MB));
+    await setRules('first', [rule('cold/moved', into('GLACIER'))]);
+    await becomes('first', 'cold/moved', 'GLACIER');
+    const objects = [
+      ['cold/put', 300_000],
+      ['cold/moved', 20 * MB],
+    ] as const;
+    await Promise.all(objects.map(([Key, size]) => restoreAndWait(Key, size)));
+    const actions = ['s3:RestoreObject', 'bursar:CompleteRestore', 'bursar:EndRestore'];
+    for (const action of actions) {
+      await vi.waitFor(
+        async () =>
+          expect(await run('records', '--action', action, '--json')).toContain('"cold/moved"'),
+        soon,
+      );
+    }
+  });
+
+  async function restoreAndWait(Key: string, size: number): Promise<void> {
+    expect(await headOf('first', Key)).toMatchObject({ StorageClass: 'GLACIER' });
+    expect(await restoreOf(Key)).toBeUndefined();
+    expect(await refusal(read('first', Key))).toBe('403 InvalidObjectState');
+    const copy = { Bucket: 'first', Key: 'cold/copy', CopySource: `first/${Key}` };
+    expect(await refusal(client.send(new s3.CopyObjectCommand(copy)))).toBe(
+      '403 InvalidObjectState',
+    );
+    // Days last a second here.
+    expect((await restore(Key, 8)).$metadata.httpStatusCode).toBe(202);
+    expect(await restoreOf(Key)).toBe('ongoing-request="true"');
+    expect(await refusal(restore(Key))).toBe('409 RestoreAlreadyInProgress');
+    expect(await refusal(read('first', Key))).toBe('403 InvalidObjectState');
+    await vi.waitFor(
+      async () => expect(await restoreOf(Key)).toMatch(/^ongoing-request="false", expiry-date="/),
+      soon,
+    );
+    expect((await read('first', Key)).equals(bytesOf(size))).toBe(true);
+    expect((await restore(Key, 1)).$metadata.httpStatusCode).toBe(200);
+    await vi.waitFor(async () => expect(await restoreOf(Key)).toBeUndefined(), soon);
+    expect(await refusal(read('first', Key))).toBe('403 InvalidObjectState');
+  }
+
+  test('is one alone that is restored, and by a document that says for how long', async () => {
+    await put('first', 'warm', 'x');
+    expect(await refusal(restore('warm'))).toBe('403 InvalidObjectState');
+    expect(await refusal(restore('nothing'))).toBe('404 NoSuchKey');
+    expect(await refusal(restore('cold/put', 0))).toBe('400 InvalidArgument');
+  });
+});
+
 interface Stored {
   id: string;
   store: string;
@@ -238,7 +300,7 @@ const namesOf = (stored: readonly Stored[]) =>
 
 function extentsFound(): string[] {
   return namesOf(
-    ['near', 'disk1', 'disk2'].flatMap((store) =>
+    ['near', 'disk1', 'disk2', 'tape'].flatMap((store) =>
       extentsIn(store).map((path) => ({ store, id: basename(path) })),
     ),
   );

@@ -17,7 +17,11 @@ export type ChangeKind =
   /** No store has its bytes any more, as its class allows. */
   | 'lost'
   /** A lifecycle rule has moved it into another storage class. */
-  | 'moved';
+  | 'moved'
+  /** It is asked for from an archive, can be read, or cannot any more. */
+  | 'restoring'
+  | 'restored'
+  | 'restoreEnded';
 
 /** Why or how a version was made or ended, where S3 has a name for that. */
 export type ChangeCause = 'put' | 'copy' | 'multipart' | 'lifecycle' | 'delete';
@@ -69,9 +73,16 @@ interface Recorded {
   class?: string;
   sha256?: string;
   target?: string;
-  change?: { source?: object; renamed?: object; rule?: string; lost?: Named; moved?: Named };
+  change?: { source?: object; renamed?: object; rule?: string; lost?: Named } & Restoring;
   requestId: string;
   source: string;
+}
+
+interface Restoring {
+  moved?: Named;
+  restore?: Named;
+  restored?: Named;
+  restoreEnded?: Named;
 }
 
 interface Named {
@@ -109,11 +120,29 @@ function kindOf(record: Recorded): Pick<ObjectChange, 'kind' | 'cause' | 'versio
   if (action === 'bursar:MoveObject' && change?.moved) {
     return { kind: 'moved', cause, version: change.moved.version };
   }
+  const restoring = change && restoringOf(action, change);
+  if (restoring) return { ...restoring, cause };
   if (!amends) return undefined;
   const amended = { cause, version: amends.version };
   if (/^s3:Put.*Tagging$/.test(action)) return { kind: 'tagged', ...amended };
   if (/^s3:Delete.*Tagging$/.test(action)) return { kind: 'untagged', ...amended };
   return /^s3:Put.*Acl$/.test(action) ? { kind: 'acl', ...amended } : undefined;
+}
+
+function restoringOf(
+  action: string,
+  { restore, restored, restoreEnded }: Restoring,
+): Pick<ObjectChange, 'kind' | 'version'> | undefined {
+  if (action === 's3:RestoreObject' && restore) return { kind: 'restoring', ...versionIn(restore) };
+  if (action === 'bursar:CompleteRestore' && restored) {
+    return { kind: 'restored', ...versionIn(restored) };
+  }
+  if (action !== 'bursar:EndRestore' || !restoreEnded) return undefined;
+  return { kind: 'restoreEnded', ...versionIn(restoreEnded) };
+}
+
+function versionIn({ version }: Named): Named {
+  return { version };
 }
 
 function causeOf({ version, marker, target, change }: Recorded): ChangeCause {

@@ -28,6 +28,12 @@ export function eventNameOf({ kind, cause }: Pick<ObjectChange, 'kind' | 'cause'
       return 'ReducedRedundancyLostObject';
     case 'moved':
       return 'LifecycleTransition';
+    case 'restoring':
+      return 'ObjectRestore:Post';
+    case 'restored':
+      return 'ObjectRestore:Completed';
+    case 'restoreEnded':
+      return 'ObjectRestore:Delete';
   }
 }
 

@@ -271,7 +271,7 @@ function legsOf(stores: NativeDeps['stores'], { durability }: ClassDefinition): 
   const views = stores.all();
   return durability.legs.map(({ store }) => {
     const view = views.find((one) => one.name === store);
-    const { drills: _, ...declared } = view?.declared ?? undeclaredPlace;
+    const { drills: _, recallDelayMs: _2, ...declared } = view?.declared ?? undeclaredPlace;
     return { store, ...declared, number: view?.isConfigured ? view.number : undefined };
   });
 }

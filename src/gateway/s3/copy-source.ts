@@ -17,6 +17,7 @@ import { checkExpectedOwner, lookUpBucket, type NamedBucket, type Namer } from '
 import { checkPayer } from './buckets/requester-pays.ts';
 import { checkSourceConditions } from './conditional.ts';
 import { aclOf, tagsOf } from './objects/object-attributes.ts';
+import { checkRestored } from './objects/restored.ts';
 import { shareStore } from './objects/written-class.ts';
 import { streamRuns } from './operations/get-object.ts';
 import { isShown } from './query-mount.ts';
@@ -217,6 +218,8 @@ async function findCopySource(
   noteSource(context, { bucket, version });
   const losing = services.losses.check(bucket.tenant, version);
   if (losing) await losing;
+  const restoring = checkRestored(services, bucket, version);
+  if (restoring) await restoring;
   return { bucket, version };
 }
 

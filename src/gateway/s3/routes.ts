@@ -35,6 +35,7 @@ import { lockConfiguration, objectLegalHold, objectRetention } from './operation
 import { objectTagging } from './operations/object-tagging.ts';
 import { putObject } from './operations/put-object.ts';
 import { renameObject } from './operations/rename-object.ts';
+import { restoreObject } from './operations/restore-object.ts';
 import {
   bucketAccelerate,
   bucketAnalytics,
@@ -141,6 +142,7 @@ const rows: readonly Row[] = [
   },
   { resource: 'object', query: ['tagging'], ...objectTagging },
   { resource: 'object', query: ['attributes'], GET: getObjectAttributes },
+  { resource: 'object', query: ['restore'], POST: restoreObject },
   { resource: 'object', query: ['renameObject'], PUT: renameObject },
   { resource: 'object', also: ['partNumber'], GET: getObject, HEAD: headObject },
   { resource: 'object', header: 'x-amz-copy-source', PUT: copyObject },
@@ -170,7 +172,7 @@ export const operations: readonly AnyOperation[] = [...routesTo.values()].flatMa
 const subresources = new Set([
   ...rows.flatMap(({ query = [], also = [] }) => [...query, ...also]).filter(isBareName),
   ...['abac', 'annotation', 'metadataAnnotationTable', 'metadataConfiguration'],
-  ...['metadataInventoryTable', 'metadataJournalTable', 'metadataTable', 'restore', 'select'],
+  ...['metadataInventoryTable', 'metadataJournalTable', 'metadataTable', 'select'],
   ...['session', 'torrent'],
 ]);
 

@@ -1,5 +1,6 @@
 // Commands of objects, their versions, and multipart uploads. Their types, checks and rows are in
 // `catalog/`, where they share what becomes of the versions of a key.
+import { beginRestore, endRestore, finishRestore } from '../../catalog/archive-restores.ts';
 import { repairCopies, suspectCopies } from '../../catalog/extent-copies.ts';
 import { loseVersion } from '../../catalog/lost-versions.ts';
 import { renameObject } from '../../catalog/rename.ts';
@@ -54,6 +55,9 @@ export const objectCommands = {
   loseVersion: ofContents(loseVersion),
   recoverVersion: ofContents(loseVersion),
   moveVersion: ofContents(moveVersion),
+  beginRestore: ofContents(beginRestore),
+  finishRestore: ofContents(finishRestore),
+  endRestore: ofContents(endRestore),
   // Only rebuilds and restores put these back, of what a journal or an extent tells.
   restoreVersion: ofContents(restoreVersion),
   restoreAttributes: ofContents(restoreAttributes),

@@ -19,6 +19,7 @@ import { extentCopies } from './0020-extent-copies.ts';
 import { lostVersions } from './0021-lost-versions.ts';
 import { storedCounts } from './0022-stored-counts.ts';
 import { work } from './0023-work.ts';
+import { restores } from './0024-restores.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -45,6 +46,7 @@ export const steps: readonly Migration[] = [
   lostVersions,
   storedCounts,
   work,
+  restores,
 ];
 
 /** The schema of this Bursar. */

@@ -34,6 +34,8 @@ export interface StoreSettings
   annualLoss?: number;
   /** Whether what is in it is read at once; undefined: online. */
   kind?: PlaceKind;
+  /** How long an archive takes until what is asked for is there. */
+  recallDelayMs?: number;
   /** Whether drills may hide what is in it; undefined: no. */
   drills?: boolean;
 }
@@ -56,10 +58,11 @@ const storesMax = 200;
 /** What a store in a folder can be told besides its place. */
 const folderKeys = [
   ...['url', 'prices', 'extentBytes', 'connectionsMax', 'stallTimeout'],
-  ...['domains', 'annualLoss', 'kind', 'drills'],
+  ...['domains', 'annualLoss', 'kind', 'recallDelay', 'drills'],
 ];
 const domainsMax = 16;
 const timeoutMsMax = 10 * 60_000;
+const recallDelayMsMax = 48 * 3_600_000;
 
 const parsers: {
   [K in Exclude<keyof StoreSettings, 'name'>]-?: {
@@ -81,6 +84,7 @@ const parsers: {
   domains: { key: 'domains', parse: parseDomains },
   annualLoss: { key: 'annualLoss', parse: parseShare },
   kind: { key: 'kind', parse: parseKind },
+  recallDelayMs: { key: 'recallDelay', parse: parseRecallDelay },
   drills: { key: 'drills', parse: parseSwitch },
   storageClass: { key: 'storageClass', parse: parseStorageClass },
 };
@@ -147,10 +151,11 @@ export function chooseStores(config: {
 
 /** What is declared of a store; null: it is not configured, or has no settings. */
 export function declaredBy(settings: StoreSettings | null): DeclaredPlace {
-  const { kind, domains, annualLoss, storageClass, drills } = settings ?? {};
+  const { kind, domains, annualLoss, storageClass, recallDelayMs, drills } = settings ?? {};
   return {
     ...{ kind: kind ?? 'online', domains: domains ?? [], annualLoss: annualLoss ?? null },
     ...{ storageClass: storageClass ?? null, drills: drills ?? false },
+    recallDelayMs: recallDelayMs ?? null,
   };
 }
 
@@ -281,6 +286,10 @@ function parseShare(text: string): number {
 function parseKind(text: string): PlaceKind {
   if (text === 'online' || text === 'archive') return text;
   throw new Error('must be online or archive');
+}
+
+function parseRecallDelay(text: string): number {
+  return within(parseDuration, 0, recallDelayMsMax, '0ms to 48h')(text);
 }
 
 /** As the header `x-amz-storage-class` has it. */

@@ -4,7 +4,7 @@ import type { DeclaredPlace } from './declared-place.ts';
 import { type ExpectedLoss, expectLoss, shareInWords, type UnknownLoss } from './expected-loss.ts';
 
 /** A leg as its store is declared and priced. */
-export interface ShownLeg extends Omit<DeclaredPlace, 'drills'> {
+export interface ShownLeg extends Omit<DeclaredPlace, 'drills' | 'recallDelayMs'> {
   store: string;
   /** The first tier, USD a GB and month in decimal; null: the store is not configured. */
   usdPerGbMonth: string | null;

@@ -12,11 +12,14 @@ export interface DeclaredPlace {
   annualLoss: number | null;
   /** As its server is told it (`x-amz-storage-class`); null: none is named. */
   storageClass: string | null;
+  /** How long an archive takes until what is asked for is there; null: nothing is said. */
+  recallDelayMs: number | null;
   /** Whether drills may hide what is in it. */
   drills: boolean;
 }
 
 /** What is known of a store of which nothing is declared. */
 export const undeclaredPlace: DeclaredPlace = {
-  ...{ kind: 'online', domains: [], annualLoss: null, storageClass: null, drills: false },
+  ...{ kind: 'online', domains: [], annualLoss: null, storageClass: null },
+  ...{ recallDelayMs: null, drills: false },
 };

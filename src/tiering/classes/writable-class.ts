@@ -4,7 +4,7 @@ import type { ClassDefinition } from './class-definition.ts';
 
 /** Why nothing can be written to a class; null: it can. */
 export function findObstacle(definition: ClassDefinition): string | null {
-  const { durability, availability, access, minimum } = definition;
+  const { durability, availability, minimum } = definition;
   if (durability.legs.length > 1) {
     if (durability.legs.some(({ store }) => store === localStoreName)) {
       return 'One of its several legs is the data folder: a folder store on its disk can be one.';
@@ -13,7 +13,6 @@ export function findObstacle(definition: ClassDefinition): string | null {
       return 'This version of Bursar asks the first leg first, and not the fastest.';
     }
   }
-  if (access === 'restore') return 'This version of Bursar restores nothing from archives.';
   if (minimum.days > 0 || minimum.bytes > 0) {
     return 'This version of Bursar charges no minimum of a class.';
   }

@@ -102,6 +102,7 @@ function viewOf(number: number, name: string, isConfigured: boolean): StoreView 
       domains: ['disk1'],
       annualLoss: 0.03,
       storageClass: null,
+      recallDelayMs: null,
       drills: true,
     },
     health: { breaker: 'closed' },

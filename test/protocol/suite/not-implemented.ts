@@ -36,7 +36,6 @@ const ofObjects = [
   'attributes',
   'legal-hold',
   'partNumber=1',
-  'restore',
   'retention',
   'tagging',
   'torrent',
@@ -118,7 +117,6 @@ const misplaced: readonly (readonly [string, string, string])[] = [
   ['DELETE', 'object', 'uploads'],
   ['GET', 'object', 'uploads'],
   ['POST', 'object', 'select'],
-  ['POST', 'object', 'restore'],
   ['POST', 'bucket', 'metadataConfiguration'],
 ];
 

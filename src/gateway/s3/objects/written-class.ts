@@ -98,7 +98,8 @@ function findObstacleHere(
   { store }: Bucket,
   { definition }: StorageClass,
 ): string | null {
-  const { legs } = definition.durability;
+  const { access, durability } = definition;
+  const { legs } = durability;
   // A rebuild from the stores would find the catalog of the bucket, and no bytes.
   if (firstLeg(definition) === localStoreName && store !== localStore) {
     return 'Its leg is the data folder, and the bucket is in another store.';
@@ -108,12 +109,26 @@ function findObstacleHere(
     const number = stores.numberOf(leg);
     if (number === undefined) continue;
     books.add(bookOf(number).name);
-    const { storageClass } = stores.declaredOf(number);
+    const { storageClass, kind } = stores.declaredOf(number);
+    if (kind === 'archive' && access === 'online') {
+      return `${leg} is an archive, which is read after a restore.`;
+    }
     if (storageClass === null || storageClass === standardClass) continue;
     return `This version of Bursar does not charge what ${leg} keeps as ${storageClass}.`;
   }
   if (books.size < 2) return null;
   return 'Its legs are in stores of different price books, and this version charges by one.';
+}
+
+/** How long the store of a class takes until what is asked for is there. Milliseconds. */
+export function recallDelayOf(
+  { classes, stores }: Pick<ClassServices, 'classes' | 'stores'>,
+  tenant: string,
+  name: string,
+): number {
+  const found = classes.named(tenant, name);
+  const number = found && stores.numberOf(firstLeg(found.definition));
+  return number === undefined ? 0 : (stores.declaredOf(number).recallDelayMs ?? 0);
 }
 
 function firstLeg({ durability }: StorageClass['definition']): string {

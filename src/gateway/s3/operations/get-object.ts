@@ -27,6 +27,7 @@ import { attributeHeaders, checksumHeaders } from '../objects/object-attributes.
 import { hasLock, lockHeaders } from '../objects/object-lock.ts';
 import type { ObjectName, SmallObject } from '../objects/object-memory.ts';
 import { askedPart, type ObjectPart, partChecksumHeaders } from '../objects/object-parts.ts';
+import { checkRestored, isArchived, restoreHeaders } from '../objects/restored.ts';
 import { classHeaders, standardClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import { type ByteRange, parseRange } from '../range.ts';
@@ -59,6 +60,8 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   const { version, attributes } = found;
   const losing = context.services.losses.check(bucket.tenant, version);
   if (losing) await losing;
+  const restoring = isHead ? null : checkRestored(context.services, bucket, version);
+  if (restoring) await restoring;
   const headers: Record<string, string> = {
     etag: quoted(version.etag),
     'last-modified': httpTime(version.createdMs),
@@ -68,6 +71,9 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
 
   const range = askedRange(request, version, attributes);
   describe(context, headers, version, attributes, range);
+  if (isArchived(context.services, bucket, version)) {
+    Object.assign(headers, await restoreHeaders(context.services, bucket, version));
+  }
   const { storedPages } = context.services;
   describeToBrowsers(headers, { storedPages, isPresigned: context.who.presigned });
   if (attributes.tags) await countTags(context, headers, attributes.tags);

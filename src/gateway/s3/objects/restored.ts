@@ -1,0 +1,61 @@
+// Whether what is in a class that is read after a restore can be read now, and what is said of
+// that. Invariant: no byte of it is given out, nor copied, before it was restored.
+// Specification: "Working with archived objects" of the Amazon S3 user guide.
+import { findRestore, isReadable } from '../../../catalog/archive-restores.ts';
+import type { Bucket } from '../../../catalog/buckets.ts';
+import type { Version } from '../../../catalog/versions.ts';
+import { httpTime } from '../../../core/clock.ts';
+import { Refusal } from '../../../core/errors.ts';
+import { isOwnClass } from '../../../core/own-class.ts';
+import { steadyClock } from '../../../core/steady-clock.ts';
+import type { RequestServices } from '../../services.ts';
+import { shownClass } from './written-class.ts';
+
+type RestoreServices = Pick<RequestServices, 'read' | 'classes'>;
+type OfBucket = Pick<Bucket, 'tenant'>;
+type OfVersion = Pick<Version, 'class' | 'seq'>;
+
+/** Whether a version is read after a restore. */
+export function isArchived(
+  { classes }: Pick<RequestServices, 'classes'>,
+  { tenant }: OfBucket,
+  { class: of }: Pick<Version, 'class'>,
+): boolean {
+  return isOwnClass(of) && classes.named(tenant, of)?.definition.access === 'restore';
+}
+
+/** Rejects with `Refusal` InvalidObjectState; null: it is read at once. */
+export function checkRestored(
+  services: RestoreServices,
+  bucket: OfBucket,
+  version: OfVersion,
+): Promise<void> | null {
+  if (!isArchived(services, bucket, version)) return null;
+  return findRestore(services.read, version.seq).then((restore) => {
+    if (!isReadable(restore, steadyClock.nowMs())) throw notRestored(services, bucket, version);
+  });
+}
+
+export function notRestored(
+  services: Pick<RequestServices, 'classes'>,
+  { tenant }: OfBucket,
+  { class: of }: Pick<Version, 'class'>,
+): Refusal {
+  const StorageClass = shownClass(services, tenant, of);
+  return new Refusal('InvalidObjectState', { fields: { StorageClass } });
+}
+
+/** `x-amz-restore`; none of what was not asked for. */
+export async function restoreHeaders(
+  services: RestoreServices,
+  bucket: OfBucket,
+  version: OfVersion,
+): Promise<Record<string, string>> {
+  if (!isArchived(services, bucket, version)) return {};
+  const restore = await findRestore(services.read, version.seq);
+  if (!restore) return {};
+  if (restore.expiresMs === null) return { 'x-amz-restore': 'ongoing-request="true"' };
+  if (!isReadable(restore, steadyClock.nowMs())) return {};
+  const until = httpTime(restore.expiresMs);
+  return { 'x-amz-restore': `ongoing-request="false", expiry-date="${until}"` };
+}

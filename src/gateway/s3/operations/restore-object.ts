@@ -1,0 +1,80 @@
+// RestoreObject: asks for a version of a class that is read after a restore, for some days.
+// Specification: RestoreObject of the Amazon S3 API reference.
+import { recordedChange } from '../../../audit/recorded-change.ts';
+import { findRestore, isReadable } from '../../../catalog/archive-restores.ts';
+import { Refusal } from '../../../core/errors.ts';
+import { steadyClock } from '../../../core/steady-clock.ts';
+import { emptyReply, type Reply } from '../../http/reply.ts';
+import { childOf, parseXml, textOf, type XmlNode } from '../../http/xml.ts';
+import { findAsked, versionHeaders } from '../asked-version.ts';
+import { receiveSmall } from '../body.ts';
+import { isArchived, notRestored } from '../objects/restored.ts';
+import { recallDelayOf } from '../objects/written-class.ts';
+import type { Operation } from '../operation.ts';
+import type { Reserved } from '../stages.ts';
+
+export const restoreObject: Operation<'object'> = {
+  name: 'RestoreObject',
+  action: 's3:RestoreObject',
+  takesVersion: true,
+  resource: 'object',
+  price: 'put',
+  bodyBytesMax: 64 * 1024,
+  run,
+};
+
+const daysMax = 2 ** 31 - 1;
+const tiers = ['Bulk', 'Standard', 'Expedited'];
+
+async function run(context: Reserved<'object'>): Promise<Reply> {
+  const { services, bucket, key } = context;
+  const { days, tier } = parseRestore(await receiveSmall(context));
+  const version = await findAsked(context, 'MethodNotAllowed');
+  if (!isArchived(services, bucket, version)) throw notRestored(services, bucket, version);
+  const losing = services.losses.check(bucket.tenant, version);
+  if (losing) await losing;
+  const { seq, sizeBytes, etag } = version;
+  const restore = await findRestore(services.read, seq);
+  const isThere = isReadable(restore, steadyClock.nowMs());
+  if (!isThere) {
+    await context.budget.reserve({ retrievalBytes: sizeBytes, sourceClass: version.class });
+  }
+  const delayMs = recallDelayOf(services, bucket.tenant, version.class);
+  const change = { kind: 'beginRestore', bucketId: bucket.id, key, seq } as const;
+  const status = isThere ? 200 : 202;
+  await context.commit(
+    { ...change, days, delayMs, dayMs: services.dayMs },
+    {
+      ...{ status, sizeBytes, etag, class: version.class },
+      change: recordedChange({ restore: { version: seq, days, tier } }),
+    },
+  );
+  return emptyReply(status, versionHeaders(bucket, version));
+}
+
+/** Throws `Refusal` MalformedXML, InvalidArgument, or NotImplemented for what selects. */
+function parseRestore(document: Buffer): { days: number; tier: string } {
+  const root = parseXml(document, 'RestoreRequest');
+  const known = ['Days', 'Tier', 'GlacierJobParameters', 'Description', 'Type'];
+  const other = root.children.find(({ name }) => !known.includes(name));
+  if (other || textOf(root, 'Type') !== undefined) {
+    throw new Refusal('NotImplemented', { fields: { Element: other?.name ?? 'Type' } });
+  }
+  const days = Number((textOf(root, 'Days') ?? '').trim());
+  if (!/^\d{1,10}$/.test((textOf(root, 'Days') ?? '').trim()) || days > daysMax) {
+    throw new Refusal('MalformedXML');
+  }
+  if (days === 0) {
+    throw new Refusal('InvalidArgument', { message: 'Restore period must be at least one day.' });
+  }
+  return {
+    days,
+    tier: tierIn(childOf(root, 'GlacierJobParameters')) ?? tierIn(root) ?? 'Standard',
+  };
+}
+
+function tierIn(node: XmlNode | undefined): string | undefined {
+  const tier = node && textOf(node, 'Tier')?.trim();
+  if (tier === undefined || tiers.includes(tier)) return tier;
+  throw new Refusal('MalformedXML');
+}
