@@ -38,7 +38,7 @@ export async function startRigWith(besides: Record<string, string>): Promise<voi
   });
   mkdirSync(folderOf('tape'));
   const tape = pathToFileURL(folderOf('tape')).href;
-  stores.push(`  tape: { url: "${tape}", prices: none, kind: archive, recallDelay: 2s }`);
+  stores.push(`  tape: { url: "${tape}", prices: none, kind: archive, recallDelay: 5s }`);
   config = join(place.folder, 'config.yaml');
   writeFileSync(config, ['stores:', ...stores, ''].join('\n'));
   await serve();
