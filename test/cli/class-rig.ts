@@ -55,7 +55,7 @@ export async function startRigWith(besides: Record<string, string>): Promise<voi
     { name: 'spare', durability: { legs: leg('near') }, loss: 'report' },
     { name: 'loose', aliases: [], durability: { legs: leg('disk2', 'near'), ack: 1 } },
     {
-      ...{ name: 'cold', aliases: ['GLACIER'], durability: { legs: leg('tape') } },
+      ...{ name: 'cold', aliases: ['DEEP_ARCHIVE'], durability: { legs: leg('tape') } },
       ...{ access: 'restore', restoreWithinHours: 1 },
     },
     { name: 'again', aliases: ['REDUCED_REDUNDANCY'], durability, loss: 'recipe' },

@@ -225,11 +225,11 @@ describe('an object in an archive', () => {
   const restoreOf = async (Key: string) => (await headOf('first', Key)).Restore;
 
   test('is put, moved and shown, and is read after a restore and no longer', async () => {
-    await put('first', 'cold/put', bytesOf(300_000), 'GLACIER');
+    await put('first', 'cold/put', bytesOf(300_000), 'DEEP_ARCHIVE');
     expect(countIn('tape')).toBe(1);
     await put('first', 'cold/moved', bytesOf(20 * MB));
-    await setRules('first', [rule('cold/moved', into('GLACIER'))]);
-    await becomes('first', 'cold/moved', 'GLACIER');
+    await setRules('first', [rule('cold/moved', into('DEEP_ARCHIVE'))]);
+    await becomes('first', 'cold/moved', 'DEEP_ARCHIVE');
     const objects = [
       ['cold/put', 300_000],
       ['cold/moved', 20 * MB],
@@ -246,7 +246,7 @@ describe('an object in an archive', () => {
   });
 
   async function restoreAndWait(Key: string, size: number): Promise<void> {
-    expect(await headOf('first', Key)).toMatchObject({ StorageClass: 'GLACIER' });
+    expect(await headOf('first', Key)).toMatchObject({ StorageClass: 'DEEP_ARCHIVE' });
     expect(await restoreOf(Key)).toBeUndefined();
     expect(await refusal(read('first', Key))).toBe('403 InvalidObjectState');
     const copy = { Bucket: 'first', Key: 'cold/copy', CopySource: `first/${Key}` };
