@@ -256,6 +256,122 @@ describe('rights', () => {
   });
 });
 
+describe('every way in', () => {
+  type Ask = (path: string, query: Record<string, string>) => Promise<[number, string]>;
+  const signed =
+    (who: Target): Ask =>
+    async (path, query) => {
+      const { status, text } = await send(who, {
+        ...{ method: 'GET', path, query: Object.entries(query) },
+      });
+      return [status, text];
+    };
+  const bearing =
+    (token: string): Ask =>
+    async (path, query) => {
+      const url = `${operator.endpoint}${path}?${new URLSearchParams(query)}`;
+      const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+      return [answer.status, await answer.text()];
+    };
+  const narrowed = async (who: Target, scope: string) => {
+    const { token } = await callNative(who, 'POST', '/_/v1/tokens', { scope, expiresIn: 3600 });
+    return bearing(token);
+  };
+  let after: string;
+
+  beforeAll(async () => {
+    const { next } = await callNative(operator, 'GET', '/_/v1/tenants/cms/changes', undefined, [
+      ['after', 'now'],
+    ]);
+    after = next;
+    for (const key of ['in', 'in/500', 'inn/500', 'other/500']) await put(`/data/${key}`, 500, 'X');
+    await caughtUp();
+  });
+
+  it.each<[string, () => Ask | Promise<Ask>, string, string]>([
+    ['a grant on the prefix', () => signed(alice), 'cms/data', 'cms data'],
+    ['a token of it', () => narrowed(alice, 'storage.read:/data/in'), 'cms/data', 'cms data'],
+    ['a token of an admin', () => narrowed(admin, 'storage.read:/data/in'), 'cms/data', 'cms data'],
+    ["another tenant's bucket", () => signed(stranger), 'cms/data', 'atlas cms:data'],
+    [
+      ...([
+        "another's token of it",
+        () => narrowed(stranger, 'storage.read:/cms:data/in'),
+      ] as const),
+      ...(['cms/data', 'atlas cms:data'] as const),
+    ],
+    ['a mount of it', () => signed(stranger), 'atlas/theirs', 'atlas theirs'],
+  ])('by %s is told of what lies below the prefix alone', async (_what, way, at, feed) => {
+    const ask = await way();
+    const [tenant, bucket] = at.split('/');
+    const [feedTenant, feedBucket = ''] = feed.split(' ');
+    const objects = `/_/v1/tenants/${tenant}/buckets/${bucket}/objects`;
+    const changes = `/_/v1/tenants/${feedTenant}/changes`;
+    const inside = { prefix: 'in/' };
+    const read = async (path: string, query: Record<string, string>) => {
+      const [status, text] = await ask(path, query);
+      expect([status, text]).toEqual([200, text]);
+      return JSON.parse(text);
+    };
+    const found = await read(objects, { where: 'meta.run = 500', ...inside });
+    expect(found.objects.map(({ key }: { key: string }) => key)).toEqual(['in/500']);
+    const total = await read(objects, { where: 'meta.run = 500', form: 'totals', ...inside });
+    expect(total).toMatchObject({ count: 1, bytes: 10, looked: 1, next: null });
+    // As manifests are read.
+    const all = await read(objects, { where: 'not size < 0', ...inside });
+    expect([
+      all.count,
+      all.objects.every((one: Page['objects'][0]) => /^in\//.test(one.key)),
+    ]).toEqual([13, true]);
+    const told = await read(changes, { after, bucket: feedBucket, ...inside });
+    const keys = told.Records.map((one: { s3: { object: { key: string } } }) => one.s3.object.key);
+    expect(keys).toEqual(['in/500']);
+    for (const prefix of ['', 'i', 'in', 'inn/', 'other/500']) {
+      for (const form of ['objects', 'totals']) {
+        const where = 'meta.run = 500';
+        expect([prefix, (await ask(objects, { where, prefix, form }))[0]]).toEqual([prefix, 403]);
+      }
+      const [status] = await ask(changes, { after, bucket: feedBucket, prefix });
+      expect([prefix, status]).toEqual([prefix, 403]);
+    }
+    // Whoever may not configure the bucket is told nothing of what it tells and lists.
+    const inventories = `/_/v1/tenants/${tenant}/buckets/${bucket}/inventories`;
+    expect([403, 404]).toContain((await ask(inventories, {}))[0]);
+    for (const setting of ['notification', 'inventory']) {
+      expect((await ask(`/${feedBucket}`, { [setting]: '' }))[0]).toBe(403);
+    }
+  });
+
+  it('by a link is told of nothing but its page', async () => {
+    const link = { bucket: 'data', key: 'in/', expiresIn: 3600 };
+    const { url } = await callNative(alice, 'POST', '/_/v1/shares', link);
+    const query = '?where=meta.run%20%3D%20500&form=totals&inventory&notification&after=-1';
+    const page = await fetch(`${url}${query}`);
+    expect(page.headers.get('content-type')).toContain('text/html');
+    expect(await page.text()).not.toContain('inn/');
+    const [, token = ''] = /\/_\/share\/([^/]+)/.exec(url) ?? [];
+    const where = 'meta.run = 500';
+    const found = '/_/v1/tenants/cms/buckets/data';
+    for (const way of [bearing(token), bearing(url)]) {
+      for (const [path, asked] of [
+        ...([[`${found}/objects`, { where, prefix: 'in/' }]] as const),
+        ...([[`${found}/objects`, { where, prefix: 'in/', form: 'totals' }]] as const),
+        ...([['/_/v1/tenants/cms/changes', { bucket: 'data', prefix: 'in/' }]] as const),
+        ...([[`${found}/inventories`, {}]] as const),
+        ...([['/_/v1/tenants/cms/targets', {}]] as const),
+        ...([['/data', { notification: '' }]] as const),
+        ...([['/data', { inventory: '', id: 'all' }]] as const),
+      ]) {
+        expect([path, [400, 401, 403].includes((await way(path, asked))[0])]).toEqual([path, true]);
+      }
+    }
+    const body = '<NotificationConfiguration/>';
+    for (const setting of ['notification', 'inventory&id=all']) {
+      expect((await fetch(`${url}?${setting}`, { method: 'PUT', body })).status).toBe(405);
+    }
+  });
+});
+
 it.each([
   [{ where: 'size >' }, 'where'],
   [{ where: 'size > 1', limit: '0' }, 'query.limit'],
