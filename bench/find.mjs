@@ -1,12 +1,18 @@
-// `node bench/find.mjs [OBJECTS]`: what finding objects costs. First the index alone, with a
+// `node bench/find.mjs [OBJECTS [ROUNDS]]`: what finding objects costs. First the index alone, with a
 // thousand, ten thousand, … objects (100,000 by default), each with four tags of which 10 to 10,000
 // objects have the same, two of metadata and a key of its own: how large it is, how fast it is
 // written, and how long the first page of candidates takes by each kind of comparison. Then
-// gateways, with and without an index, in turn: PUTs of 4 KiB, and pages of two equal values.
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
-import { Agent } from 'node:http';
+// gateways, with and without an index, in turn: PUTs of 4 KiB, and then pages of 20,000 objects by
+// each kind of comparison, with the longest turn of the main thread.
+
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { percentEncode } from '#bursar/core/canonical-request.js';
+import { emptySha256, signRequest } from '#bursar/core/sigv4.js';
 import { CandidateReader } from '#bursar/search/candidates.js';
 import { ObjectIndexWriter } from '#bursar/search/object-index.js';
 import { spanOf } from '#bursar/search/plan.js';
@@ -19,6 +25,8 @@ import { startGateway } from './servers.mjs';
 import { median, quantile } from './statistics.mjs';
 
 const most = Number(process.argv[2] ?? 100_000);
+/** In which PUTs with and without the index are compared; 0: no gateway is measured. */
+const rounds = Number(process.argv[3] ?? 6);
 const dir = mkdtempSync(join(tmpdir(), 'bursar-find-'));
 const batch = 1024;
 const asks = 200;
@@ -106,6 +114,8 @@ function showIndexes(found) {
 
 const agent = new Agent({ keepAlive: true });
 const body = makeBody(4 * 1024);
+/** Objects that pages are asked of. */
+const paged = 20_000;
 
 async function put(target, seconds) {
   let written = 0;
@@ -121,46 +131,122 @@ async function put(target, seconds) {
   return written / seconds;
 }
 
-async function page(target, limit) {
-  const where = encodeURIComponent('class = "STANDARD" and size = 4096');
-  const query = `limit=${limit}&where=${where}`;
-  const path = '/_/v1/tenants/default/buckets/found/objects';
+/** Objects with tags and metadata, as the index alone has them. */
+async function fill(target) {
+  let next = 0;
+  const worker = async () => {
+    while (next < paged) await putDescribed(target, objectAt(next++, paged));
+  };
+  await Promise.all(Array.from({ length: 8 }, worker));
+}
+
+async function putDescribed({ host, port, accessKeyId, secretAccessKey: secret }, object) {
+  const path = `/paged/${object.key}`;
+  const { metadata, tags } = JSON.parse(object.attributes);
+  const headers = {
+    ...{ host: `${host}:${port}`, 'content-length': '0', 'content-type': 'x/y' },
+    'x-amz-tagging': new URLSearchParams(tags).toString(),
+    ...Object.fromEntries(Object.entries(metadata).map(([n, value]) => [`x-amz-meta-${n}`, value])),
+  };
+  const signed = signRequest({
+    ...{ accessKeyId, secret, region: 'us-east-1', method: 'PUT', path, query: [], headers },
+    ...{ payloadHash: emptySha256, timeMs: Date.now() },
+  });
+  const asked = request({
+    host,
+    port,
+    path,
+    method: 'PUT',
+    agent,
+    headers: { ...headers, ...signed },
+  });
+  asked.end();
+  const [answer] = await once(asked, 'response');
+  const said = Buffer.concat(await answer.toArray()).toString();
+  if (answer.statusCode !== 200) throw new Error(`PUT ${path}: ${answer.statusCode} ${said}`);
+}
+
+async function page(target, text, limit) {
+  const query = `limit=${limit}&where=${percentEncode(text, false)}`;
+  const path = '/_/v1/tenants/default/buckets/paged/objects';
   const sinceMs = performance.now();
   const { status, body: bytes } = await send(target, { method: 'GET', path, query, agent });
   if (status !== 200) throw new Error(`${path}: ${status} ${bytes}`);
-  return performance.now() - sinceMs;
+  return { tookMs: performance.now() - sinceMs, count: JSON.parse(bytes).count };
 }
 
-async function measureGateways(rounds) {
+/** Pages one after the other, and then four at a time, while the main thread's turns are noted. */
+async function measurePages(target, turns, text, limit) {
+  const took = [];
+  let count = 0;
+  for (let i = 0; i < asks; i++) {
+    const one = await page(target, text, limit);
+    took.push(one.tookMs);
+    count = one.count;
+  }
+  const sinceMs = Date.now();
+  const many = async () => {
+    while (Date.now() < sinceMs + 1500) await page(target, text, limit);
+  };
+  await Promise.all(Array.from({ length: 4 }, many));
+  await sleep(200);
+  const longest = Math.max(...readTurns(turns, sinceMs));
+  return [text, limit, count, median(took), quantile(took, 0.99), longest];
+}
+
+/** The longest turn of each tenth of a second since then, milliseconds. */
+function readTurns(file, sinceMs) {
+  const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
+  const pairs = lines.map((line) => line.split(' ').map(Number));
+  return pairs.filter(([atMs]) => atMs > sinceMs).map(([, ms]) => ms);
+}
+
+async function measureGateways() {
   const targets = [];
+  const turns = join(dir, 'turns');
+  const nodeArgs = ['--import', join(import.meta.dirname, 'loop-delay.mjs')];
   for (const args of [['--object-index', 'off'], []]) {
-    const gateway = await startGateway({ dir: join(dir, `g${args.length}`), args });
+    const options = { args, nodeArgs, env: { LOOP_DELAY_FILE: `${turns}${args.length}` } };
+    const gateway = await startGateway({ dir: join(dir, `g${args.length}`), ...options });
     await makeBucket(gateway.target, 'found');
     await put(gateway.target, 2);
     targets.push(gateway.target);
   }
   const ratios = [];
   for (let i = 0; i < rounds; i++) {
-    const [without, whole] = [await put(targets[0], 4), await put(targets[1], 4)];
-    ratios.push(whole / without);
+    // Who is first has the machine as the other one left it.
+    const [first, second] = i % 2 ? [1, 0] : [0, 1];
+    const rate = [];
+    rate[first] = await put(targets[first], 4);
+    rate[second] = await put(targets[second], 4);
+    ratios.push(rate[1] / rate[0]);
   }
-  await new Promise((resolve) => setTimeout(resolve, 3000));
-  process.stdout.write(`PUTs with the index: ${times(median(ratios))} of those without\n`);
+  process.stdout.write(
+    `PUTs with the index: ${times(median(ratios))} of those without ` +
+      `(${ratios.map(times).join(', ')})\n`,
+  );
+  const [, target] = targets;
+  await makeBucket(target, 'paged');
+  await fill(target);
+  const last = `meta.run = ${paged - 1}`;
+  while ((await page(target, last, 10)).count === 0) await sleep(500);
+  await sleep(2000);
+  const rows = [];
   for (const limit of [100, 1000]) {
-    const took = [];
-    for (let i = 0; i < asks; i++) took.push(await page(targets[1], limit));
-    const shown = [0.5, 0.99].map((part) => number(quantile(took, part)));
-    process.stdout.write(
-      `a page of two equal values, up to ${limit}: ${shown.join(' ms, p99 ')} ms\n`,
-    );
+    for (const text of [...queries(paged), 'not size < 0', 'owner != "nobody" and size > 5']) {
+      rows.push(await measurePages(target, `${turns}0`, text, limit));
+    }
   }
+  const head = ['through the gateway', 'limit', 'found', 'median, ms', 'p99', 'longest turn'];
+  const shown = rows.map(([text, ...cells]) => [text, ...cells.map((one) => number(one))]);
+  process.stdout.write(`${table({ head, rows: shown }).join('\n')}\n`);
 }
 
 try {
   const found = [];
   for (let size = 1000; size <= most; size *= 10) found.push(await measureIndex(size));
-  showIndexes(found);
-  await measureGateways(3);
+  if (found.length > 0) showIndexes(found);
+  if (rounds > 0) await measureGateways();
 } finally {
   agent.destroy();
   await stopAll();

@@ -82,6 +82,8 @@ export async function findObjects<E>(
     // The index knows nothing of what was.
     const found = at === undefined ? await services.objects.find(wanted) : null;
     page.plan ??= found?.plan ?? null;
+    // Large pages take turns from their beginning, however many of them begin at once.
+    if (!found || found.keys.length > rowsAtOnce) await pace.wait();
     const reader = new PageReader(services, bucket, start, at);
     for await (const row of found ? reader.named(found.keys) : reader.all()) {
       if (page.looked + (found ? 0 : passed) >= lookedMax) return page;
