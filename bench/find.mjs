@@ -1,10 +1,9 @@
-// `node bench/find.mjs [OBJECTS [ROUNDS]]`: what finding objects costs. First the index alone, with a
-// thousand, ten thousand, … objects (100,000 by default), each with four tags of which 10 to 10,000
-// objects have the same, two of metadata and a key of its own: how large it is, how fast it is
-// written, and how long the first page of candidates takes by each kind of comparison. Then
+// `node bench/find.mjs [OBJECTS [ROUNDS]]`: what finding objects costs. First the index alone, with
+// a thousand, ten thousand, … objects (100,000 by default), each with four tags of which 10 to
+// 10,000 objects have the same, two of metadata and a key of its own: how large it is, how fast it
+// is written, and how long the first page of candidates takes by each kind of comparison. Then
 // gateways, with and without an index, in turn: PUTs of 4 KiB, and then pages of 20,000 objects by
 // each kind of comparison, with the longest turn of the main thread.
-
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { Agent, request } from 'node:http';

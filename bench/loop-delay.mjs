@@ -1,6 +1,6 @@
-// Loaded into a gateway by `--import`: notes in LOOP_DELAY_FILE, each tenth of a second, the time, and
-// for how long its main thread was at work at most without anybody else having a turn, milliseconds
-// of its processor's time: what else the machine does is not counted. Needs Node 24.
+// Loaded into a gateway by `--import`: notes in LOOP_DELAY_FILE, each tenth of a second, the time,
+// and for how long its main thread was at work at most without anybody else having a turn,
+// milliseconds of its processor's time: what else the machine does is not counted. Needs Node 24.
 import { appendFileSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 
