@@ -154,10 +154,18 @@ export async function isKnownExtent(read: Reader, id: Uint8Array): Promise<boole
   return (await read.get('SELECT 1 FROM extents WHERE id = ?', id)) !== undefined;
 }
 
-/** What of a store is to be made again is due at once. */
-export async function hastenCopies(tx: Tx, store: number, timeMs: number): Promise<number> {
-  const sql = `UPDATE extent_copies SET due_ms = ?, tries = 0 WHERE store = ? AND state = 3`;
-  return (await tx.run(sql, timeMs, store)).changes;
+/** Up to `max` copies of a store that were to be made again later are due at once. */
+export async function hastenCopies(
+  tx: Tx,
+  store: number,
+  timeMs: number,
+  max: number,
+): Promise<number> {
+  // By the index of work, whose order is that of the time when it is due.
+  const sql = `UPDATE extent_copies SET due_ms = ?, tries = 0
+    WHERE (extent_id, store) IN (SELECT extent_id, store FROM extent_copies
+      WHERE state >= 2 AND due_ms > ? AND state = 3 AND store = ? LIMIT ?)`;
+  return (await tx.run(sql, timeMs, timeMs, store, max)).changes;
 }
 
 /** Whether objects have the extent. */

@@ -160,9 +160,11 @@ export async function deferLosses(
   return count;
 }
 
-/** All are looked at again at once. */
-export async function hastenLosses(tx: Tx, timeMs: number): Promise<number> {
-  return (await tx.run('UPDATE lost_versions SET due_ms = ?, tries = 0', timeMs)).changes;
+/** Up to `max` that were to be looked at later are looked at at once. */
+export async function hastenLosses(tx: Tx, timeMs: number, max: number): Promise<number> {
+  const sql = `UPDATE lost_versions SET due_ms = ?, tries = 0 WHERE seq IN (
+    SELECT seq FROM lost_versions WHERE due_ms > ? LIMIT ?)`;
+  return (await tx.run(sql, timeMs, timeMs, max)).changes;
 }
 
 /** Of versions that are not there any more. */

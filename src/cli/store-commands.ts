@@ -8,10 +8,10 @@ import { connect } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 
 const stores: Columns<Answers['ListStores']['stores'][number]> = {
-  heading: ['STORE', 'NUMBER', 'READY', 'LOCATION', 'REASON'],
-  row: ({ name, number, isDefault, ready, location, reason }) => [
+  heading: ['STORE', 'NUMBER', 'READY', 'DRILL', 'LOCATION', 'REASON'],
+  row: ({ name, number, isDefault, ready, drill, location, reason }) => [
     ...[isDefault ? `${name} *` : name, String(number), ready ? 'yes' : 'no'],
-    ...[location, reason ?? ''],
+    ...[drill ? 'yes' : 'no', location, reason ?? ''],
   ],
 };
 

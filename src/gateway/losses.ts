@@ -20,6 +20,7 @@ import { IntegrityError, Refusal } from '../core/errors.ts';
 import { decodeManifest, type ExtentRun, localStore } from '../core/manifest.ts';
 import { isOwnClass } from '../core/own-class.ts';
 import { Repeated } from '../core/repeated.ts';
+import { restAfter } from '../core/slice-pace.ts';
 import { chargeStored } from '../quota/charge.ts';
 import type { RequestServices } from './services.ts';
 
@@ -38,6 +39,7 @@ const pauseMs = 1000;
 const batch = 100;
 const retryMsMin = 2000;
 const retryMsMax = 10 * 60_000;
+const restBytes = 4 * 1024 * 1024;
 
 export class Losses {
   readonly #services: LossServices;
@@ -67,7 +69,12 @@ export class Losses {
       const failure = await this.#findFailure(bucket.tenant, lost);
       if (!(failure instanceof IntegrityError) || failure.isRefused) return failure ?? error;
       const isTold = await this.#commit('loseVersion', read, error.extentId);
-      if (!isTold && !(await isLost(this.#services.read, version.seq))) return error;
+      if (!isTold && !(await isLost(this.#services.read, version.seq))) {
+        // It was deleted or replaced meanwhile: who asks again is told what is there now.
+        const place = { bucketId: bucket.id, key: version.key, seq: version.seq };
+        const found = await this.#find(place);
+        return found === null ? new Refusal('SlowDown', { cause: error }) : error;
+      }
     } catch (failure) {
       return failure;
     }
@@ -112,7 +119,8 @@ export class Losses {
         if (stopping?.aborted) break;
         const found = await this.#find(one);
         const isBack =
-          found && (await this.#recover(found).catch((error) => !failures.push(error)));
+          found &&
+          (await this.#recover(found, { isPaced: true }).catch((error) => !failures.push(error)));
         if (found === null) seqs.push(one.seq);
         else if (!isBack) losses.push({ seq: one.seq, dueMs: nextMs(one) });
       }
@@ -142,11 +150,12 @@ export class Losses {
   }
 
   /** Resolves to whether all bytes are there, and it counts as lost no more. */
-  async #recover(found: ReadVersion | 'damaged'): Promise<boolean> {
+  async #recover(found: ReadVersion | 'damaged', { isPaced = false } = {}): Promise<boolean> {
     if (found === 'damaged') return false;
     const { bucket, version } = found;
     const runs = decodeManifest(version.manifest);
-    if ((await this.#findFailure(bucket.tenant, runs)) !== null) return false;
+    const how = { isPaced };
+    if ((await this.#findFailure(bucket.tenant, runs, how)) !== null) return false;
     return this.#commit('recoverVersion', found, null);
   }
 
@@ -155,12 +164,20 @@ export class Losses {
   }
 
   /** Why the runs cannot be read from any store; null: they can. */
-  async #findFailure(tenant: string, runs: readonly ExtentRun[]): Promise<unknown> {
+  async #findFailure(
+    tenant: string,
+    runs: readonly ExtentRun[],
+    { isPaced = false } = {},
+  ): Promise<unknown> {
     const { read, reader, leases } = this.#services;
     const release = leases.hold(runs);
     const inlineBody = (id: Buffer) => readInlineBody(read, id);
     try {
-      for await (const _ of reader.read({ tenant, runs, inlineBody }));
+      const rest = isPaced ? new ByteRest() : null;
+      for await (const { length } of reader.read({ tenant, runs, inlineBody })) {
+        const resting = rest?.after(length);
+        if (resting) await resting;
+      }
       return null;
     } catch (error) {
       if (error instanceof IntegrityError || error instanceof Refusal) return error;
@@ -198,6 +215,23 @@ export class Losses {
     if (result.ok) return true;
     if (result.code === 'SlowDown') return false;
     throw new Refusal(result.code);
+  }
+}
+
+/** Rests as long as it has read, each few megabytes: nobody waits for what is read here. */
+class ByteRest {
+  #bytes = 0;
+  #sinceMs = performance.now();
+
+  /** null: not yet. */
+  after(bytes: number): Promise<void> | null {
+    this.#bytes += bytes;
+    if (this.#bytes < restBytes) return null;
+    this.#bytes = 0;
+    const tookMs = performance.now() - this.#sinceMs;
+    return restAfter(tookMs).then(() => {
+      this.#sinceMs = performance.now();
+    });
   }
 }
 

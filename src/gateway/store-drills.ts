@@ -16,6 +16,8 @@ export interface DrillServices {
   read: Reader;
   ledger: Pick<Ledger, 'maintain'>;
   stores: { remote(number: number): RemoteStore };
+  /** Rejects when the store's place is not ours. */
+  confirmPlace(store: number): Promise<void>;
 }
 
 export interface DrillSlice {
@@ -31,16 +33,23 @@ const folder = 'drill/';
 const idForm = /^drill\/([0-9a-f]{32})$/;
 const sliceMsMax = 2000;
 const pageRows = 500;
+/** How many rows are looked at again at once, a commit; what is beyond waits its time. */
+const hastenedMax = 1000;
+const hastenedSlicesMax = 20;
 
 export class StoreDrills {
   readonly #read: Reader;
   readonly #stores: { remote(number: number): RemoteStore };
 
+  readonly #confirmPlace: DrillServices['confirmPlace'];
   readonly #ledger: Pick<Ledger, 'maintain'>;
+  /** By store whether something is hidden in it, as far as was seen. */
+  readonly #hiding = new Map<number, boolean>();
   /** What is under way in each store. */
   readonly #turns = new Map<number, Promise<unknown>>();
 
-  constructor({ read, ledger, stores }: DrillServices) {
+  constructor({ read, ledger, stores, confirmPlace }: DrillServices) {
+    this.#confirmPlace = confirmPlace;
     this.#read = read;
     this.#ledger = ledger;
     this.#stores = stores;
@@ -48,7 +57,30 @@ export class StoreDrills {
 
   /** What may be back in a store is looked at again at once. */
   async hasten(number: number): Promise<void> {
-    await this.#ledger.maintain({ kind: 'hastenRepairs', store: number });
+    const work = { kind: 'hastenRepairs', store: number, max: hastenedMax } as const;
+    for (let slices = 0; slices < hastenedSlicesMax; slices++) {
+      if ((await this.#ledger.maintain(work)) < hastenedMax) return;
+    }
+  }
+
+  /** Looks whether something is hidden in a store; null: it does not say. */
+  async look(number: number): Promise<boolean | null> {
+    try {
+      for await (const { name } of this.#stores.remote(number).listObjects(folder)) {
+        if (!idForm.test(name)) continue;
+        this.#hiding.set(number, true);
+        return true;
+      }
+      this.#hiding.set(number, false);
+      return false;
+    } catch {
+      return null;
+    }
+  }
+
+  /** Whether something is hidden in a store, as it was last seen; null: nobody has looked. */
+  isHiding(number: number): boolean | null {
+    return this.#hiding.get(number) ?? null;
   }
 
   /** Hides the share `lose` of the extents behind `after`, for some two seconds. */
@@ -62,7 +94,13 @@ export class StoreDrills {
   }
 
   #inTurn(number: number, work: () => Promise<DrillSlice>): Promise<DrillSlice> {
-    const turn = (this.#turns.get(number) ?? Promise.resolve()).then(work, work);
+    const done = async () => {
+      await this.#confirmPlace(number);
+      const slice = await work();
+      await this.look(number);
+      return slice;
+    };
+    const turn = (this.#turns.get(number) ?? Promise.resolve()).then(done, done);
     this.#turns.set(number, turn);
     return turn;
   }

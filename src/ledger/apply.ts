@@ -360,7 +360,10 @@ export async function applyMaintenance(
     case 'forgetRestore':
       return forgetRestore(tx, work.seq);
     case 'hastenRepairs':
-      return (await hastenCopies(tx, work.store, timeMs)) + (await hastenLosses(tx, timeMs));
+      return (
+        (await hastenCopies(tx, work.store, timeMs, work.max)) +
+        (await hastenLosses(tx, timeMs, work.max))
+      );
     case 'forgetSwept':
       return forgetSwept(tx, work.beforeMs, work.max);
     case 'forgetCompleted':

@@ -71,8 +71,8 @@ export type Maintenance =
   /** A restore that could not be finished is looked at again then; one of what is gone is none. */
   | { kind: 'deferRestore'; seq: number; dueMs: number }
   | { kind: 'forgetRestore'; seq: number }
-  /** What may be back in a store is looked at again at once. */
-  | { kind: 'hastenRepairs'; store: number }
+  /** Up to `max` each of copies and losses that may be back are looked at again at once. */
+  | { kind: 'hastenRepairs'; store: number; max: number }
   | { kind: 'forgetSwept'; beforeMs: number; max: number }
   | { kind: 'forgetCompleted'; beforeMs: number; max: number }
   /** Client tokens of renames. */

@@ -8,7 +8,7 @@ import { UnsealedRow } from '../core/seals/row-seal.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import { Turns } from '../core/turns.ts';
 import type { Services } from '../gateway/services.ts';
-import { StoreDrills } from '../gateway/store-drills.ts';
+import { type DrillServices, StoreDrills } from '../gateway/store-drills.ts';
 import type { Operator, OperatorLog } from '../instruments/operator-log.ts';
 import { catchUpUsage } from '../ledger/timers.ts';
 import { CopyMemory } from '../quota/copy-memory.ts';
@@ -38,9 +38,9 @@ import {
   ensureTenantKeys,
   type RootKeyOptions,
 } from './root-key.ts';
-import { watchServices } from './service-metrics.ts';
+import { watchDrills, watchServices } from './service-metrics.ts';
 import type { Config } from './settings/config.ts';
-import { endSoon, openStores } from './stores.ts';
+import { endSoon, type OpenStores, openStores } from './stores.ts';
 import { makeSharedMemory, type ThreadLinks } from './threads/links.ts';
 import { listenOnThreads } from './threads/listen.ts';
 import { shareOf } from './threads/share.ts';
@@ -160,7 +160,7 @@ async function start(base: Base): Promise<RunningServer> {
     instruments: base.instruments,
     recentRequests: base.recentRequests,
     logger: base.logger,
-    drills: new StoreDrills({ ...requestServices, stores: stores.stores }),
+    drills: watchDrills(base, openDrills(requestServices, stores), stores),
     deepRuns: opened(closers, new FolderDeepRuns(config)),
     metricsToken: config.metricsToken,
     priceBooks: prices.books,
@@ -182,4 +182,12 @@ async function start(base: Base): Promise<RunningServer> {
     await closeAll(closers);
   };
   return { endpoint, adminUrl, log, close };
+}
+
+function openDrills(
+  services: Pick<DrillServices, 'read' | 'ledger'>,
+  { stores, storeList }: OpenStores,
+): StoreDrills {
+  const confirmPlace = (store: number) => storeList.confirmOwner(store);
+  return new StoreDrills({ ...services, stores, confirmPlace });
 }

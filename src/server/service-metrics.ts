@@ -12,7 +12,9 @@ import { countLost } from '../catalog/lost-versions.ts';
 import { countJobs } from '../catalog/work.ts';
 import type { Reader } from '../core/database.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
+import { Repeated } from '../core/repeated.ts';
 import type { RequestServices } from '../gateway/services.ts';
+import type { StoreDrills } from '../gateway/store-drills.ts';
 import {
   type Backlog,
   type Gauges,
@@ -31,6 +33,7 @@ import { nextUnsummed } from '../quota/roll-up/usage-days.ts';
 import type { Base } from './base.ts';
 import type { WatchedIndex } from './objects.ts';
 import type { Memory } from './request-services.ts';
+import type { OpenStores } from './stores.ts';
 import { watchThread } from './thread-metrics.ts';
 
 export interface WatchedParts extends Memory {
@@ -118,6 +121,40 @@ export function watchCopies(
     help: 'Tries to make a copy of an extent that failed, and are tried again.',
     collect: () => counts.failed,
   });
+}
+
+/** How often stores of which that is not known are looked at for drills. */
+const lookEveryMs = 60_000;
+
+/** Which stores a drill hides something in; gives the drills. */
+export function watchDrills(
+  { metrics: { registry }, closers, log }: Pick<Base, 'metrics' | 'closers' | 'log'>,
+  drills: StoreDrills,
+  { storeList }: Pick<OpenStores, 'storeList'>,
+): StoreDrills {
+  const remote = () =>
+    storeList.all().filter(({ number, isConfigured }) => isConfigured && number !== localStore);
+  registry.gauge({
+    name: 'bursar_store_drill',
+    help: 'Whether a drill hides something in the store, as it was last seen.',
+    collect: () =>
+      remote().flatMap(({ number, name }) => {
+        const isHiding = drills.isHiding(number);
+        return isHiding === null ? [] : [[{ store: name }, Number(isHiding)] as const];
+      }),
+  });
+  const looking = new Repeated({
+    work: async () => {
+      for (const { number } of remote()) {
+        if (drills.isHiding(number) === null) await drills.look(number);
+      }
+    },
+    pauseMs: () => lookEveryMs,
+    onError: (error) => log.warn('stores were not looked at for drills', error),
+  });
+  closers.push(() => looking.stop());
+  looking.start();
+  return drills;
 }
 
 const copyStates = [{ state: 'due' }, { state: 'suspect' }] as const;

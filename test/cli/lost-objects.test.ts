@@ -1,11 +1,13 @@
 // Objects that no store has any more, on a served gateway with folder stores: what clients are
 // answered, what is recorded, told and charged, and that what comes back is read again.
-import { mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import * as s3 from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
 import {
+  bytesIn,
   bytesOf,
   client,
   damage,
@@ -182,6 +184,29 @@ describe('an object that no store has any more', () => {
     await vi.waitFor(() => expect(extentsIn('disk2')).toEqual(expect.arrayContaining(made)), soon);
   });
 
+  test('of two copies that are damaged in different places both are made whole', async () => {
+    const body = randomBytes(4 * MB);
+    const before = extentsIn('disk2');
+    await put('first', 'complementary', body, 'mirror');
+    const [path = ''] = newIn('disk2', before);
+    const [good, there] = [bytesIn('disk2', path), bytesIn('near', path)];
+    expect(good.equals(there)).toBe(true);
+    for (const [store, at] of [
+      ['disk2', 300_000],
+      ['near', 2_000_000],
+    ] as const) {
+      const bytes = Buffer.from(good);
+      bytes[at] = (bytes[at] ?? 0) ^ 1;
+      writeFileSync(join(folderOf(store), path), bytes);
+    }
+    expect((await read('first', 'complementary')).equals(body)).toBe(true);
+    await place.run(['verify', 'data']);
+    await vi.waitFor(() => {
+      for (const store of ['disk2', 'near']) expect(bytesIn(store, path).equals(good)).toBe(true);
+    }, soon);
+    expect(await recordsOf('bursar:LoseObject', 'complementary')).toEqual([]);
+  });
+
   test('stays damaged where its class refuses to lose it', async () => {
     const made = await putIn('disk2', 'refused', 50_000, 'kept');
     damage(join(folderOf('disk2'), made[0] as string));
@@ -212,6 +237,7 @@ describe('an object that no store has any more', () => {
     const hidden = before.filter((path) => !extentsIn('near').includes(path));
     expect(said).toMatchObject({ store: 'near', lose: 0.05, seed: 7, changed: hidden.length });
     expect(hidden.length).toBeGreaterThan(3);
+    expect(await run('store', 'list')).toMatch(/^near +\d +yes +yes /m);
     const answers = await Promise.all(
       bodies.map(async (body, i) => {
         const answer = await read('first', `drill/${i}`).catch((error) => error.name as string);

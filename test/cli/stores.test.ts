@@ -147,7 +147,7 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
       };
       const listed = await place.run(['store', 'list'], client);
       expect(listed.stdout).toMatch(
-        /^STORE +NUMBER +READY +LOCATION +REASON\nlocal +1 +yes +local\ns3 \* +2 +yes +s3:\/\/backend\/prefix at http:\S+\n$/,
+        /^STORE +NUMBER +READY +DRILL +LOCATION +REASON\nlocal +1 +yes +no +local\ns3 \* +2 +yes +no +s3:\/\/backend\/prefix at http:\S+\n$/,
       );
       const { stdout } = await place.run(['store', 'list', '--json'], client);
       expect(JSON.parse(stdout)).toMatchObject([

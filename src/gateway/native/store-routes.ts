@@ -32,6 +32,10 @@ const store = answerObject({
   ready: { type: 'boolean' },
   canRead: boolean('Whether what is in it can be read: also where it takes no writes.'),
   reason: textOrNull('Why it is not ready.'),
+  drill: {
+    type: ['boolean', 'null'],
+    description: 'Whether a drill hides something in it; null: nobody has looked yet.',
+  },
   declared: answerObject({
     kind: text('online or archive.'),
     domains: {
@@ -56,11 +60,13 @@ export const storeRoutes = routeTable([
     action: 'bursar:ListStores',
     summary: 'Show all stores that buckets can be in, by number.',
     answer: answerObject({ stores: { type: 'array', items: store } }),
-    run: async ({ deps: { stores } }) => ({
+    run: async ({ deps: { stores, drills } }) => ({
       answer: {
-        stores: stores
-          .all()
-          .map((view) => ({ ...view, isDefault: view.name === stores.defaultName })),
+        stores: stores.all().map((view) => ({
+          ...view,
+          isDefault: view.name === stores.defaultName,
+          drill: view.number === localStore ? false : drills.isHiding(view.number),
+        })),
       },
     }),
   },

@@ -148,7 +148,7 @@ export async function openFixture(): Promise<Fixture> {
     recentRequests: new RecentEverywhere(new RecentRequests()),
     limitedAccounts: new LimitedAccounts(),
     drills: new StoreDrills({
-      ...{ read: db.tx, ledger: { maintain: async () => 0 } },
+      ...{ read: db.tx, ledger: { maintain: async () => 0 }, confirmPlace: async () => {} },
       stores: {
         remote: () => {
           throw new Error('there is no store');

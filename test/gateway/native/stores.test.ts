@@ -38,6 +38,7 @@ describe('the list of stores', () => {
           drills: true,
           storageClass: null,
         },
+        drill: null,
         health: { breaker: 'closed' },
         detail: { requests: 7 },
       },
