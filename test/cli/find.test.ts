@@ -16,7 +16,7 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readCredentials } from '#bursar/server/folder/credentials-file.js';
-import { send, type Target } from '../protocol/target.ts';
+import { callNative, newPrincipal, send, type Target } from '../protocol/target.ts';
 import { Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -207,6 +207,29 @@ describe('a data set', () => {
     const list = readFileSync(join(`${crate}2`, 'manifest-sha256.txt'), 'utf8');
     expect(list).toBe(`${createHash('sha256').update('in parts').digest('hex')}  parts\n`);
     expect((await place.run(args)).stderr).toContain('is there already');
+  });
+
+  it('has what its maker may read, and no more', async () => {
+    const bob = await newPrincipal(target, { name: 'bob' });
+    const grant = { effect: 'allow', subjects: ['principal:default/bob'], bucket: 'raw' };
+    for (const [name, more] of [
+      ['bob-lists', { actions: ['s3:ListBucket'] }],
+      ['bob-reads', { actions: ['s3:GetObject'], prefix: 'in/' }],
+    ] as const) {
+      const path = `/_/v1/tenants/default/grants/${name}`;
+      await callNative(target, 'PUT', path, { ...grant, ...more });
+    }
+    const env = {
+      BURSAR_ENDPOINT: target.endpoint,
+      ...{ BURSAR_ACCESS_KEY_ID: bob.accessKeyId, BURSAR_SECRET_ACCESS_KEY: bob.secretAccessKey },
+    };
+    const args = ['dataset', 'manifest', 's3://raw', '--out', `${crate}4`];
+    expect(await place.run(args, env)).toMatchObject({ code: 0 });
+    const list = readFileSync(join(`${crate}4`, 'manifest-sha256.txt'), 'utf8');
+    expect(list.replaceAll(/^\w{64} {2}/gm, '')).toBe('in/a b\n');
+    const other = ['dataset', 'manifest', 's3://sim', '--out', `${crate}5`];
+    expect((await place.run(other, env)).stderr).toContain('AccessDenied');
+    expect(existsSync(`${crate}5`)).toBe(false);
   });
 
   it('is written whole where the gateway was busy, or away, for a moment', async () => {
