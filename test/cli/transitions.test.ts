@@ -207,7 +207,7 @@ describe('a lifecycle transition', () => {
     const sent = (name: string) => refusal(setRules('first', [rule('x/', into(name))]));
     expect(await sent('nothing')).toBe('400 MalformedXML');
     expect(await sent('INTELLIGENT_TIERING')).toBe('501 NotImplemented');
-    expect(await sent('again')).toBe('501 NotImplemented');
+    expect(await sent('twice')).toBe('501 NotImplemented');
     expect(await sent('STANDARD')).toBe('400 MalformedXML');
     const both = { ...into('ONEZONE_IA'), Expiration: { Days: 1 } };
     expect(await refusal(setRules('first', [rule('x/', both)]))).toBe('400 InvalidArgument');
