@@ -7,7 +7,7 @@ import { type Connection, callApi } from './api-client.ts';
 import { type Columns, printEntries } from './api-command.ts';
 import { findPlace, findTenant, type NamedPlace } from './bucket-names.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
-import { print } from './output.ts';
+import { chooseForm, print } from './output.ts';
 import { formatBytes } from './progress.ts';
 import { shellWord } from './shell-word.ts';
 
@@ -32,6 +32,7 @@ export function addBucketLocks(bucket: Command): void {
   bucket
     .command('locks <bucket>')
     .description('list the versions that object lock keeps from being deleted, and until when')
+    .option('--csv', 'answer with CSV')
     .option('--commands', 'print the commands that delete them, where anything does, for a shell')
     .action(listLocks);
 }
@@ -39,6 +40,7 @@ export function addBucketLocks(bucket: Command): void {
 async function listLocks(written: string, _: object, command: Command): Promise<void> {
   const { connection } = connect(command);
   const flags = command.optsWithGlobals<LocksFlags>();
+  chooseForm(flags);
   const place = await findPlace(connection, written);
   if (flags.commands && !flags.json) {
     const own = place.tenant === (await findTenant(connection));

@@ -237,6 +237,9 @@ describeWithTool(awsCli, 'AWS CLI', (path) => {
         expect.stringMatching(/^ +yes +3 B +\w{32} +it's \$\(held\)$/),
         expect.stringMatching(new RegExp(`^GOVERNANCE +${until.slice(0, 19)}.* it's `)),
       ]);
+      expect(await shell(`${locks.trim()} --csv`)).toMatch(
+        /^mode,until,legalHold,size,version,key\r\n,/,
+      );
       const all = `/_/v1/tenants/old/buckets/${bucket}/locks`;
       const ask = (client: S3Client, query: [string, string][] = []) =>
         client.send('GET', all, { query });
