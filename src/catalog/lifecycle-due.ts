@@ -68,14 +68,13 @@ export function rulesOf(rules: Lifecycle, walk: LifecycleWalk): readonly Lifecyc
 export async function findLifecycleBucket(
   read: Reader,
   afterId: number,
-): Promise<number | undefined> {
+): Promise<{ id: number; tenant: string } | undefined> {
   const { sparing = read } = read;
-  const row = await sparing.get<{ id: number }>(
-    `SELECT bucket_id AS id FROM bucket_settings WHERE bucket_id > ? AND name = 'lifecycle'
-       ORDER BY bucket_id LIMIT 1`,
+  return sparing.get<{ id: number; tenant: string }>(
+    `SELECT bucket_id AS id, tenant FROM bucket_settings CROSS JOIN buckets ON id = bucket_id
+       WHERE bucket_id > ? AND bucket_settings.name = 'lifecycle' ORDER BY bucket_id LIMIT 1`,
     afterId,
   );
-  return row?.id;
 }
 
 /** The id of the rule by which a version is due to end now; null: by none. */

@@ -60,11 +60,15 @@ async function findLastMove(
   return null;
 }
 
-/** One step of a walk through a bucket. Rows are taken as they are: who moves one verifies it. */
+/**
+ * One step of a walk through a bucket, which ends early where so many moves are found. Rows are
+ * taken as they are: who moves one verifies it.
+ */
 export async function findDueMoves(
   read: Reader,
   terms: LifecycleTerms,
   step: WalkStep<MovingWalk>,
+  movesMax: number,
 ): Promise<{ moves: PlannedMove[]; last: VersionAt | null }> {
   const readRows = step.walk === 'current' ? readCurrent : readNoncurrent;
   const rows = await readRows(read, terms, step);
@@ -73,6 +77,7 @@ export async function findDueMoves(
     const { key, seq } = row;
     const due = await findDueMove(read, terms, row);
     if (due) moves.push({ place: { key, seq }, class: due.class });
+    if (moves.length === movesMax) return { moves, last: { key, seq } };
   }
   const last = rows.length < step.max ? undefined : rows.at(-1);
   return { moves, last: last ? { key: last.key, seq: last.seq } : null };

@@ -81,6 +81,13 @@ export const chunkBytes = 256 * KiB;
 export const tagBytes = 32;
 export const inlineBytesMax = 64 * KiB;
 
+/**
+ * Extents of a version that lifecycle rules move, and of what it is written into, a class of
+ * several legs counted once for each: one commit names them all, and nobody else can commit
+ * meanwhile.
+ */
+export const movedExtentsMax = 1000;
+
 /** Runs of extents that an object of this size may have: copies of slices of slices must end. */
 export function manifestRunsMax(sizeBytes: number): number {
   return 20_000 + 2 * Math.ceil(sizeBytes / extentBytesMax);

@@ -1,21 +1,22 @@
 // Moves versions into other storage classes, as lifecycle rules say: their bytes are read and
 // verified, written into the stores of the class, read back, and then named by one commit
 // (ledger/move-upkeep.ts). Invariants: a version is whole in one class until that commit, and whole
-// in the other from it on; what a move has written that was not committed is an intent, which the
-// sweeper removes; and what was let go of is spared until the bucket's journal tells where the
-// bytes are now.
-import { setTimeout as sleep } from 'node:timers/promises';
+// in the other from it on; and what a move has written that was not committed is an intent, which
+// the sweeper removes.
 import type { Bucket } from '../catalog/buckets.ts';
 import { readInlineBody } from '../catalog/extents.ts';
 import type { PlannedMove } from '../catalog/lifecycle-moves.ts';
 import type { MovedBytes } from '../catalog/version-moves.ts';
-import { findVersion, type Version } from '../catalog/versions.ts';
-import { IntegrityError, Refusal } from '../core/errors.ts';
+import { type Attributes, findVersion, type Version } from '../catalog/versions.ts';
+import { IntegrityError } from '../core/errors.ts';
+import { movedExtentsMax } from '../core/limits.ts';
 import {
+  countRuns,
   decodeManifest,
   type ExtentRun,
   encodeManifest,
   inlineStore,
+  isEncryptedManifest,
   localStore,
 } from '../core/manifest.ts';
 import type { MoveDue } from '../ledger/move-upkeep.ts';
@@ -32,20 +33,23 @@ import type { RequestServices } from './services.ts';
 export type TransitionServices = Pick<
   RequestServices,
   | ('read' | 'keyring' | 'ledger' | 'classes' | 'stores' | 'bookOf' | 'reader' | 'writer')
-  | ('leases' | 'intents' | 'diskRoom' | 'journals')
+  | ('leases' | 'intents' | 'diskRoom' | 'losses' | 'encrypts')
 >;
 
-/** Between two looks at whether a journal tells of a move. */
-const journalMs = 1000;
+export interface TransitionOptions {
+  /** How long a day lasts for rules. Milliseconds. */
+  dayMs: number;
+  /** A version stays since it has too many extents. */
+  onTooLarge(): void;
+}
 
 export class Transitions {
   readonly #services: TransitionServices;
-  readonly #dayMs: number;
+  readonly #options: TransitionOptions;
 
-  /** `dayMs`: how long a day lasts for rules. */
-  constructor(services: TransitionServices, dayMs: number) {
+  constructor(services: TransitionServices, options: TransitionOptions) {
     this.#services = services;
-    this.#dayMs = dayMs;
+    this.#options = options;
   }
 
   /**
@@ -67,30 +71,47 @@ export class Transitions {
     if (from && into && shareStore(this.#services, from, into)) {
       return (await ledger.maintain({ ...due, bytes: 'shared' })) > 0;
     }
+    if (!this.#mayWrite(bucket, version, to)) return false;
     const runs = decodeManifest(version.manifest);
     const release = this.#services.leases.hold(runs);
-    let isMoved = false;
     try {
-      isMoved = await this.#moveBytes(bucket, { version, runs, due }, stopping);
-      return isMoved;
+      await this.#moveBytes(bucket, { version, runs, due }, stopping);
+    } catch (error) {
+      throw await this.#services.losses.explain({ bucket, version }, error);
     } finally {
-      if (isMoved && stopping) void this.#spare(bucket.store, release, stopping);
-      else release();
+      release();
     }
+    return true;
   }
 
   /** Nothing is read from archives, and nothing is written where a write would be refused. */
   #mayMove(bucket: Bucket, version: Version, to: string): boolean {
-    const { classes } = this.#services;
+    const { classes, stores } = this.#services;
     const found = classes.named(bucket.tenant, to);
     if (!found || findClassObstacle(this.#services, bucket, found) !== null) return false;
+    const { legs } = found.definition.durability;
+    if (legs.some(({ store }) => stores.numberOf(store) === undefined)) return false;
     return classes.named(bucket.tenant, version.class)?.definition.access !== 'restore';
+  }
+
+  /** Whether what is written now is as protected as it is, and fits into one commit. */
+  #mayWrite(bucket: Bucket, { manifest, sizeBytes, attributes }: Version, to: string): boolean {
+    const { encrypts, keyring, writer } = this.#services;
+    if (!encrypts && manifest.length > 0 && isEncryptedManifest(manifest)) return false;
+    const { encryption } = JSON.parse(attributes) as Attributes;
+    if (encryption && encryption.kms !== keyring.wrappedBy) return false;
+    const legs = severalLegs(this.#services, bucket, to)?.stores;
+    const stores = legs ?? [storeOfClass(this.#services, bucket, to)];
+    const written = stores.length * Math.ceil(sizeBytes / writer.extentBytesIn(stores));
+    if (Math.max(countRuns(manifest), written) <= movedExtentsMax) return true;
+    this.#options.onTooLarge();
+    return false;
   }
 
   #dueOf(bucket: Bucket, { key, seq }: Version, to: string): MoveDue {
     const { bookOf } = this.#services;
     return {
-      ...{ kind: 'moveDue', bucketId: bucket.id, key, seq, class: to, dayMs: this.#dayMs },
+      ...{ kind: 'moveDue', bucketId: bucket.id, key, seq, class: to, dayMs: this.#options.dayMs },
       book: bookOf(bucket.store).name,
       storageBook: bookOf(storeOfClass(this.#services, bucket, to)).name,
       bytes: null,
@@ -101,7 +122,7 @@ export class Transitions {
     bucket: Bucket,
     { version, runs, due }: { version: Version; runs: readonly ExtentRun[]; due: MoveDue },
     stopping: AbortSignal | undefined,
-  ): Promise<boolean> {
+  ): Promise<void> {
     const { ledger, diskRoom } = this.#services;
     const { tenant, owner: principal } = bucket;
     const { sizeBytes } = version;
@@ -120,9 +141,9 @@ export class Transitions {
         await this.#readBack(tenant, written, stopping);
         // Whether it was committed is not known where this fails: then the sweeper looks.
         isAbandoned = false;
-        const isMoved = (await ledger.maintain({ ...due, bytes: bytesOf(written) })) > 0;
-        isAbandoned = !isMoved;
-        return isMoved;
+        isAbandoned = (await ledger.maintain({ ...due, bytes: bytesOf(written) })) === 0;
+        // All of it was read and written, so it must not happen again and again.
+        if (isAbandoned) throw new Error(`version ${version.seq} was not moved: it has changed`);
       } finally {
         if (isAbandoned) await sink.abort();
       }
@@ -182,26 +203,6 @@ export class Transitions {
       ...(signal && { signal }),
       ...(isAlone && { isAlone }),
     });
-  }
-
-  /** The journal of the bucket's store still names what was let go of, which may be in another. */
-  async #spare(store: number, release: () => void, stopping: AbortSignal): Promise<void> {
-    const { journals } = this.#services;
-    try {
-      while (!stopping.aborted) {
-        try {
-          await journals.settled(store);
-          return;
-        } catch (error) {
-          if (!(error instanceof Refusal)) throw error;
-          await sleep(journalMs, undefined, { signal: stopping, ref: false });
-        }
-      }
-    } catch {
-      // The gateway ends, and the sweeper with it.
-    } finally {
-      release();
-    }
   }
 }
 

@@ -11,6 +11,7 @@ export class Metrics {
   readonly #refusals: QuotaRefusals;
   readonly #lifecycleEnds: Counter;
   readonly #lifecycleMoves: Counter;
+  readonly #tooLargeMoves: Counter;
 
   constructor(registry: MetricRegistry) {
     this.registry = registry;
@@ -32,6 +33,11 @@ export class Metrics {
       name: 'bursar_lifecycle_moves_total',
       help: 'Versions that lifecycle rules moved into another storage class, since the start.',
       labelNames: ['kind'],
+      registers,
+    });
+    this.#tooLargeMoves = new Counter({
+      name: 'bursar_lifecycle_too_large_total',
+      help: 'Times that a version was due to be moved and stayed, since it has too many extents.',
       registers,
     });
   }
@@ -98,5 +104,9 @@ export class Metrics {
 
   countLifecycleMoves(kind: string, count: number): void {
     this.#lifecycleMoves.inc({ kind }, count);
+  }
+
+  countTooLargeMove(): void {
+    this.#tooLargeMoves.inc();
   }
 }

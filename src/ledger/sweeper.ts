@@ -14,7 +14,7 @@ import {
   sweptKeptMs,
   uploadMsMax,
 } from '../core/limits.ts';
-import { inlineStore } from '../core/manifest.ts';
+import { inlineStore, localStore } from '../core/manifest.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import type { ExtentStore } from '../tiering/stores/store.ts';
 import type { Ledger } from './ledger.ts';
@@ -30,6 +30,8 @@ export interface SweeperOptions {
    * in another place was not removed.
    */
   confirmPlace?: (store: number) => Promise<void>;
+  /** The stores whose journals are told of changes: those that are configured. */
+  journaled: () => readonly number[];
   /** Tells which extents are being read. */
   leases: { findHeld(ids: readonly Buffer[]): Promise<(id: Buffer) => boolean> };
   /** How long a condemned extent is kept before its bytes go, milliseconds. */
@@ -139,9 +141,8 @@ export class Sweeper {
     const { read, ledger, leases, graceMs, maySweep } = this.#options;
     if (!maySweep(store)) return 0;
     const ownGraceMs = store === inlineStore ? Math.min(graceMs, inlineGraceMsMax) : graceMs;
-    // What the journal still calls alive stays until that is put right in the store.
-    const [untold] = await listOutbox(read, store, 1);
-    const beforeMs = Math.min(steadyClock.nowMs() - ownGraceMs, (untold?.timeMs ?? Infinity) - 1);
+    // What a journal still calls alive stays until that is put right in its store.
+    const beforeMs = Math.min(steadyClock.nowMs() - ownGraceMs, (await this.#untoldMs(store)) - 1);
     const found = await listCondemned(read, { store, beforeMs, max: rowsPerBatch });
     const isHeld = await leases.findHeld(found);
     const ids = found.filter((id) => !isHeld(id));
@@ -155,6 +156,20 @@ export class Sweeper {
     this.#keptElsewhere ??= error;
     // Without a grace those that come behind the others would come again at once.
     return ownGraceMs > 0 ? ids.length : removed.length;
+  }
+
+  /**
+   * Since when a journal may not tell of what was let go of in a store: that of any store whose
+   * buckets have classes there. In the data folder only its own buckets have bytes.
+   */
+  async #untoldMs(store: number): Promise<number> {
+    const { read, journaled } = this.#options;
+    let sinceMs = Number.POSITIVE_INFINITY;
+    for (const one of store <= localStore ? [store] : new Set([store, ...journaled()])) {
+      const [untold] = await listOutbox(read, one, 1);
+      sinceMs = Math.min(sinceMs, untold?.timeMs ?? sinceMs);
+    }
+    return sinceMs;
   }
 
   async #removeFromPlace(store: number, ids: readonly Buffer[]): Promise<Removal> {

@@ -61,6 +61,8 @@ function sweeping(
     // An older copy does not know which extents newer versions use, and would take them for
     // garbage.
     maySweep: (store) => head.refusal === null && journals.maySweep(store),
+    // One that was taken out of the configuration must not keep others from being swept for ever.
+    journaled: () => configuredStores(services).map(({ number }) => number),
     confirmPlace: (store) => storeList.confirmOwner(store),
     graceMs: config.sweepGraceMs,
   });
@@ -90,9 +92,12 @@ function copying(
   return worker.repeated();
 }
 
-function booksInForce({ stores, bookOf }: RequestServices): ReadonlyMap<number, string> {
-  const configured = stores.all().filter(({ isConfigured }) => isConfigured);
-  return new Map(configured.map(({ number }) => [number, bookOf(number).name]));
+const configuredStores = ({ stores }: Pick<RequestServices, 'stores'>) =>
+  stores.all().filter(({ isConfigured }) => isConfigured);
+
+function booksInForce(services: RequestServices): ReadonlyMap<number, string> {
+  const { bookOf } = services;
+  return new Map(configuredStores(services).map(({ number }) => [number, bookOf(number).name]));
 }
 
 function startLifecycle(
@@ -101,7 +106,10 @@ function startLifecycle(
   { journals }: OpenStores,
 ): void {
   const { read, ledger, lifecycle: rules, bookOf, log: head } = services;
-  const transitions = new Transitions(services, config.lifecycleDayMs);
+  const transitions = new Transitions(services, {
+    dayMs: config.lifecycleDayMs,
+    onTooLarge: () => metrics.countTooLargeMove(),
+  });
   const options = {
     ...{ read, ledger, rules, dayMs: config.lifecycleDayMs, bookOf },
     admit: (store: number) => {

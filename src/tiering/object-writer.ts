@@ -3,7 +3,7 @@
 // for exactly `sizeBytes` bytes, or at most so many where that was said, all durable or, if inline,
 // sealed and ready for the ledger's transaction. An empty object has no extent at all.
 
-import { chunkBytes, inlineBytesMax } from '../core/limits.ts';
+import { chunkBytes, extentBytesMax, inlineBytesMax } from '../core/limits.ts';
 import { localStore } from '../core/manifest.ts';
 import { LocalSink } from './local-sink.ts';
 import { Mirror, MirroredSink, type WriteTarget } from './mirrored-sink.ts';
@@ -54,6 +54,15 @@ export class ObjectWriter {
     const targets = legs.stores.map((number) => stores.remote(number));
     const mirror = new Mirror({ ...legs, legs: targets });
     return new MirroredSink(this.#into(mirror, write, isEncrypted), mirror);
+  }
+
+  /** How large extents are at most that all these stores are to have, by number. */
+  extentBytesIn(stores: readonly number[]): number {
+    const { stores: open } = this.#options;
+    const sizes = stores.map((number) =>
+      number === localStore ? extentBytesMax : open.remote(number).extentBytesMax,
+    );
+    return Math.min(...sizes);
   }
 
   #into(remote: WriteTarget, write: WriteOptions, isEncrypted: boolean): ObjectSink {

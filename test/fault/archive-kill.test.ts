@@ -120,6 +120,7 @@ async function sweep(): Promise<void> {
       ledger,
       stores,
       maySweep: () => true,
+      journaled: () => [],
       leases: new ReadLeases(),
       graceMs: -1000,
     });

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type LifecycleRule, readLifecycle } from '#bursar/catalog/lifecycle.js';
 import type { LifecyclePlace } from '#bursar/catalog/lifecycle-due.js';
 import type { Amendment } from '#bursar/catalog/version-changes.js';
+import { Refusal } from '#bursar/core/errors.js';
 import { newUploadId } from '#bursar/core/ids.js';
 import type { Change } from '#bursar/ledger/commands/index.js';
 import type { CommitResult, Maintenance } from '#bursar/ledger/commit.js';
@@ -321,7 +322,7 @@ describe('an upload that is not completed', () => {
 });
 
 /** A worker that has asked for nothing yet. */
-function workerOf(more: Partial<Omit<LifecycleOptions, 'move'>> = {}) {
+function workerOf(more: Partial<LifecycleOptions> = {}) {
   const ended: string[] = [];
   const errors: unknown[] = [];
   const { feed } = fixture.ledger;
@@ -505,5 +506,91 @@ describe('the worker', () => {
     await aDay();
     expect(ended).toEqual([]);
     expect(await keysOf('versions')).toEqual(['a']);
+  });
+});
+
+describe('the worker that moves', () => {
+  const intoCold = { transitions: [{ dateMs: past.dateMs, class: 'cold' }] };
+  const whatever = { sizeAbove: 1 };
+  const soon = { timeout: 20_000 };
+
+  it('lets others have their turns where nothing is to be moved', async () => {
+    fill('versions', 1000, "printf('k%04d', i)");
+    await setRules({ ...intoCold, filter: { sizeAbove: 1000 } });
+    let turn = 0;
+    const count = setInterval(() => turn++, 0);
+    const turns: number[] = [];
+    const read = { get: fixture.read.get } as LedgerFixture['read'];
+    read.all = (sql, ...values) => {
+      if (sql.includes('FROM versions')) turns.push(turn);
+      return fixture.read.all(sql, ...values);
+    };
+    const { worker } = workerOf({ read, move: async () => true });
+    worker.start();
+    await expect.poll(() => turns.length, soon).toBe(11);
+    await worker.stop();
+    clearInterval(count);
+    expect(new Set(turns).size).toBe(11);
+  });
+
+  it('tries what failed again later, and what comes behind it at once', async () => {
+    for (let i = 0; i < 20; i++) await put(`k${10 + i}`);
+    await setRules({ ...intoCold, filter: whatever });
+    const asked: string[] = [];
+    const damaged = new Error('it is damaged');
+    const move: LifecycleOptions['move'] = async (_, { place: { key } }) => {
+      asked.push(key);
+      if (key < 'k25') throw damaged;
+      return true;
+    };
+    const { worker, ended, errors } = workerOf({ move });
+    worker.start();
+    await expect.poll(() => errors, soon).toEqual([damaged]);
+    expect(asked).toHaveLength(20);
+    expect(ended).toHaveLength(2);
+    await setRules({ ...intoCold, filter: { ...whatever, prefix: 'k' } });
+    await expect.poll(() => ended.length, soon).toBe(4);
+    await worker.stop();
+    expect(asked.slice(20)).toEqual(['k25', 'k26', 'k27', 'k28', 'k29']);
+    expect(errors).toEqual([damaged]);
+  });
+
+  it('ends a walk in which a store is away', async () => {
+    for (let i = 0; i < 20; i++) await put(`k${10 + i}`);
+    await setRules({ ...intoCold, filter: whatever });
+    let asked = 0;
+    const away = new Refusal('ServiceUnavailable');
+    const move = async () => {
+      asked++;
+      throw away;
+    };
+    const { worker, errors } = workerOf({ move });
+    worker.start();
+    await expect.poll(() => errors, soon).toEqual([away]);
+    await worker.stop();
+    expect(asked).toBeLessThan(10);
+  });
+
+  it('has a large version of one bucket hold up no other', async () => {
+    const other = { kind: 'createBucket', tenant: 'one', name: 'more', owner: 'alice' } as const;
+    await commit({ ...other, store: 1 });
+    fill('versions', 1, "'large'");
+    fixture.edit(`INSERT INTO versions SELECT 2, 'last', seq + 5000, ${columnsBehindSeq}
+      FROM versions WHERE key = 'large'`);
+    const rules = [{ id: 'r', isEnabled: true, filter: whatever, ...intoCold }];
+    const setting = { kind: 'putBucketSetting', name: 'lifecycle' } as const;
+    const document = JSON.stringify({ rules });
+    for (const bucketId of [1, 2]) await commit({ ...setting, document, bucketId });
+    const moved: string[] = [];
+    const { worker } = workerOf({
+      move: async (_, { place: { key } }, stopping) => {
+        if (key === 'large') await new Promise((end) => stopping.addEventListener('abort', end));
+        else moved.push(key);
+        return true;
+      },
+    });
+    worker.start();
+    await expect.poll(() => moved, soon).toEqual(['last']);
+    await worker.stop();
   });
 });

@@ -41,6 +41,7 @@ function sweeper(graceMs = 0): Sweeper {
     ledger,
     stores: { get },
     maySweep: (store) => !untold.has(store),
+    journaled: () => [2, 3],
     leases,
     graceMs,
   });
@@ -229,6 +230,26 @@ describe('a sweep', () => {
     });
     expect(await sweeper().sweep()).toMatchObject({ purgedVersions: 1, removedExtents: 0 });
     expect(removed).toEqual([]);
+    const lastSeq = gone.index as number;
+    const segment = { name: 'segment', lastSeq, sizeBytes: 1, digest: Buffer.alloc(32) };
+    await ledger.maintain({ kind: 'forgetJournaled', store: 2, lastSeq, segment });
+    await sweeper().sweep();
+    expect(removed).toEqual(hex(id));
+  });
+
+  it('removes nothing that the journal of a bucket in another store still names', async () => {
+    const { ledger } = fixture;
+    await ledger.maintain({ kind: 'registerStore', name: 'remote', location: 'there' });
+    const owner = 'alice';
+    const bucket = { kind: 'createBucket', tenant: 'one', name: 'far', owner, store: 2 } as const;
+    await ledger.commit(commitOf(bucket));
+    const id = await putStored('k', 3, 2);
+    const deletion = deleteOf('k');
+    const gone = await ledger.commit({
+      ...deletion,
+      change: { ...deletion.change, bucketId: 2 } as typeof deletion.change,
+    });
+    expect(await sweeper().sweep()).toMatchObject({ purgedVersions: 1, removedExtents: 0 });
     const lastSeq = gone.index as number;
     const segment = { name: 'segment', lastSeq, sizeBytes: 1, digest: Buffer.alloc(32) };
     await ledger.maintain({ kind: 'forgetJournaled', store: 2, lastSeq, segment });

@@ -201,14 +201,16 @@ export function shareStore(
   );
 }
 
-/** What clients are shown of a class: its first alias, or else its name. */
+/** What clients are shown of a class: the first alias that means it to them, or else its name. */
 export function shownClass(
   { classes }: Pick<ClassServices, 'classes'>,
   tenant: string,
   name: string,
 ): string {
   if (name === standardClass) return name;
-  return classes.named(tenant, name)?.definition.aliases[0] ?? name;
+  const aliases = classes.named(tenant, name)?.definition.aliases ?? [];
+  // An alias of everybody's class means another where the tenant has one of its own with it.
+  return aliases.find((alias) => classes.aliased(tenant, alias)?.name === name) ?? name;
 }
 
 /** The headers that tell of the class of an object: of STANDARD nothing, as on AWS. */
