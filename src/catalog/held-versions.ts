@@ -5,7 +5,7 @@
 // comes here when it ends, whoever ends it (version-rows.ts), and goes only when none has it any
 // more; it keeps its extents, and counts as stored, for as long as it is here; `held_mac` binds it
 // to its end, so that no row shows at another time than it should.
-import type { Tx } from '../core/database.ts';
+import type { Reader, Tx } from '../core/database.ts';
 import { type BucketName, computeHeldMac } from './authentic.ts';
 import { noteHeld } from './held-totals.ts';
 import { shareManifest } from './long-manifests.ts';
@@ -49,7 +49,7 @@ export function newestNull(condition: string): string {
  * it is.
  */
 export async function findHolder(
-  tx: Tx,
+  read: Reader,
   bucket: OpenBucket,
   { key, sinceSeq }: { key: string; sinceSeq: number },
 ): Promise<number | null> {
@@ -57,16 +57,16 @@ export async function findHolder(
   if (hasWindow) return heldByWindow;
   if (newestSnapshot === null || newestSnapshot < sinceSeq) return null;
   if (newestPrefix !== null && key.startsWith(newestPrefix)) return newestSnapshot;
-  return findCovering(tx, id, { key, fromSeq: sinceSeq, beforeSeq: null });
+  return findCovering(read, id, { key, fromSeq: sinceSeq, beforeSeq: null });
 }
 
 /** The newest living snapshot that has a version; null: none has it. */
 export async function findCovering(
-  tx: Tx,
+  read: Reader,
   bucketId: number,
   { key, fromSeq, beforeSeq }: { key: string; fromSeq: number; beforeSeq: number | null },
 ): Promise<number | null> {
-  const found = await tx.get<{ seq: number }>(
+  const found = await read.get<{ seq: number }>(
     `SELECT seq FROM snapshots WHERE bucket_id = ? AND seq >= ? AND (? IS NULL OR seq < ?)
        AND state = 'living' AND substr(?, 1, length(prefix)) = prefix ORDER BY seq DESC LIMIT 1`,
     ...[bucketId, fromSeq, beforeSeq, beforeSeq, key],

@@ -4,7 +4,7 @@
 // keeps its key. Where the bucket does not keep versions, the row itself moves, and the references
 // to its extents with it: nothing is counted, so the price does not grow with what is stored. Where
 // it does, the version stays under a delete marker, and the new one shares its extents.
-import type { Tx } from '../core/database.ts';
+import type { Reader, Tx } from '../core/database.ts';
 import { isOwnClass } from '../core/own-class.ts';
 import { renameRestore } from './archive-restores.ts';
 import { computeRowMac, isAuthentic, verifyListed } from './authentic.ts';
@@ -23,6 +23,7 @@ import {
   findPlace,
   namedIn,
   type OpenBucket,
+  openBucket,
   openToReplace,
   type Place,
   refuseEnd,
@@ -34,7 +35,7 @@ import {
   keepAsNoncurrent,
   moveCurrent,
 } from './version-rows.ts';
-import { type Attributes, readHead } from './versions.ts';
+import { type Attributes, readHead, type Version } from './versions.ts';
 
 export interface RenameObject {
   kind: 'renameObject';
@@ -49,8 +50,29 @@ export interface RenameObject {
    * attributes; absent: whatever it has.
    */
   source: { key: string; seq: number; attributes?: string };
+  /** What there is room for to stay at the old key; absent: for whatever does. */
+  mayStay?: Staying;
   /** null: the request has none. */
   token: ClientToken | null;
+}
+
+/**
+ * What stays of the version at its old key: nothing; what a snapshot or the undelete window holds,
+ * which counts as stored there, too; or the version itself, under a delete marker.
+ */
+export const stayings = ['nothing', 'held', 'version'] as const;
+export type Staying = (typeof stayings)[number];
+
+/** What would stay of the current version of a key if it were renamed now. */
+export async function findStaying(
+  read: Reader,
+  bucketId: number,
+  { key, seq, versionId }: Pick<Version, 'key' | 'seq' | 'versionId'>,
+): Promise<Staying> {
+  const bucket = await openBucket(read, bucketId);
+  if (!bucket) return 'nothing';
+  if (bucket.versioning === 'Enabled' || versionId !== null) return 'version';
+  return (await findHolder(read, bucket, { key, sinceSeq: seq })) === null ? 'nothing' : 'held';
 }
 
 /**
@@ -89,6 +111,10 @@ export async function renameObject(
   // What a snapshot has stays where it is, and shares its extents.
   const isMoved =
     isEnding && (await findHolder(tx, bucket, { key: source.key, sinceSeq: found.seq })) === null;
+  const stays = isMoved ? 'nothing' : isEnding ? 'held' : 'version';
+  if (stayings.indexOf(stays) > stayings.indexOf(change.mayStay ?? 'version')) {
+    return refused('SlowDown');
+  }
   const arrival = { at: opening.result, found, isMoved, isEnding };
   const arrived = await arrive(tx, change, arrival, moment);
   if (token) await noteToken(tx, bucket, token, moment);

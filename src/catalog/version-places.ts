@@ -3,7 +3,7 @@
 // transaction; everything is found and checked before the first write; and a version that object
 // lock holds does not end, whatever the bucket's row says.
 // Specification: "How S3 Versioning works" of the Amazon S3 user guide.
-import type { Tx } from '../core/database.ts';
+import type { Reader, Tx } from '../core/database.ts';
 import { isOwnClass } from '../core/own-class.ts';
 import { type BucketName, isAuthentic, verifyVersion } from './authentic.ts';
 import { refuseLossyLock } from './class-locks.ts';
@@ -64,8 +64,8 @@ export async function openKey(
 }
 
 /** The bucket's row, with what of its snapshots a change has to know. */
-export function openBucket(tx: Tx, bucketId: number): Promise<OpenBucket | undefined> {
-  return tx.get<OpenBucket>(
+export function openBucket(read: Reader, bucketId: number): Promise<OpenBucket | undefined> {
+  return read.get<OpenBucket>(
     `SELECT id, b.tenant, b.name, owner, store, versioning, object_lock AS objectLock,
        s.seq AS newestSnapshot, iif(s.state = 'living', s.prefix, NULL) AS newestPrefix,
        EXISTS(SELECT 1 FROM bucket_settings

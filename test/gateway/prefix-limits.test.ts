@@ -187,6 +187,44 @@ describe('what is stored under a prefix', () => {
     await expectCounted('in/');
   });
 
+  it.each(['window', 'snapshot'])(
+    'lets a rename keep what a %s holds where it fits',
+    async (by) => {
+      await put('a/a', 100);
+      const path = `/_/v1/tenants/default/buckets/${Bucket}`;
+      if (by === 'window') await callNative(target, 'PUT', `${path}/undelete`, { seconds: 3600 });
+      else await callNative(target, 'PUT', `${path}/snapshots/one`, {});
+      const [bucket, prefix] = [`bucket:default/${Bucket}`, accountOf('b/')];
+      const limitAll = async (limits: object | null) => {
+        for (const account of [bucket, prefix]) await putLimits(target, account, limits);
+      };
+      await limitAll({ storedBytes: { total: 199 }, storedObjects: { total: 1 } });
+      const refused = await rename('a/a', 'b/a');
+      expect([refused.status, refused.text]).toEqual([403, expect.stringMatching(/QuotaExceeded/)]);
+      expect(await stored(bucket)).toEqual({ storedBytes: 100, storedObjects: 1 });
+      await limitAll({ storedBytes: { total: 200 }, storedObjects: { total: 1 } });
+      expect((await rename('a/a', 'b/a')).status).toBe(200);
+      expect(await stored(bucket)).toEqual({ storedBytes: 200, storedObjects: 1 });
+      expect(await stored(prefix)).toEqual({ storedBytes: 100, storedObjects: 1 });
+      await expectCounted('b/');
+      await putLimits(target, bucket, null);
+    },
+  );
+
+  it('lets a rename keep a version with an id where versioning is suspended', async () => {
+    const suspend = (Status: 'Enabled' | 'Suspended') =>
+      client.send(new PutBucketVersioningCommand({ Bucket, VersioningConfiguration: { Status } }));
+    await suspend('Enabled');
+    await put('a', 100);
+    await suspend('Suspended');
+    const bucket = `bucket:default/${Bucket}`;
+    await putLimits(target, bucket, { storedBytes: { total: 199 } });
+    expect((await rename('a', 'b')).status).toBe(403);
+    await putLimits(target, bucket, { storedBytes: { total: 200 } });
+    expect((await rename('a', 'b')).status).toBe(200);
+    expect(await stored(bucket)).toEqual({ storedBytes: 200, storedObjects: 2 });
+  });
+
   it('has what is sent and spent, and limits it', async () => {
     await put('data/x', 1000);
     await limit('data/', { egressBytes: { total: 2500 } });

@@ -4,13 +4,13 @@
 // commit demands; where another is there by then, all is decided again.
 // Specification: "RenameObject" of the Amazon S3 API reference, of directory buckets; here of all.
 import { setTimeout } from 'node:timers/promises';
+import { findStaying, type Staying } from '../../../catalog/rename.ts';
 import { type ClientToken, clientToken, findRename } from '../../../catalog/rename-tokens.ts';
 import {
   type EvenlyFound,
   findHead,
   findNamedEvenly,
   type VersionHead,
-  writerOf,
 } from '../../../catalog/versions.ts';
 import { monotonicMs } from '../../../core/clock.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
@@ -24,7 +24,7 @@ import {
   noConditions,
 } from '../conditional.ts';
 import { tagsOf } from '../objects/object-attributes.ts';
-import { reserveForWriter } from '../objects/writer-budget.ts';
+import { reserveRename } from '../objects/rename-budget.ts';
 import type { Operation } from '../operation.ts';
 import { checkKeyLength, decode, type S3Request } from '../request.ts';
 import type { Asked, Reserved } from '../stages.ts';
@@ -105,28 +105,15 @@ async function rename(
   const { services, bucket, asked } = context;
   const endMs = monotonicMs() + waitMsMax;
   let loaded = decided;
-  let reservedBytes = -1;
   for (;;) {
     if (token && (await isRepeated(context, token))) return emptyReply(200);
     const version = await findSource(context, source, loaded);
     if (version) {
       const { sizeBytes, class: storageClass } = version;
       asked.checkWritten({ storageClass, sizeBytes });
-      // The version stays where the bucket keeps it, so that one more is stored.
-      if (bucket.versioning === 'Enabled' && sizeBytes > reservedBytes) {
-        const storedObjects = reservedBytes < 0 ? 1 : 0;
-        const storedBytes = sizeBytes - Math.max(reservedBytes, 0);
-        reservedBytes = sizeBytes;
-        await context.budget.reserve({ storedBytes, storedObjects });
-        const writer = writerOf(bucket.tenant, version);
-        await reserveForWriter(context, writer, { storedBytes, storedObjects });
-        await context.budget.reserveStorage(storageClass, sizeBytes);
-      }
-      if (bucket.versioning !== 'Enabled' && sizeBytes > reservedBytes) {
-        reservedBytes = sizeBytes;
-        await reserveArrival(context, source, sizeBytes);
-      }
-      const headers = await commit(context, source, version, token);
+      const stays = await findStaying(services.read, bucket.id, version);
+      await reserveRename(context, { source, version, stays });
+      const headers = await commit(context, { source, version, stays, token });
       if (headers) return emptyReply(200, headers);
     }
     if (monotonicMs() > endMs) throw new Refusal('SlowDown');
@@ -137,29 +124,12 @@ async function rename(
   }
 }
 
-/**
- * The bucket has no more then: only what of the new key's prefixes are not prefixes of the old one
- * is to hold one more.
- */
-async function reserveArrival(
-  { services, bucket, key, budget }: Reserved<'object'>,
-  source: string,
-  sizeBytes: number,
-): Promise<void> {
-  const [left = [], entered = []] = [source, key].map((one) =>
-    services.limitedAccounts.under(bucket.tenant, bucket.name, one),
-  );
-  const others = entered.filter((account) => !left.includes(account));
-  await budget.reserveStored(others, { storedBytes: sizeBytes, storedObjects: 1 });
-}
-
 /** null: something else has happened meanwhile, so that it is to be decided again. */
 async function commit(
   context: Reserved<'object'>,
-  source: string,
-  version: VersionHead,
-  token: ClientToken | null,
+  decided: { source: string; version: VersionHead; stays: Staying; token: ClientToken | null },
 ): Promise<Record<string, string> | null> {
+  const { source, version, stays, token } = decided;
   const { bucket, key, asked } = context;
   const replaces = await checkTarget(context);
   const conditions = (await decideConditions(context)) ?? noConditions;
@@ -180,6 +150,7 @@ async function commit(
       conditions,
       ...(replaces !== undefined && { replaces }),
       source: { key: source, seq, attributes },
+      mayStay: stays,
       token,
     },
     {
