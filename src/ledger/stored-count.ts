@@ -59,8 +59,8 @@ export interface StoredSlice {
 const rowsOfBucket = 20;
 
 /**
- * What is stored from a place on, of at most `max` rows of each table, or of one key where that has
- * more.
+ * What is stored from a place on, of about `max` rows at most, of each table its share, or of one
+ * key where that has more.
  */
 export async function countSlice(
   read: Reader,
@@ -136,11 +136,16 @@ function nextBucket(
   return read.get<Place>(`${first} AND tenant = ? AND name = ?`, fromId, tenant, bucket);
 }
 
+/** Rows as they are counted, in the order of keys: of uploads the parts, or one without any. */
+const keyedRows = [
+  ...Object.keys(countedRows),
+  'uploads AS u LEFT JOIN parts AS p ON p.upload_id = u.id',
+];
 const keyed = [...Object.keys(countedRows), 'uploads'];
 const inRange = 'bucket_id = ? AND key >= ? AND key < ?';
-const endSql = `SELECT min(key) AS key FROM (${keyed
+const endSql = `SELECT min(key) AS key FROM (${keyedRows
   .map(
-    (table) => `SELECT (SELECT key FROM ${table} WHERE ${inRange} ORDER BY key LIMIT 1 OFFSET ?)
+    (rows) => `SELECT (SELECT key FROM ${rows} WHERE ${inRange} ORDER BY key LIMIT 1 OFFSET ?)
       AS key`,
   )
   .join(' UNION ALL ')})`;
@@ -157,7 +162,7 @@ async function findEnd(
   max: number,
 ): Promise<string | null> {
   const bounds = [id, first, behindOf(behind)];
-  const values = keyed.flatMap(() => [...bounds, max]);
+  const values = keyedRows.flatMap(() => [...bounds, Math.ceil(max / keyedRows.length)]);
   const { key } = (await read.get<{ key: string | null }>(endSql, ...values)) as EndRow;
   if (key === null || key !== first) return key;
   const others = keyed.flatMap(() => bounds);

@@ -10,7 +10,7 @@
 import { countedBytes } from '../catalog/versions.ts';
 import type { OpenDatabase, SqlValue } from '../core/database.ts';
 import type { Limits } from '../core/quota-terms.ts';
-import type { LimitedLevels, Stored } from '../quota/charge.ts';
+import type { LimitedLevel, LimitedLevels, Stored } from '../quota/charge.ts';
 import { readLimited } from '../quota/leases/account-tables.ts';
 import { type AccountList, LimitedAccounts, limitedAccountOf } from '../quota/limited-accounts.ts';
 import {
@@ -88,7 +88,8 @@ export class StoredLevels {
     if (!limited) return;
     this.#isChanged = true;
     let from: CountPlace | null = begin;
-    for (let left = max; from && left > 0; ) {
+    // A slice of what is left may be a share of one table: the last ones are not worth their time.
+    for (let left = max; from && left > max / 8; ) {
       const { stored, end, rows } = await countSlice(this.#db.tx, limited, { from, max: left });
       this.#add(account, stored);
       from = end;
@@ -106,11 +107,12 @@ export class StoredLevels {
   /** What the transaction changed since this was last called; null: nothing. */
   take(): LimitedLevels | null {
     if (this.#levels.size === 0) return null;
-    const levels = this.#levels;
-    this.#levels = new Map();
-    for (const [account, { storedBytes, storedObjects }] of levels) {
-      if (storedBytes === 0 && storedObjects === 0) levels.delete(account);
+    const levels = new Map<string, LimitedLevel>();
+    for (const [account, level] of this.#levels) {
+      if (level.storedBytes === 0 && level.storedObjects === 0) continue;
+      levels.set(account, this.#counts.has(account) ? { ...level, isCounting: true } : level);
     }
+    this.#levels.clear();
     return levels.size > 0 ? levels : null;
   }
 

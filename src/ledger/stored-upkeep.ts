@@ -7,7 +7,7 @@ import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
 import { defaultTenant, rootPrincipal } from '../core/principal.ts';
 import { Repeated } from '../core/repeated.ts';
-import { restAfter } from '../core/slice-pace.ts';
+import { restAfter, SlicePace } from '../core/slice-pace.ts';
 import { limitedAccountOf } from '../quota/limited-accounts.ts';
 import type { Commit } from './commit.ts';
 import type { Ledger } from './ledger.ts';
@@ -22,25 +22,45 @@ interface CountOptions {
 }
 
 const pauseMs = 500;
-/** Rows of a slice, about: a transaction of some ten milliseconds. */
-const slice = 5000;
+/** Slices are paced in steps of so many rows. */
+const stepRows = 100;
+/** Of steps: up to 5,000 rows, in a transaction of some ten milliseconds. */
+const pacing = { first: 20, most: 50, longMs: 20 };
+/** An account that cannot be counted is left alone for so long: each try may be a record. */
+const failedPauseMs = 5 * 60_000;
 
 export function countStoredSoon({ read, ledger, recall, onError }: CountOptions): Repeated {
+  const pace = new SlicePace(pacing);
+  /** Accounts that could not be counted, and when they are tried again. */
+  const failed = new Map<string, number>();
+  let before: string[] = [];
+  const countOn = async (account: string): Promise<void> => {
+    const begunMs = monotonicMs();
+    const result = await ledger.commit(sliceOf(account, pace.rows * stepRows));
+    if (!result.ok) throw new Error(`${account} was not counted: ${result.code}`);
+    const tookMs = monotonicMs() - begunMs;
+    pace.note(tookMs);
+    await restAfter(tookMs);
+  };
   const work = async (stopping: AbortSignal): Promise<void> => {
-    for (let before: string[] = []; ; ) {
+    for (;;) {
       const accounts = [...(await readCounts(read)).keys()];
       const counted = before.filter((account) => !accounts.includes(account));
+      for (const account of counted) failed.delete(account);
       // They were leased when less was known to be stored.
       if (counted.length > 0) void recall(counted).catch(onError);
-      if (accounts.length === 0) return;
       before = accounts;
+      const due = accounts.filter((account) => (failed.get(account) ?? 0) <= monotonicMs());
+      if (due.length === 0) return;
       // In turns, so that none waits until all before it are counted.
-      for (const account of accounts) {
+      for (const account of due) {
         if (stopping.aborted) return;
-        const begunMs = monotonicMs();
-        const result = await ledger.commit(sliceOf(account, slice));
-        if (!result.ok) throw new Error(`${account} was not counted: ${result.code}`);
-        await restAfter(monotonicMs() - begunMs);
+        try {
+          await countOn(account);
+        } catch (error) {
+          failed.set(account, monotonicMs() + failedPauseMs);
+          onError(error);
+        }
       }
     }
   };

@@ -33,6 +33,8 @@ export interface Draw {
   readonly amounts: MeterAmounts;
   /** The token, where the account is a token's. */
   readonly token?: TokenFacts;
+  /** It is used whatever was reserved. */
+  readonly isUnreserved?: true;
 }
 
 export function emptySums(): Sums {

@@ -34,7 +34,15 @@ export interface ChargedBucket {
 }
 
 /** What each account of a prefix or a writer has more, or less, of what is stored. */
-export type LimitedLevels = ReadonlyMap<string, Stored>;
+export type LimitedLevels = ReadonlyMap<string, LimitedLevel>;
+
+export interface LimitedLevel extends Stored {
+  /**
+   * The account is still being counted. So it may be the half of a change whose other half is left
+   * to the count: more than what was reserved for both.
+   */
+  isCounting?: true;
+}
 
 /** What an operation added to or, less than 0, removed from what is stored. */
 export interface Stored {
@@ -121,7 +129,9 @@ export function drawsOf(
   if (limited && levels !== undefined) {
     for (const account of limited) {
       const level = levels?.get(account);
-      draws.push({ account, amounts: level ? withStored(moved, level) : moved });
+      const isWith = level && !level.isCounting;
+      draws.push({ account, amounts: isWith ? withStored(moved, level) : moved });
+      if (level?.isCounting) draws.push(drawOfLevel(account, level));
     }
   }
   if (levels) draws.push(...drawsOfLevels(levels, limited));
@@ -131,12 +141,16 @@ export function drawsOf(
 /** What of prefixes and writers is stored, but for those that are charged with the rest. */
 export function drawsOfLevels(levels: LimitedLevels, besides: AccountList = []): Draw[] {
   const draws: Draw[] = [];
-  for (const [account, { storedBytes, storedObjects }] of levels) {
-    if (!besides.includes(account)) {
-      draws.push({ account, amounts: { storedBytes, storedObjects } });
-    }
+  for (const [account, level] of levels) {
+    if (!besides.includes(account)) draws.push(drawOfLevel(account, level));
   }
   return draws;
+}
+
+function drawOfLevel(account: string, level: LimitedLevel): Draw {
+  const { storedBytes, storedObjects, isCounting } = level;
+  const amounts = { storedBytes, storedObjects };
+  return { account, amounts, ...(isCounting && { isUnreserved: true }) };
 }
 
 /**

@@ -64,6 +64,75 @@ it('is exact when it has ended, whatever is written meanwhile, over a restart', 
   expect([await levels(), (await counted()).levels]).toEqual([all, all]);
 });
 
+it('counts parts of many uploads in slices, whatever each has', async () => {
+  const [account, uploads, partsOfEach] = ['prefix:one/data/u', 40, 500];
+  await fixture.rewrite(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
+      WHERE i < ${uploads})
+    INSERT INTO uploads SELECT printf('id%02d', i), 1, printf('u%02d', i), 'one/alice', 0,
+      'STANDARD', '{}', NULL, 1, x'' FROM n;
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${partsOfEach})
+    INSERT INTO parts SELECT id, i, 7, '', NULL, 0, x'', 1, x'' FROM uploads, n`);
+  const limits = { storedBytes: { total: 1000 } };
+  await fixture.ledger.commit(commitOf({ kind: 'setLimits', account, limits }));
+  const limited = limitedAccountOf(account);
+  if (!limited) throw new Error('no such account');
+  const sums: number[] = [];
+  for (;;) {
+    const place = (await readCounts(fixture.read)).get(account);
+    sums.push((await countStored(fixture.read, limited, place)).storedBytes / 7);
+    if (!place) break;
+    await fixture.ledger.commit(sliceOf(account, 5000));
+  }
+  expect(sums.at(-1)).toBe(uploads * partsOfEach);
+  for (const [i, sum] of sums.entries()) expect(sum - (sums[i - 1] ?? 0)).toBeLessThan(6500);
+});
+
+it('leaves an account that fails alone, and counts the others', async () => {
+  const failing = 'prefix:one/data/m';
+  const limits = { storedBytes: { total: 1000 } };
+  for (const one of [failing, account]) {
+    await fixture.ledger.commit(commitOf({ kind: 'setLimits', account: one, limits }));
+  }
+  const { ledger, read } = fixture;
+  const errors: unknown[] = [];
+  const upkeep = countStoredSoon({
+    read,
+    ledger: {
+      commit: (commit, ...more) =>
+        commit.change.kind === 'countStored' && commit.change.account === failing
+          ? Promise.reject(new Error('it fails'))
+          : ledger.commit(commit, ...more),
+    },
+    onError: (error) => errors.push(error),
+    recall: async () => {},
+  });
+  upkeep.start();
+  await expect.poll(async () => (await counted()).isWhole, { timeout: 30_000 }).toBe(true);
+  await upkeep.stop();
+  expect(errors).toEqual([new Error('it fails')]);
+  expect([...(await readCounts(read)).keys()]).toEqual([failing]);
+});
+
+it('lets a rename bring to it what it has not come to, which reserved nothing', async () => {
+  await fixture.ledger.commit(putOf('z'));
+  await limit({ storedBytes: { total: 1000 } });
+  expect((await counted()).isWhole).toBe(false);
+  const sql = "SELECT seq FROM versions WHERE key = 'z'";
+  const { seq = 0 } = (await fixture.read.get<{ seq: number }>(sql)) ?? {};
+  const conditions = { ifMatch: null, ifNoneMatch: null };
+  const { charge, ...commit } = commitOf({
+    ...{ kind: 'renameObject', bucketId: 1, key: 'b', conditions },
+    ...{ source: { key: 'z', seq }, token: null },
+  });
+  if (!charge) throw new Error('it has a charge');
+  const accounts = [{ account, limited: ['storedBytes', 'storedObjects'] as const }];
+  const settlement = { holder: 1, held: [{ accounts, amounts: {} }], isMixed: false };
+  const renamed = await fixture.ledger.commit({ ...commit, charge: { ...charge, settlement } });
+  expect(renamed.ok).toBe(true);
+  expect(await levels()).toEqual((await counted()).levels);
+  expect(fixture.failures).toEqual([]);
+});
+
 it('ends with its limits, and begins anew with others', async () => {
   await limit({ storedObjects: { total: 5 } });
   await limit({ storedObjects: { total: 7 } });

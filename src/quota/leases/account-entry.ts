@@ -81,7 +81,10 @@ export function noteLeases({ state: { leases }, holders, leased }: Entry): void 
   }
 }
 
-/** Throws if more was used than was held; an account may be in several of both. */
+/**
+ * Throws if more was used than was held of what had to be reserved; an account may be in several of
+ * both.
+ */
 export function checkCovered(
   held: readonly OpenHeld[],
   used: readonly Draw[],
@@ -96,7 +99,8 @@ export function checkCovered(
           for (const one of group.entries) if (one === entry) left += group.amounts[meter] ?? 0;
         }
         for (let j = 0; j < payers.length; j++) {
-          if (payers[j] === entry) left -= (used[j] as Draw).amounts[meter] ?? 0;
+          const { amounts, isUnreserved } = used[j] as Draw;
+          if (payers[j] === entry && !isUnreserved) left -= amounts[meter] ?? 0;
         }
         if (left < 0) throw new Error(`a post exceeds its reservation of ${meter} in ${account}`);
       }
