@@ -6,6 +6,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { urlToHttpOptions } from 'node:url';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { parseJson } from '../core/json.ts';
 import { signRequest } from '../core/sigv4.ts';
@@ -209,7 +210,7 @@ export async function begin(
   body: string | Readable | undefined,
 ): Promise<http.IncomingMessage> {
   const request = url.startsWith('https:') ? https.request : http.request;
-  const message = request(url, { method, headers, timeout: silenceMsMax });
+  const message = request({ ...targetOf(url), method, headers, timeout: silenceMsMax });
   message.on('timeout', () => message.destroy(new Error('no answer')));
   const answering = once(message, 'response');
   if (body instanceof Readable) {
@@ -218,6 +219,13 @@ export async function begin(
   } else message.end(body);
   const [answer] = (await answering) as [http.IncomingMessage];
   return answer;
+}
+
+/** The path as it is signed: of a key such as `a/../b` a URL would make another one. */
+function targetOf(url: string): http.RequestOptions {
+  const pathAt = url.indexOf('/', url.indexOf('//') + 2);
+  const [origin, path] = pathAt < 0 ? [url, '/'] : [url.slice(0, pathAt), url.slice(pathAt)];
+  return { ...urlToHttpOptions(new URL(origin)), path };
 }
 
 /** As RFC 3986 has it: only unreserved characters stay. */

@@ -35,7 +35,9 @@ async function deleteBucket(written: string, _: object, command: Command): Promi
   if (place.key !== '') throw new CommandFailure('usage', `${written} is not a bucket`);
   const name = `${place.tenant}/${place.bucket}`;
   if (!flags.yes) {
-    const what = flags.all ? 'every version of every object in it' : 'nothing else: it is empty';
+    const what = flags.all
+      ? 'every version of every object in it'
+      : 'unfinished uploads to it, and no object: it has to be empty';
     const lines = [`With bucket ${name} goes, for good: ${what}`];
     await confirm(lines, `Delete bucket ${name}?`, flags);
   }

@@ -5,11 +5,11 @@ import type { Command } from 'commander';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { type Columns, printEntries } from './api-command.ts';
+import { awsParameters } from './aws-parameters.ts';
 import { findPlace, findTenant, type NamedPlace } from './bucket-names.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
 import { chooseForm, print } from './output.ts';
 import { formatBytes } from './progress.ts';
-import { shellWord } from './shell-word.ts';
 
 type Locked = Answers['ListLocks']['locked'][number];
 
@@ -44,9 +44,10 @@ async function listLocks(written: string, _: object, command: Command): Promise<
   const place = await findPlace(connection, written);
   if (flags.commands && !flags.json) {
     const own = place.tenant === (await findTenant(connection));
-    const name = shellWord(own ? place.bucket : `${place.tenant}:${place.bucket}`);
+    // The AWS CLI refuses the name that a bucket has elsewhere.
+    if (!own) print(`# with a key of an admin of ${place.tenant}:`);
     for await (const page of readLocks(connection, place)) {
-      for (const one of page) for (const line of endingOf(name, one)) print(line);
+      for (const one of page) for (const line of endingOf(place.bucket, one)) print(line);
     }
     return;
   }
@@ -71,12 +72,17 @@ export async function* readLocks(
 }
 
 /** What has a version go, of a key of who may; a comment where nothing does before its time. */
-function endingOf(bucket: string, { key, versionId, mode, until, legalHold }: Locked): string[] {
-  const version = `--bucket ${bucket} --key ${shellWord(key)} --version-id ${versionId}`;
-  if (mode === 'COMPLIANCE') {
-    return [`# nobody can before ${until}: ${version.replaceAll(/[\r\n]/g, '?')}`];
-  }
-  const bypass = mode === 'GOVERNANCE' ? ' --bypass-governance-retention' : '';
-  const release = `aws s3api put-object-legal-hold ${version} --legal-hold Status=OFF`;
-  return [...(legalHold ? [release] : []), `aws s3api delete-object ${version}${bypass}`];
+function endingOf(
+  Bucket: string,
+  { key: Key, versionId: VersionId, mode, until, legalHold }: Locked,
+): string[] {
+  const version = { Bucket, Key, VersionId };
+  if (mode === 'COMPLIANCE') return [`# nobody can before ${until}: ${awsParameters(version)}`];
+  const hold = awsParameters({ ...version, LegalHold: { Status: 'OFF' } });
+  const bypass = mode === 'GOVERNANCE' && { BypassGovernanceRetention: true };
+  const end = awsParameters({ ...version, ...bypass });
+  return [
+    ...(legalHold ? [`aws s3api put-object-legal-hold ${hold}`] : []),
+    `aws s3api delete-object ${end}`,
+  ];
 }

@@ -6,10 +6,10 @@ import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { ApiRefusal, type Connection, callApi, listAll } from './api-client.ts';
 import { type Columns, pathIn, printEntries } from './api-command.ts';
+import { awsParameters } from './aws-parameters.ts';
 import { type CommandFlags, connect, splitId } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { CountProgress } from './progress.ts';
-import { shellWord } from './shell-word.ts';
 
 type Holding = Answers['ListHoldings']['holdings'][number];
 
@@ -89,8 +89,8 @@ function commandFor(
       return `bursar bucket chown ${tenant}/${name} OTHER`;
     case 'upload': {
       // By a key of the tenant: the AWS CLI refuses the name that a bucket has elsewhere.
-      const at = `--bucket ${bucket} --key ${shellWord(key ?? '')} --upload-id ${name}`;
-      return `aws s3api abort-multipart-upload ${at}`;
+      const upload = { Bucket: bucket, Key: key, UploadId: name };
+      return `aws s3api abort-multipart-upload ${awsParameters(upload)}`;
     }
     case 'share':
       return `bursar share delete ${name}`;
