@@ -214,6 +214,10 @@ const s3: Record<string, (bucket: string) => Message> = {
     ...on(`${bucket}/k`, 'attributes'),
     headers: { 'x-amz-object-attributes': 'ETag' },
   }),
+  restoreObject: (bucket) => ({
+    ...on(`${bucket}/k`, 'restore', 'POST'),
+    body: documentOf('RestoreRequest', '<Days>1</Days>'),
+  }),
   listObjectVersions: (bucket) => on(bucket, 'versions'),
   copyObject: (bucket) => ({
     ...{ method: 'PUT', path: `/${bucket}/copy` },
@@ -313,7 +317,9 @@ describe('S3', () => {
       const answer = await send(alice, message);
       // A setting that no bucket has is not there for who may read it.
       const isThere = !/^getBucket(?:Replication|Website)$|Configuration$/.test(name);
-      const fits = (one: number) => one < 300 || (one === 404 && !isThere);
+      // What is not in an archive cannot be restored.
+      const isRefused = (one: number) => one === 403 && name === 'restoreObject';
+      const fits = (one: number) => one < 300 || (one === 404 && !isThere) || isRefused(one);
       expect([name, answer.status]).toEqual([name, expect.toSatisfy(fits)]);
       calls.push({ title: `${name} allowed`, answer });
       if (name === 'createMultipartUpload') said.upload = elementOf(answer.text, 'UploadId') ?? '';
