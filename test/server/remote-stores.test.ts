@@ -279,6 +279,7 @@ describe('a store', () => {
           kind: 'online',
           storageClass: null,
           drills: false,
+          recallDelayMs: null,
         },
         health: { breaker: 'closed', capabilities: { write: true, condition: false } },
         detail: expect.objectContaining({ requests: 7 }),
