@@ -31,7 +31,10 @@ export interface Candidates {
   plan: Plan;
 }
 
-/** Postings that are read at once, besides those that are sorted. */
+/**
+ * Postings that are read at once, besides those that are sorted and those that each run begins
+ * with. Were these counted, a query of many runs would be given one key at a time.
+ */
 const readMax = 20_000;
 const aheadMin = 16;
 const aheadMax = 512;
@@ -158,6 +161,7 @@ class RunStream implements KeyStream {
   #rows: { key: string }[] = [];
   #next = 0;
   #ahead = aheadMin;
+  #isBegun = false;
 
   constructor(read: Reader, of: { field: number; run: Run; span: KeySpan }, meter: Meter) {
     this.#read = read;
@@ -194,7 +198,8 @@ class RunStream implements KeyStream {
     const bounds = [field, ...values, key, ...below, this.#ahead];
     this.#rows = await this.#read.all<{ key: string }>(sql, ...bounds);
     this.#next = 0;
-    this.#meter.left -= this.#rows.length + 1;
+    if (this.#isBegun) this.#meter.left -= this.#rows.length + 1;
+    this.#isBegun = true;
     if (this.#isSorted) this.#ahead = Math.min(this.#ahead * 2, aheadMax);
   }
 }

@@ -1,8 +1,9 @@
 // Finds objects of a bucket: what may fit comes out of the index, or is all that there is, and each
 // is read from the catalog, found authentic and compared with the query. Invariants: what is given
 // fits, by what the catalog says now; one page looks at a bounded number of objects, so that its
-// time and its price are bounded, too; and where a page ends tells nothing of what objects say that
-// who asks may not read, as long as not many times more of those fit than a page looks at.
+// time and its price are bounded, too; and neither where a page ends nor how many it looked at
+// tells what objects say that who asks may not read, as long as the index does not lead to many
+// times more objects that do not fit, or that they may not read, than a page gives.
 import { type BucketName, verifyListed } from '../catalog/authentic.ts';
 import type { ListedObject } from '../catalog/listing.ts';
 import { listKeysEver, readListedAt } from '../catalog/snapshot-reads.ts';
@@ -16,9 +17,15 @@ import type { Query } from './query.ts';
 
 /** Objects that one page looks at: as many as a listing shows. */
 export const lookedMax = 1000;
-/** Those that who asks may not read, and that a page passes over besides. */
-const hiddenMax = 5 * lookedMax;
-/** Times that one page asks the index, which reads a bounded number of postings each time. */
+/**
+ * Those that the index led to and that a page passes over besides: as many that who asks may not
+ * read, and as many that do not fit. They are counted apart, so that those tell nothing of these.
+ */
+const passedMax = 5 * lookedMax;
+/**
+ * Times that one page asks the index, which reads a bounded number of postings each time. As each
+ * time gives hundreds of keys, a page ends by this only where far more are in one run than in all.
+ */
 const asksMax = 32;
 /** What of the candidates is no hit is made up for, so that most pages ask once. */
 const spareCandidates = 8;
@@ -43,7 +50,10 @@ export interface FindQuery {
 
 export interface FoundPage<E> {
   entries: E[];
-  /** Objects that were read, and that who asks may read. */
+  /**
+   * Objects that were read, and that who asks may read; where the index led to them, those that
+   * fit, since by which runs it leads depends on all that the bucket has.
+   */
   looked: number;
   /** Up to and with this key all was looked for; null: to the end. */
   through: string | null;
@@ -73,7 +83,8 @@ export async function findObjects<E>(
   const span = narrow(spanOf(both), bounds);
   const page: FoundPage<E> = { entries: [], looked: 0, through: null, plan: null };
   const pace = new Pace();
-  let passed = 0;
+  let hidden = 0;
+  let unfit = 0;
   let start = startOf(span, after);
   let max = Math.min(asked.max + spareCandidates, lookedMax);
   for (let asks = 1; ; asks++) {
@@ -86,21 +97,24 @@ export async function findObjects<E>(
     if (!found || found.keys.length > rowsAtOnce) await pace.wait();
     const reader = new PageReader(services, bucket, start, at);
     for await (const row of found ? reader.named(found.keys) : reader.all()) {
-      if (page.looked + (found ? 0 : passed) >= lookedMax) return page;
+      if (!found && page.looked + hidden >= lookedMax) return page;
       page.through = row.key;
       if (pace.isDue) await pace.wait();
       const facts = isObject(row) ? new Facts(row) : null;
       if (!isObject(row) || !facts || !(await isVisible(services, bucket, asked, row, facts))) {
-        passed += 1;
+        hidden += 1;
         continue;
       }
-      page.looked += 1;
-      const entry = fits(query, facts) ? await take(row, facts) : null;
+      const isFit = fits(query, facts);
+      if (isFit || !found) page.looked += 1;
+      else unfit += 1;
+      const entry = isFit ? await take(row, facts) : null;
       if (entry !== null && page.entries.push(entry) === asked.max) return page;
+      // Here, and not with the next one, which may be one that who asks may not read.
+      if (found && (page.looked >= lookedMax || unfit >= passedMax)) return page;
     }
     page.through = found?.through ?? null;
-    if (page.through === null || passed >= hiddenMax || page.looked >= lookedMax) return page;
-    if (asks === asksMax) return page;
+    if (page.through === null || hidden >= passedMax || asks === asksMax) return page;
     start = startOf(span, page.through);
   }
 }

@@ -45,7 +45,7 @@ export interface IndexTerms {
   count: (run: Run) => number;
 }
 
-/** Fewer postings than that are worth to be sorted for each page. */
+/** Fewer postings than that, of all runs together, are worth to be sorted for each page. */
 export const sortedMax = 50_000;
 
 /**
@@ -68,15 +68,28 @@ function cheapest(query: Query, terms: IndexTerms): Costed | null {
     case 'or': {
       const parts = query.parts.map((part) => cheapest(part, terms));
       if (parts.some((part) => part === null)) return null;
-      const found = parts as Costed[];
-      const any = found.flatMap(({ plan }) => plan.any);
-      return { plan: { any, all: [] }, cost: found.reduce((sum, { cost }) => sum + cost, 0) };
+      return union(parts as Costed[], terms);
     }
     case 'and':
       return cheapestOf(query.parts, terms);
     default:
       return ofComparison(query, terms);
   }
+}
+
+/** null: what it would sort for each page is too much. */
+function union(parts: readonly Costed[], { count }: IndexTerms): Costed | null {
+  const runs = parts.flatMap(({ plan }) =>
+    plan.any.map((run) => [JSON.stringify(run), run] as const),
+  );
+  const any = [...new Map(runs).values()];
+  const sorted = any.filter((run) => !isOneValue(run));
+  if (sumOf(sorted.map(count)) > sortedMax) return null;
+  return { plan: { any, all: [] }, cost: sumOf(any.map(count)) };
+}
+
+function sumOf(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0);
 }
 
 function cheapestOf(parts: readonly Query[], terms: IndexTerms): Costed | null {

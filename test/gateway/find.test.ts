@@ -1,5 +1,6 @@
 // Queries for objects, as those who ask them see it: what fits, by what is stored now, and of that
 // only what they may list and read; whatever becomes of the index.
+import { createHash } from 'node:crypto';
 import {
   closeSync,
   existsSync,
@@ -219,6 +220,43 @@ describe('rights', () => {
     });
     expect(await keysOf(bob, 'tag.detector = "CMS"')).toEqual([]);
     expect(await keysOf(bob, 'meta.run = 1 or tag.no exists')).toEqual([]);
+  });
+
+  it('tell nothing of hidden objects by where pages end, nor by what is counted', async () => {
+    const write = async (path: string, metadata: Record<string, string>) => {
+      const named = Object.entries(metadata).map(([name, value]) => [`x-amz-meta-${name}`, value]);
+      const headers = Object.fromEntries(named);
+      const answer = await send(admin, { method: 'PUT', path, headers, body: path });
+      expect(answer.status).toBe(200);
+    };
+    await send(admin, { method: 'PUT', path: '/pads' });
+    const pads = Array.from({ length: 360 }, (_, i) => i);
+    while (pads.length > 0) {
+      const some = pads.splice(0, 30);
+      const nameOf = (pad: number) => `/pads/d/${String(pad).padStart(5, '0')}`;
+      await Promise.all(some.map((pad) => write(nameOf(pad), { pad: String(pad) })));
+    }
+    await write('/pads/d/00010-hidden', { patient: 'Smithson' });
+    await write('/pads/a/own', {});
+    await write('/pads/b/hidden', { patient: 'Smithson' });
+    const subjects = ['principal:cms/bob'];
+    for (const prefix of ['d/', 'a/']) {
+      const actions = ['s3:ListBucket', 's3:GetObject'];
+      await grant(`pads-${prefix[0]}`, { subjects, actions, bucket: 'pads', prefix });
+    }
+    const denied = { bucket: 'pads', prefix: 'd/00010-hidden', effect: 'deny' };
+    await grant('pads-hidden', { subjects, actions: ['s3:GetObject'], ...denied });
+    await caughtUp();
+    const ranges = Array.from({ length: 63 }, (_, i) => `meta.pad >= -${i}`).join(' or ');
+    const etag = `etag = "${createHash('md5').update('/pads/a/own').digest('hex')}"`;
+    for (const guess of ['Q', 'S', 'Sm', 'Sn']) {
+      const like = `meta.patient like "${guess}*"`;
+      const all = await page(bob, `${ranges} or ${like}`, { prefix: 'd/' }, 'cms/pads');
+      expect([guess, all.count, all.looked, all.next]).toEqual([guess, 360, 360, null]);
+      const none = await page(bob, `${etag} and ${like}`, { prefix: 'a/' }, 'cms/pads');
+      expect([guess, none.count, none.looked, none.next]).toEqual([guess, 0, 0, null]);
+    }
+    expect((await page(bob, etag, { prefix: 'a/' }, 'cms/pads')).looked).toBe(1);
   });
 
   it('hold for others by their mounts, and hide what is not there', async () => {

@@ -110,6 +110,25 @@ describe('the index of objects', () => {
     expect(await candidatesOf(reader, none, 1000)).toEqual([]);
   });
 
+  it('gives hundreds of keys at once, however many ranges they are in', async () => {
+    const { put, reader } = await openIndex();
+    const version = (i: number) => {
+      const attributes = JSON.stringify({ headers: {}, metadata: { pad: String(i) }, tags: [] });
+      const key = `k${String(i).padStart(5, '0')}`;
+      return { ...randomVersion(seededRandom(1), key), attributes };
+    };
+    await put(Array.from({ length: 1100 }, (_, i) => [version(i).key, version(i)]));
+    const ranges = (count: number) =>
+      parseQuery(Array.from({ length: count }, (_, i) => `meta.pad >= -${i}`).join(' or '), nowMs);
+    const asked = { bucketId: 1, from: '', below: null, exclusive: false, max: 1000 };
+    expect((await reader.find({ ...asked, query: ranges(22) }))?.keys).toHaveLength(1000);
+    // What would be sorted for each page is bounded for all ranges together.
+    expect(await candidatesOf(reader, ranges(50), 1000)).toBeNull();
+    const same = parseQuery(Array.from({ length: 50 }, () => 'size >= 0').join(' or '), nowMs);
+    const found = await reader.find({ ...asked, query: same });
+    expect([found?.keys.length, found?.plan.any.length]).toEqual([1000, 1]);
+  });
+
   it('does not lead by metadata that is not indexed', async () => {
     const { put, reader } = await openIndex(['run']);
     await put([['k', randomVersion(seededRandom(9), 'k')]]);

@@ -1,5 +1,5 @@
-// FindObjects: a page of the objects of a bucket that fit a query. A page looks at no more objects
-// than a listing shows, so that each costs what a listing does.
+// FindObjects: a page of the objects of a bucket that fit a query. A page gives no more objects
+// than a listing shows, and what it looks at besides is bounded: each costs what a listing does.
 import type { Identity } from '../../authz/identity.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
 import type { ListedObject } from '../../catalog/listing.ts';

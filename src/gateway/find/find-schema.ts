@@ -24,7 +24,9 @@ export const foundObjects = answerObject({
   },
   count: integer('Objects of this page.'),
   bytes: integer('Their sizes together.'),
-  looked: integer('Objects that the caller may read and that were looked at for this page.'),
+  looked: integer(
+    'Objects looked at for this page that the caller may read; where the index led, that fit.',
+  ),
   next,
 });
 
