@@ -74,7 +74,8 @@ export async function callApi(connection: Connection, request: ApiRequest): Prom
   throw new ApiRefusal(connection, status, json);
 }
 
-const triesMax = 6;
+/** How often what only reads is tried, and waited after with `pauseAfter`: for six seconds. */
+export const triesMax = 6;
 const firstPauseMs = 200;
 
 /**
@@ -90,9 +91,14 @@ export async function callPatiently(
       return await callApi(connection, { method: 'GET', ...request });
     } catch (error) {
       if (tries === triesMax || !mayPass(error)) throw error;
-      await sleep(firstPauseMs * 2 ** (tries - 1));
+      await pauseAfter(tries);
     }
   }
+}
+
+/** The longer, the more tries have failed. */
+export async function pauseAfter(tries: number): Promise<void> {
+  await sleep(firstPauseMs * 2 ** (tries - 1));
 }
 
 /** May what has failed succeed later, without anything else being done? */

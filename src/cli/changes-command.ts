@@ -103,7 +103,10 @@ async function follow(connection: Connection, following: Following): Promise<voi
   let after = (cursor === undefined ? undefined : readCursor(cursor)) ?? flags.after;
   const noted = new Set<number>();
   for (;;) {
-    const wait = isEndless ? String(waitSeconds) : undefined;
+    // What `now` is has to be known before anything is waited for: should that call fail, another
+    // one would begin later.
+    const isNow = after === 'now';
+    const wait = isEndless && !isNow ? String(waitSeconds) : undefined;
     const call = { method: 'GET', path, query: { ...query, after, wait, limit } } as const;
     const begunMs = performance.now();
     const page = (await tried(isEndless, () => callApi(connection, call))).json as Page;
@@ -115,7 +118,7 @@ async function follow(connection: Connection, following: Following): Promise<voi
     if (events.length > 0) await take(events);
     if (cursor !== undefined && after !== page.next) writeCursor(cursor, page.next);
     after = page.next;
-    if (page.more) continue;
+    if (page.more || (isNow && isEndless)) continue;
     if (!isEndless) return;
     // A gateway that stops answers at once.
     if (events.length === 0 && performance.now() - begunMs < pauseMsMin) await sleep(pauseMsMin);

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
-import { callPatiently, mayPass } from './api-client.ts';
+import { callPatiently, mayPass, pauseAfter, triesMax } from './api-client.ts';
 import { findPlace } from './bucket-names.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
 import { type CrateObject, type WrittenCrate, writeCrate } from './dataset-crate.ts';
@@ -120,9 +120,7 @@ async function* described(
   throw new CommandFailure('failed', `${what} ${why}: --digest reads them`);
 }
 
-const digestTriesMax = 3;
-
-/** An answer that is cut off is read again from its beginning. */
+/** An answer that is cut off is read again from its beginning, as patiently as pages are. */
 async function digestOf(bucket: S3Bucket, { key, etag }: Placed): Promise<string> {
   for (let tries = 1; ; tries++) {
     try {
@@ -131,7 +129,8 @@ async function digestOf(bucket: S3Bucket, { key, etag }: Placed): Promise<string
       return hash.digest('hex');
     } catch (error) {
       const isRefused = error instanceof CommandFailure && !mayPass(error);
-      if (isRefused || tries === digestTriesMax) throw error;
+      if (isRefused || tries === triesMax) throw error;
+      await pauseAfter(tries);
     }
   }
 }

@@ -76,6 +76,19 @@ it('gives a command the same batch until it has done it', async () => {
   expect(all.stdout.trimEnd().split('\n')).toHaveLength(3);
 });
 
+it('knows where now is before it waits for anything', async () => {
+  const flags = ['--after', 'now', '--cursor', 'now.cursor'];
+  const following = place.begin(['changes', 'run', 's3://raw/late/', ...flags, '--', 'cat']);
+  try {
+    const file = join(place.folder, 'now.cursor');
+    // Less than it waits for the first change.
+    await vi.waitFor(() => expect(existsSync(file)).toBe(true), { timeout: 25_000 });
+    expect(following.stdout()).toBe('');
+  } finally {
+    following.stop();
+  }
+});
+
 it.each([
   ['no bucket', ['changes', 'raw'], /raw must be s3:\/\/BUCKET/],
   ['no index', ['changes', '--after', 'x'], /Must be a log index, or now/],

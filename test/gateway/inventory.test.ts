@@ -197,6 +197,10 @@ describe('an inventory', () => {
         [first.manifest.replace('.json', '.checksum'), 'bob'],
         [first.manifest, 'bob'],
       ]);
+      // What somebody else writes there does not stand for it, and so is not told either.
+      const checksum = `/lists/${first.manifest.replace('.json', '.checksum')}`;
+      await ask(at(ada), 'PUT', checksum, { body: 'planted' });
+      expect((await again()).objects).toBe(0);
     } finally {
       await gateway.stop();
       rmSync(dataDir, { recursive: true });

@@ -13,7 +13,7 @@ import {
   namesOfInventory,
   parseInventories,
 } from '../../catalog/inventory.ts';
-import { findNamedEvenly } from '../../catalog/versions.ts';
+import { findNamedEvenly, writerOf } from '../../catalog/versions.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { IntegrityError, Refusal } from '../../core/errors.ts';
 import { newRequestId } from '../../core/ids.ts';
@@ -69,6 +69,8 @@ interface Known {
   isAwaited: boolean;
 }
 
+const unknown: Known = { shown: untold, doneMs: 0, retryAtMs: 0, isAwaited: false };
+
 export class Inventories {
   readonly #options: InventoriesOptions;
   readonly #known = new Map<string, Known>();
@@ -121,14 +123,17 @@ export class Inventories {
         const dueMs = lastDue(config.frequency, nowMs());
         const isDue = config.isEnabled && (known?.doneMs ?? 0) < dueMs;
         if (isDue && (known?.retryAtMs ?? 0) <= nowMs()) {
-          const wasWritten = known === undefined && (await this.#findWritten(place, config, dueMs));
+          const wasWritten = await this.#findWritten(place, config, dueMs);
           if (!wasWritten) await this.#write(place, config, dueMs);
         }
       }
     }
   }
 
-  /** Gives whether it was written before this gateway was started, which it is then known to be. */
+  /**
+   * Gives whether it was written already, which it is then known to be. What somebody else has
+   * written there is not believed, and so its being there is not told.
+   */
   async #findWritten(place: Place, config: InventoryConfig, dueMs: number): Promise<boolean> {
     const { by, destination } = config;
     const { manifest, checksum } = namesOfInventory(config, place.bucket, dueMs);
@@ -138,11 +143,14 @@ export class Inventories {
       if (!bucket || at || where !== undefined) return false;
       const { version } = await findNamedEvenly(this.#options, bucket, { key: checksum });
       if (!version || version.isMarker) return false;
+      if (writerOf(bucket.tenant, version) !== by) return false;
       const endedAt = isoTime(version.createdMs);
-      this.#known.set(keyOf(place, config.id), {
-        ...{ doneMs: dueMs, retryAtMs: 0, isAwaited: false },
-        shown: { ...untold, state: 'written', endedAt, manifest },
-      });
+      const key = keyOf(place, config.id);
+      const known = this.#known.get(key) ?? { ...unknown };
+      this.#known.set(key, known);
+      known.doneMs = Math.max(known.doneMs, dueMs);
+      // Else that is shown which is asked for.
+      if (!known.isAwaited) known.shown = { ...untold, state: 'written', endedAt, manifest };
       return true;
     } catch (error) {
       // What is wrong with the destination is told by whoever writes to it.
@@ -155,9 +163,7 @@ export class Inventories {
   #write(place: Place, config: InventoryConfig, scheduledMs: number | null): Promise<void> {
     const isWanted = scheduledMs === null;
     const key = keyOf(place, config.id);
-    const known = this.#known.get(key) ?? {
-      ...{ shown: untold, doneMs: 0, retryAtMs: 0, isAwaited: false },
-    };
+    const known = this.#known.get(key) ?? { ...unknown };
     this.#known.set(key, known);
     if (isWanted) {
       known.shown = { ...untold, state: 'writing' };

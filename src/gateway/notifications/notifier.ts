@@ -86,6 +86,8 @@ interface Line extends TargetId {
   problem: string | null;
   failingSinceMs: number | null;
   isStuck: boolean;
+  /** It was told that it is stuck, since it was set and since it took something. */
+  isStuckTold: boolean;
   toldMs: number | null;
   /** Failures, and refusals of one message, in a row. */
   failures: number;
@@ -186,7 +188,7 @@ export class Notifier {
     if (line) {
       line.cursor = null;
       Object.assign(line, { failures: 0, refusals: 0, failingSinceMs: null, isStuck: false });
-      Object.assign(line, { singlyUpTo: -1, dead: [] });
+      Object.assign(line, { singlyUpTo: -1, dead: [], isStuckTold: false });
     }
     this.#begin(id);
   }
@@ -221,7 +223,7 @@ export class Notifier {
       line.cursor = line.noted;
     }
     if ((await countDeadLetters(read, line)) >= deadLettersMax) {
-      if (!line.isStuck) this.#stick(line, `${deadLettersMax} changes were refused by it`);
+      this.#stick(line, `${deadLettersMax} changes were refused by it`);
       return 'stuck';
     }
     // Read before the rules: whatever comes behind it is told by those that come later.
@@ -286,7 +288,7 @@ export class Notifier {
     line.sent += 1;
     line.toldMs = nowMs();
     Object.assign(line, { failures: 0, refusals: 0, problem: null, failingSinceMs: null });
-    line.isStuck = false;
+    Object.assign(line, { isStuck: false, isStuckTold: false });
     this.#stuckToldMs.delete(keyOf(line));
     return true;
   }
@@ -320,14 +322,17 @@ export class Notifier {
     line.failingSinceMs ??= nowMs();
     if (reason === null) this.#options.onError(error);
     const { stuckMs = stuckMsDefault } = this.#options;
-    if (nowMs() - line.failingSinceMs < stuckMs || line.isStuck) return;
+    if (nowMs() - line.failingSinceMs < stuckMs) return;
     this.#stick(line, line.problem);
   }
 
   #stick(line: Line, reason: string): void {
+    if (!line.isStuck) {
+      this.#options.onProblem(`${nounOf(line)} is stuck: ${reason}; what it is told waits`);
+    }
     line.isStuck = true;
     line.problem = reason;
-    this.#options.onProblem(`${nounOf(line)} is stuck: ${reason}; what it is told waits`);
+    if (line.isStuckTold) return;
     const { tenant, name: target } = line;
     const timeMs = nowMs();
     for (const [key, toldMs] of this.#stuckToldMs) {
@@ -335,6 +340,7 @@ export class Notifier {
     }
     if (this.#stuckToldMs.has(keyOf(line))) return;
     this.#stuckToldMs.set(keyOf(line), timeMs);
+    line.isStuckTold = true;
     this.#options.onStuck?.({ tenant, target, reason, timeMs });
   }
 
@@ -413,7 +419,14 @@ function nounOf({ tenant, name }: TargetId): string {
 function newLine({ tenant, name }: TargetId): Line {
   return {
     ...{ tenant, name, cursor: null, noted: -1, dead: [], isNoting: false, problem: null },
-    ...{ failingSinceMs: null, isStuck: false, toldMs: null, failures: 0, refusals: 0 },
-    ...{ singlyUpTo: -1, sent: 0, failed: 0, wake: new AbortController(), running: null },
+    ...{ failingSinceMs: null, isStuck: false, isStuckTold: false, toldMs: null, failures: 0 },
+    ...{
+      refusals: 0,
+      singlyUpTo: -1,
+      sent: 0,
+      failed: 0,
+      wake: new AbortController(),
+      running: null,
+    },
   };
 }
