@@ -6,7 +6,6 @@
 // it does, the version stays under a delete marker, and the new one shares its extents.
 import type { Reader, Tx } from '../core/database.ts';
 import { isOwnClass } from '../core/own-class.ts';
-import { renameRestore } from './archive-restores.ts';
 import { computeRowMac, isAuthentic, verifyListed } from './authentic.ts';
 import { refuseLossyLock } from './class-locks.ts';
 import type { WriteConditions } from './conditions.ts';
@@ -17,6 +16,7 @@ import { withDefaultRetention } from './object-lock.ts';
 import { isPending, noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
 import { type ClientToken, isRepeated, noteToken } from './rename-tokens.ts';
+import { renameRestore } from './restore-rows.ts';
 import { noteDeletion } from './upload-conflicts.ts';
 import { addMarker, newVersionId } from './version-changes.ts';
 import {

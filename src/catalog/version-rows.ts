@@ -24,6 +24,7 @@ import {
 } from './long-manifests.ts';
 import { forgetLoss } from './lost-versions.ts';
 import type { BilledDelta, EndedObject, Moment } from './outcome.ts';
+import { forgetRestore } from './restore-rows.ts';
 import type { OpenBucket } from './version-places.ts';
 import {
   countedBytes,
@@ -188,7 +189,10 @@ export async function endReplaced(
     if (version.isDamaged) return removal;
     return { ...removal, storedBytes: 0, billed: [], ended: null };
   }
-  if (isOwnClass(version.class)) await forgetLoss(tx, seq);
+  if (isOwnClass(version.class)) {
+    await forgetLoss(tx, seq);
+    await forgetRestore(tx, seq);
+  }
   // The extents that a damaged row names may belong to other objects, so they are not released.
   if (!version.isDamaged && !version.isMarker) {
     const from = isNoncurrent(version)

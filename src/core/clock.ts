@@ -30,3 +30,6 @@ export function s3Time(timeMs: number): string {
 export function httpTime(timeMs: number): string {
   return new Date(timeMs).toUTCString();
 }
+
+/** Beyond it no date can be written with four digits of a year. */
+export const dateMsMax = Date.UTC(9999, 11, 31);

@@ -35,3 +35,22 @@ export class SlicePace {
 export async function restAfter(tookMs: number): Promise<void> {
   await sleep(Math.min(tookMs, 1000));
 }
+
+const restBytes = 4 * 1024 * 1024;
+
+/** Rests as long as it has read, each few megabytes: nobody waits for what is read here. */
+export class ByteRest {
+  #bytes = 0;
+  #sinceMs = performance.now();
+
+  /** null: not yet. */
+  after(bytes: number): Promise<void> | null {
+    this.#bytes += bytes;
+    if (this.#bytes < restBytes) return null;
+    this.#bytes = 0;
+    const tookMs = performance.now() - this.#sinceMs;
+    return restAfter(tookMs).then(() => {
+      this.#sinceMs = performance.now();
+    });
+  }
+}

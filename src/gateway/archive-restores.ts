@@ -2,14 +2,24 @@
 // version is read and verified, and can be read from then on; when its days have, no more.
 // Invariants: nothing counts as restored that was not read whole; and each step is one commit, so
 // what a kill interrupts is done again.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { recordedChange } from '../audit/recorded-change.ts';
-import { listDueRestores, type Restore } from '../catalog/archive-restores.ts';
 import { type Bucket, getBucket } from '../catalog/buckets.ts';
 import { readInlineBody } from '../catalog/extents.ts';
+import { findHeld } from '../catalog/held-rows.ts';
+import { isLost } from '../catalog/lost-versions.ts';
+import {
+  listEndingRestores,
+  listWaitingRestores,
+  type Restore,
+  type WaitingRestore,
+} from '../catalog/restore-rows.ts';
 import { findVersion, type Version } from '../catalog/versions.ts';
+import { Refusal } from '../core/errors.ts';
 import { decodeManifest } from '../core/manifest.ts';
 import { Repeated } from '../core/repeated.ts';
+import { ByteRest } from '../core/slice-pace.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import type { RequestServices } from './services.ts';
 
@@ -20,11 +30,15 @@ export type ArchiveServices = Pick<
 
 const pauseMs = 1000;
 const batch = 100;
+/** Tenants whose restores are read at once. */
+const lanesMax = 4;
 /** When one that could not be read is looked at again. */
 const retryMs = 60_000;
 
 export class ArchiveRestores {
   readonly #services: ArchiveServices;
+  /** The tenants of which something is read now. */
+  readonly #lanes = new Map<string | null, Promise<void>>();
 
   constructor(services: ArchiveServices) {
     this.#services = services;
@@ -32,53 +46,113 @@ export class ArchiveRestores {
 
   repeated(onError: (error: unknown) => void): Repeated {
     return new Repeated({
-      work: (stopping) => this.run(stopping),
+      work: (stopping) => this.run(onError, stopping),
       pauseMs: () => pauseMs,
       onError,
     });
   }
 
-  /** Does what is due by now. Rejects with the first failure after all were looked at. */
-  async run(stopping?: AbortSignal): Promise<void> {
-    const { read, ledger, log } = this.#services;
+  /** Does what is due by now, and what gets due meanwhile. Each failure is told at once. */
+  async run(onError: (error: unknown) => void, stopping?: AbortSignal): Promise<void> {
+    const { read, log } = this.#services;
     if (log.refusal !== null) return;
-    let failure: unknown = null;
-    for (const one of await listDueRestores(read, steadyClock.nowMs(), batch)) {
-      if (stopping?.aborted) return;
-      try {
-        await this.#step(one, stopping);
-      } catch (error) {
-        if (stopping?.aborted) return;
-        failure ??= error;
-        const dueMs = steadyClock.nowMs() + retryMs;
-        await ledger.maintain({ kind: 'deferRestore', seq: one.seq, dueMs });
-      }
+    const attempt = (one: Restore) => this.#attempt(one, onError, stopping);
+    try {
+      do {
+        const nowMs = steadyClock.nowMs();
+        for (const one of await listEndingRestores(read, nowMs, batch)) {
+          if (stopping?.aborted) return;
+          await attempt(one);
+        }
+        if (this.#lanes.size < lanesMax) {
+          this.#fillLanes(await listWaitingRestores(read, nowMs, batch), attempt);
+        }
+        if (this.#lanes.size > 0) await this.#pause(stopping);
+      } while (this.#lanes.size > 0 && !stopping?.aborted);
+    } finally {
+      await Promise.all(this.#lanes.values());
     }
-    if (failure !== null) throw failure;
+  }
+
+  /** One after the other of a tenant, and of a few tenants at once. */
+  #fillLanes(due: readonly WaitingRestore[], attempt: (one: Restore) => Promise<void>): void {
+    for (const tenant of new Set(due.map((one) => one.tenant))) {
+      if (this.#lanes.size >= lanesMax) return;
+      if (this.#lanes.has(tenant)) continue;
+      const own = due.filter((one) => one.tenant === tenant);
+      const lane = async () => {
+        for (const one of own) await attempt(one);
+      };
+      const ending = lane().finally(() => this.#lanes.delete(tenant));
+      this.#lanes.set(tenant, ending);
+    }
+  }
+
+  /** Until a lane has ended, or the time has passed. */
+  async #pause(stopping: AbortSignal | undefined): Promise<void> {
+    const waking = new AbortController();
+    const signal = stopping ? AbortSignal.any([stopping, waking.signal]) : waking.signal;
+    const waiting = sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+    await Promise.race([waiting, ...this.#lanes.values()]);
+    waking.abort();
+  }
+
+  /** What fails is put off. Never rejects. */
+  async #attempt(
+    one: Restore,
+    onError: (error: unknown) => void,
+    stopping: AbortSignal | undefined,
+  ): Promise<void> {
+    if (stopping?.aborted) return;
+    try {
+      await this.#step(one, stopping);
+    } catch (error) {
+      if (stopping?.aborted) return;
+      onError(error);
+      await this.#defer(one).catch(onError);
+    }
+  }
+
+  #defer({ seq }: Restore): Promise<unknown> {
+    const dueMs = steadyClock.nowMs() + retryMs;
+    return this.#services.ledger.maintain({ kind: 'deferRestore', seq, dueMs });
   }
 
   async #step(restore: Restore, stopping: AbortSignal | undefined): Promise<void> {
-    const { read, keyring, ledger } = this.#services;
+    const { read, ledger } = this.#services;
     const bucket = await getBucket(read, restore.bucketId);
-    const version = bucket && (await findVersion({ read, keyring }, bucket, restore));
+    const version = bucket && (await this.#find(bucket, restore));
     if (!bucket || !version) {
       await ledger.maintain({ kind: 'forgetRestore', seq: restore.seq });
     } else if (restore.expiresMs !== null) {
       await this.#commit('endRestore', bucket, version);
+    } else if (await isLost(read, version.seq)) {
+      await this.#defer(restore);
     } else {
       await this.#readAll(bucket, version, stopping);
       await this.#commit('finishRestore', bucket, version);
     }
   }
 
+  /** Also what has ended, and is held. */
+  async #find(bucket: Bucket, place: Restore): Promise<Version | undefined> {
+    const { read, keyring } = this.#services;
+    const catalog = { read, keyring };
+    return (await findVersion(catalog, bucket, place)) ?? (await findHeld(catalog, bucket, place));
+  }
+
   async #readAll(bucket: Bucket, version: Version, signal: AbortSignal | undefined): Promise<void> {
     const { read, reader, leases, losses } = this.#services;
     const runs = decodeManifest(version.manifest);
     const release = leases.hold(runs);
+    const rest = new ByteRest();
     try {
       const inlineBody = (id: Buffer) => readInlineBody(read, id);
       const options = { tenant: bucket.tenant, runs, inlineBody, ...(signal && { signal }) };
-      for await (const _ of reader.read(options));
+      for await (const { length } of reader.read(options)) {
+        const resting = rest.after(length);
+        if (resting) await resting;
+      }
     } catch (error) {
       throw await losses.explain({ bucket, version }, error);
     } finally {
@@ -94,7 +168,7 @@ export class ArchiveRestores {
     const { ledger, dayMs } = this.#services;
     const isFinished = kind === 'finishRestore';
     const told = isFinished ? { restored: { version: seq } } : { restoreEnded: { version: seq } };
-    await ledger.commit({
+    const result = await ledger.commit({
       change: isFinished ? { kind, bucketId, key, seq, dayMs } : { kind, bucketId, key, seq },
       charge: null,
       record: draftRecord(unasked(tenant, owner), ownOrigin('bursar serve'), {
@@ -104,5 +178,7 @@ export class ArchiveRestores {
         status: 200,
       }),
     });
+    // It was deleted or ended meanwhile: the next look says so.
+    if (!result.ok && result.code !== 'SlowDown') throw new Refusal(result.code);
   }
 }

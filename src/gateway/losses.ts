@@ -20,7 +20,7 @@ import { IntegrityError, Refusal } from '../core/errors.ts';
 import { decodeManifest, type ExtentRun, localStore } from '../core/manifest.ts';
 import { isOwnClass } from '../core/own-class.ts';
 import { Repeated } from '../core/repeated.ts';
-import { restAfter } from '../core/slice-pace.ts';
+import { ByteRest } from '../core/slice-pace.ts';
 import { chargeStored } from '../quota/charge.ts';
 import type { RequestServices } from './services.ts';
 
@@ -39,7 +39,6 @@ const pauseMs = 1000;
 const batch = 100;
 const retryMsMin = 2000;
 const retryMsMax = 10 * 60_000;
-const restBytes = 4 * 1024 * 1024;
 
 export class Losses {
   readonly #services: LossServices;
@@ -215,23 +214,6 @@ export class Losses {
     if (result.ok) return true;
     if (result.code === 'SlowDown') return false;
     throw new Refusal(result.code);
-  }
-}
-
-/** Rests as long as it has read, each few megabytes: nobody waits for what is read here. */
-class ByteRest {
-  #bytes = 0;
-  #sinceMs = performance.now();
-
-  /** null: not yet. */
-  after(bytes: number): Promise<void> | null {
-    this.#bytes += bytes;
-    if (this.#bytes < restBytes) return null;
-    this.#bytes = 0;
-    const tookMs = performance.now() - this.#sinceMs;
-    return restAfter(tookMs).then(() => {
-      this.#sinceMs = performance.now();
-    });
   }
 }
 

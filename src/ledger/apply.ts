@@ -10,7 +10,6 @@ import type { LimitedEntry, RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { noteTokenUse, purgeTokens } from '../authz/issued-tokens.ts';
 import { countDownload } from '../authz/shares.ts';
-import { deferRestore, forgetRestore } from '../catalog/archive-restores.ts';
 import { deferCopies, hastenCopies, noteMade } from '../catalog/extent-copies.ts';
 import {
   condemnIntents,
@@ -27,6 +26,7 @@ import { forgetJournaled } from '../catalog/outbox.ts';
 import { noStorage, type OtherKey, type Outcome } from '../catalog/outcome.ts';
 import { forgetTokens } from '../catalog/rename-tokens.ts';
 import { enterUnnamed, restoreStore } from '../catalog/restore.ts';
+import { deferRestore, forgetRestore } from '../catalog/restore-rows.ts';
 import { beginGeneration, noteJournaled, registerStore } from '../catalog/stores.ts';
 import { forgetCompleted } from '../catalog/uploads.ts';
 import { purgeEnded } from '../catalog/version-rows.ts';

@@ -268,11 +268,34 @@ describe('an object in an archive', () => {
     expect(await refusal(read('first', Key))).toBe('403 InvalidObjectState');
   }
 
+  test('is copied within the archive unread before it is restored', async () => {
+    await put('first', 'cold/kept', bytesOf(300_000), 'DEEP_ARCHIVE');
+    const copied = { Bucket: 'first', Key: 'cold/back', CopySource: 'first/cold/kept' };
+    const copy = (more: Partial<s3.CopyObjectCommandInput>) =>
+      client.send(new s3.CopyObjectCommand({ ...copied, ...more }));
+    const StorageClass = 'DEEP_ARCHIVE';
+    await copy({ StorageClass });
+    expect(await headOf('first', 'cold/back')).toMatchObject({ StorageClass });
+    const shut = '403 InvalidObjectState';
+    expect(await refusal(read('first', 'cold/back'))).toBe(shut);
+    expect(await refusal(copy({ StorageClass, ChecksumAlgorithm: 'SHA256' }))).toBe(shut);
+    expect(await refusal(copy({ StorageClass: 'GLACIER_IR' as s3.StorageClass }))).toBe(shut);
+    const upload = { Bucket: 'first', Key: 'cold/parts' };
+    const { UploadId } = await client.send(
+      new s3.CreateMultipartUploadCommand({ ...upload, StorageClass }),
+    );
+    const part = { ...upload, UploadId, PartNumber: 1, CopySource: copied.CopySource };
+    expect(await refusal(client.send(new s3.UploadPartCopyCommand(part)))).toBe(shut);
+  });
+
   test('is one alone that is restored, and by a document that says for how long', async () => {
     await put('first', 'warm', 'x');
     expect(await refusal(restore('warm'))).toBe('403 InvalidObjectState');
     expect(await refusal(restore('nothing'))).toBe('404 NoSuchKey');
-    expect(await refusal(restore('cold/put', 0))).toBe('400 InvalidArgument');
+    for (const days of [0, 2_000_000_000]) {
+      expect(await refusal(restore('cold/put', days))).toBe('400 InvalidArgument');
+    }
+    expect(await refusal(restore('cold/put', 2 ** 31))).toBe('400 MalformedXML');
   });
 });
 

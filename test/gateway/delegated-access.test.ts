@@ -2,6 +2,8 @@
 // operation that reads or writes.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseScope } from '#bursar/authz/tokens/scope.js';
+import { isDelegated } from '#bursar/gateway/s3/delegated-rights.js';
 import {
   type Answer,
   as,
@@ -51,6 +53,15 @@ async function bear(scope: string, conditions?: object): Promise<Ask> {
     return exchange(target, method, targetOf(path, Object.entries(query)), all, body);
   };
 }
+
+it('fetches from an archive with the right to stage, and with no other', () => {
+  const target = { bucketNames: ['data'], key: 'in/1', listPrefix: null };
+  const mayRestore = (scope: string) =>
+    isDelegated(parseScope(scope), { ...target, action: 's3:RestoreObject' });
+  expect(mayRestore('storage.stage:/data/in')).toBe(true);
+  const others = ['storage.stage:/data/out', 'storage.read:/data/in', 'storage.modify:/data/in'];
+  expect(others.filter(mayRestore)).toEqual([]);
+});
 
 const outcome = ({ status, code }: Answer) => [status, code];
 const denied = [403, 'AccessDenied'];

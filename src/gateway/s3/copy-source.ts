@@ -218,9 +218,18 @@ async function findCopySource(
   noteSource(context, { bucket, version });
   const losing = services.losses.check(bucket.tenant, version);
   if (losing) await losing;
-  const restoring = checkRestored(services, bucket, version);
-  if (restoring) await restoring;
   return { bucket, version };
+}
+
+/**
+ * Before bytes of a source are read, or come to where they can be read at once. Rejects with
+ * `Refusal` InvalidObjectState; null: they can be.
+ */
+export function checkSourceRestored(
+  { services }: Reserved<'copy'>,
+  { bucket, version }: CopySource,
+): Promise<void> | null {
+  return checkRestored(services, bucket, version);
 }
 
 function markerSource(): Refusal {

@@ -33,6 +33,7 @@ const wantedFor: Partial<Record<S3Action, Wanted | 'touch' | 'whole' | null>> = 
   's3:PutObject': 'create',
   's3:PutObjectTagging': 'modify',
   's3:PutObjectVersionTagging': 'modify',
+  's3:RestoreObject': 'stage',
   's3:AbortMultipartUpload': 'create',
   's3:ListMultipartUploadParts': 'create',
   // Not DeleteObjectVersion: what a scope lets be done in a bucket with versioning can be undone.

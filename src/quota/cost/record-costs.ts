@@ -207,6 +207,8 @@ function isRead(action: string): boolean {
 function readBytesOf({ action, price, status, size = 0, bytesIn, bytesOut }: CostRecord): number {
   if (status >= 400) return 0;
   if (isRead(action)) return bytesOut;
+  // All of it is read for a restore that is begun; that one lasts longer reads nothing.
+  if (action === 's3:RestoreObject') return status === 202 ? size : 0;
   return action === 's3:PutObject' && price === 'put' && bytesIn === 0 ? size : 0;
 }
 

@@ -9,12 +9,9 @@ import {
   versionOf,
 } from '../../../catalog/lifecycle.ts';
 import type { Attributes, Version } from '../../../catalog/versions.ts';
-import { httpTime } from '../../../core/clock.ts';
+import { dateMsMax, httpTime } from '../../../core/clock.ts';
 import type { Reserved } from '../stages.ts';
 import { noTags } from './object-attributes.ts';
-
-/** Beyond it no date can be written with four digits of a year. */
-const dateMsMax = Date.UTC(9999, 11, 31);
 
 type Headers = Readonly<Record<string, string>>;
 const none: Headers = {};

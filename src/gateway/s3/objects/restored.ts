@@ -1,8 +1,9 @@
 // Whether what is in a class that is read after a restore can be read now, and what is said of
 // that. Invariant: no byte of it is given out, nor copied, before it was restored.
 // Specification: "Working with archived objects" of the Amazon S3 user guide.
-import { findRestore, isReadable } from '../../../catalog/archive-restores.ts';
+
 import type { Bucket } from '../../../catalog/buckets.ts';
+import { findRestore, isReadable } from '../../../catalog/restore-rows.ts';
 import type { Version } from '../../../catalog/versions.ts';
 import { httpTime } from '../../../core/clock.ts';
 import { Refusal } from '../../../core/errors.ts';

@@ -16,6 +16,7 @@ import { decideConditions, noConditions } from '../conditional.ts';
 import {
   type CopySource,
   checkCopyBytes,
+  checkSourceRestored,
   commitShared,
   copyFrom,
   digestRuns,
@@ -43,6 +44,7 @@ import {
   withWriter,
 } from '../objects/object-attributes.ts';
 import { readLock } from '../objects/object-lock.ts';
+import { isArchived } from '../objects/restored.ts';
 import {
   checkLock,
   checkRecipe,
@@ -125,14 +127,20 @@ async function copy(
     checkRecipe(context.services, context.bucket, storageClass, wanted.attributes);
     context.writeTo(storeOfClass(context.services, context.bucket, storageClass), storageClass);
   }
+  const isShared =
+    mayShare(context, source, storageClass) &&
+    (fitsWanted(source.version, encryption) || !demandsIt);
+  // What is shared into an archive is read by nobody before it is restored there.
+  const staysShut =
+    isShared &&
+    !needsDigest(wanted) &&
+    isArchived(context.services, context.bucket, { class: storageClass });
+  if (!staysShut) await checkSourceRestored(context, source);
   const { sizeBytes } = source.version;
   context.asked.checkWritten({ storageClass, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
   await context.budget.reserveStorage(storageClass, sizeBytes);
   const drafted = { ...wanted, storageClass, conditions };
-  const isShared =
-    mayShare(context, source, storageClass) &&
-    (fitsWanted(source.version, encryption) || !demandsIt);
   return (isShared ? share : move)(context, source, drafted);
 }
 
@@ -154,6 +162,11 @@ interface Copied {
   committed: Committed;
 }
 
+/** Whether the copy is to have a checksum that its source has not. */
+function needsDigest({ attributes, algorithm }: Pick<Wanted, 'attributes' | 'algorithm'>): boolean {
+  return algorithm !== null && attributes.checksum?.algorithm !== algorithm;
+}
+
 /** The copy as a row of its own that shares the source's extents; null: they are gone. */
 async function share(
   context: Reserved<'copy'>,
@@ -163,7 +176,7 @@ async function share(
   const { bucket, key, services } = context;
   const { version } = source;
   const { attributes, algorithm, storageClass, conditions } = wanted;
-  if (algorithm && attributes.checksum?.algorithm !== algorithm) {
+  if (algorithm && needsDigest(wanted)) {
     const { checksum } = await digestRuns(
       context,
       source,

@@ -1,7 +1,10 @@
 // RestoreObject: asks for a version of a class that is read after a restore, for some days.
 // Specification: RestoreObject of the Amazon S3 API reference.
 import { recordedChange } from '../../../audit/recorded-change.ts';
-import { findRestore, isReadable } from '../../../catalog/archive-restores.ts';
+import { calendarDayMs, endOfDay } from '../../../catalog/lifecycle.ts';
+import { findRestore, isReadable } from '../../../catalog/restore-rows.ts';
+import type { Version } from '../../../catalog/versions.ts';
+import { dateMsMax } from '../../../core/clock.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { steadyClock } from '../../../core/steady-clock.ts';
 import { emptyReply, type Reply } from '../../http/reply.ts';
@@ -24,32 +27,63 @@ export const restoreObject: Operation<'object'> = {
 };
 
 const daysMax = 2 ** 31 - 1;
+/** How often it is decided again whether it is there already. */
+const triesMax = 3;
 const tiers = ['Bulk', 'Standard', 'Expedited'];
 
 async function run(context: Reserved<'object'>): Promise<Reply> {
-  const { services, bucket, key } = context;
+  const { services, bucket } = context;
   const { days, tier } = parseRestore(await receiveSmall(context));
   const version = await findAsked(context, 'MethodNotAllowed');
   if (!isArchived(services, bucket, version)) throw notRestored(services, bucket, version);
   const losing = services.losses.check(bucket.tenant, version);
   if (losing) await losing;
-  const { seq, sizeBytes, etag } = version;
-  const restore = await findRestore(services.read, seq);
-  const isThere = isReadable(restore, steadyClock.nowMs());
-  if (!isThere) {
-    await context.budget.reserve({ retrievalBytes: sizeBytes, sourceClass: version.class });
-  }
   const delayMs = recallDelayOf(services, bucket.tenant, version.class);
+  checkUntil(days, delayMs + services.dayMs);
+  for (let tries = 1; tries <= triesMax; tries++) {
+    const restore = await findRestore(services.read, version.seq);
+    if (restore && restore.expiresMs === null) throw new Refusal('RestoreAlreadyInProgress');
+    const isThere = isReadable(restore, steadyClock.nowMs());
+    const asked = { days, tier, delayMs, isThere };
+    if (await begin(context, version, asked)) {
+      return emptyReply(isThere ? 200 : 202, versionHeaders(bucket, version));
+    }
+  }
+  throw new Refusal('SlowDown');
+}
+
+interface Asked {
+  days: number;
+  tier: string;
+  delayMs: number;
+  isThere: boolean;
+}
+
+/** Resolves to false where it is to be decided again: it came, or ended, meanwhile. */
+async function begin(
+  context: Reserved<'object'>,
+  { seq, sizeBytes, etag, class: of }: Version,
+  { days, tier, delayMs, isThere }: Asked,
+): Promise<boolean> {
+  const { services, bucket, key } = context;
+  if (!isThere) await context.budget.reserve({ retrievalBytes: sizeBytes, sourceClass: of });
+  const { dayMs } = services;
   const change = { kind: 'beginRestore', bucketId: bucket.id, key, seq } as const;
-  const status = isThere ? 200 : 202;
-  await context.commit(
-    { ...change, days, delayMs, dayMs: services.dayMs },
+  const result = await context.tryCommit(
+    { ...change, days, delayMs, dayMs, isThere },
     {
-      ...{ status, sizeBytes, etag, class: version.class },
+      ...{ status: isThere ? 200 : 202, sizeBytes, etag, class: of },
       change: recordedChange({ restore: { version: seq, days, tier } }),
     },
   );
-  return emptyReply(status, versionHeaders(bucket, version));
+  if (!result.ok && result.code !== 'SlowDown') throw context.failureOf(result);
+  return result.ok;
+}
+
+/** Throws `Refusal` InvalidArgument where the days end when no date can say it. */
+function checkUntil(days: number, beforeMs: number): void {
+  if (endOfDay(steadyClock.nowMs() + beforeMs, days, calendarDayMs) <= dateMsMax) return;
+  throw new Refusal('InvalidArgument', { message: 'Restore period is too long.' });
 }
 
 /** Throws `Refusal` MalformedXML, InvalidArgument, or NotImplemented for what selects. */

@@ -11,6 +11,7 @@ import { receiveObject } from '../body.ts';
 import {
   type CopySource,
   checkCopyBytes,
+  checkSourceRestored,
   commitShared,
   copyFrom,
   digestRuns,
@@ -186,6 +187,7 @@ async function copy(
   { number, upload, attributes, algorithm }: Pick<Wanted, 'number' | 'algorithm'> & OpenUpload,
 ): Promise<Copied | null> {
   const { version } = source;
+  await checkSourceRestored(context, source);
   const rangeText = context.request.headers['x-amz-copy-source-range'];
   const range = parseCopyRange(rangeText, version.sizeBytes) ?? {
     start: 0,

@@ -1,0 +1,75 @@
+// The rows of versions that are being restored, or can be read until a time (archive-restores.ts).
+import type { Reader, Tx } from '../core/database.ts';
+import type { VersionPlace } from './lost-versions.ts';
+
+export interface Restore extends VersionPlace {
+  days: number;
+  /** When something is to be done next: it is to be there, or it ends. Milliseconds. */
+  dueMs: number;
+  /** Until when it can be read; null: it is on its way. */
+  expiresMs: number | null;
+}
+
+/** One that waits, and whose bucket it is in; null: there is no such bucket any more. */
+export interface WaitingRestore extends Restore {
+  tenant: string | null;
+}
+
+const columns = `seq, bucket_id AS bucketId, key, days, due_ms AS dueMs,
+  expires_ms AS expiresMs`;
+
+export function findRestore(read: Reader, seq: number): Promise<Restore | undefined> {
+  return read.get<Restore>(`SELECT ${columns} FROM restores WHERE seq = ?`, seq);
+}
+
+export function isReadable(restore: Restore | undefined, timeMs: number): boolean {
+  return restore !== undefined && restore.expiresMs !== null && restore.expiresMs > timeMs;
+}
+
+/** Those that end by then. */
+export function listEndingRestores(read: Reader, dueMs: number, max: number): Promise<Restore[]> {
+  return read.all<Restore>(
+    `SELECT ${columns} FROM restores WHERE due_ms <= ? AND expires_ms IS NOT NULL
+       ORDER BY due_ms LIMIT ?`,
+    ...[dueMs, max],
+  );
+}
+
+/** Those that are to be there by then: of each tenant up to `max`, those that wait longest. */
+export function listWaitingRestores(
+  read: Reader,
+  dueMs: number,
+  max: number,
+): Promise<WaitingRestore[]> {
+  return read.all<WaitingRestore>(
+    `SELECT ${columns}, tenant FROM (
+       SELECT r.*, tenant, row_number() OVER (PARTITION BY tenant ORDER BY due_ms) AS nth
+         FROM restores AS r LEFT JOIN buckets AS b ON b.id = bucket_id
+         WHERE due_ms <= ? AND expires_ms IS NULL)
+       WHERE nth <= ? ORDER BY due_ms`,
+    ...[dueMs, max],
+  );
+}
+
+/** It is looked at again then; until when it can be read stays as it is. */
+export async function deferRestore(tx: Tx, seq: number, dueMs: number): Promise<number> {
+  return (await tx.run('UPDATE restores SET due_ms = ? WHERE seq = ?', dueMs, seq)).changes;
+}
+
+/** Of a version that is not there any more. */
+export async function forgetRestore(tx: Tx, seq: number): Promise<number> {
+  return (await tx.run('DELETE FROM restores WHERE seq = ?', seq)).changes;
+}
+
+/** What was restored is so under its new key, too; a version that stays keeps its own. */
+export async function renameRestore(
+  tx: Tx,
+  from: Pick<VersionPlace, 'seq'>,
+  to: Pick<VersionPlace, 'key' | 'seq'>,
+): Promise<void> {
+  await tx.run(
+    `INSERT OR REPLACE INTO restores SELECT ?, bucket_id, ?, days, due_ms, expires_ms
+       FROM restores WHERE seq = ?`,
+    ...[to.seq, to.key, from.seq],
+  );
+}
