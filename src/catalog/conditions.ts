@@ -10,6 +10,11 @@ export interface WriteConditions {
   /** Set where it is the credential that demands `If-None-Match: *`. */
   mustCreate?: true;
   /**
+   * Set where a lost version is made again of other bytes: the version that must be current, which
+   * the write makes noncurrent. It ends none.
+   */
+  supersedesSeq?: number;
+  /**
    * Of deletions: when what is deleted was made, in seconds since 1970; undefined: no such header.
    */
   modifiedSeconds?: number | undefined;
@@ -37,8 +42,9 @@ export function checkDeletion(
 
 /** Returns whether the conditions ask for anything. */
 export function isConditional(conditions: WriteConditions): boolean {
-  const { ifMatch, ifNoneMatch, modifiedSeconds, sizeBytes } = conditions;
-  return Boolean(ifMatch || ifNoneMatch) || (modifiedSeconds ?? sizeBytes) !== undefined;
+  const { ifMatch, ifNoneMatch, supersedesSeq, modifiedSeconds, sizeBytes } = conditions;
+  const others = supersedesSeq ?? modifiedSeconds ?? sizeBytes;
+  return Boolean(ifMatch || ifNoneMatch) || others !== undefined;
 }
 
 /** Returns whether one of the tags of a header names `etag`. */

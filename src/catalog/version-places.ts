@@ -121,7 +121,11 @@ export async function openToReplace(
   const opening = await openKey(tx, at, moment);
   if (!opening.ok) return opening;
   const place = await findPlace(tx, opening.result, at, moment);
-  const { bucket, ends } = place;
+  const { bucket, ends, keeps } = place;
+  const { supersedesSeq } = at.conditions;
+  if (supersedesSeq !== undefined && (ends || supersedesSeq !== keeps?.seq)) {
+    return refused('PreconditionFailed', { Condition: 'x-bursar-remakes' });
+  }
   if (at.object && isOwnClass(at.object.class)) {
     const refusal = await refuseWrittenLock(tx, bucket, at.object, moment);
     if (refusal) return refusal;

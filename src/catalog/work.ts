@@ -31,6 +31,10 @@ export interface Job {
   holder: string | null;
   /** What its last try failed with; null: nothing is known of one. */
   problem: string | null;
+  /** 1: the version is the newest of its key. */
+  isNewest: number;
+  /** Of a noncurrent version; null: it has none, or is another. */
+  versionId: string | null;
 }
 
 export function stateOf({ isDead, holder, dueMs }: Job, nowMs: number): WorkState {
@@ -71,8 +75,12 @@ export async function renameJob(
   );
 }
 
-const columns = `w.seq, bucket_id AS bucketId, b.tenant, b.name AS bucket, w.key,
-  made_ms AS madeMs, due_ms AS dueMs, tries, is_dead AS isDead, holder, problem`;
+const columns = `w.seq, w.bucket_id AS bucketId, b.tenant, b.name AS bucket, w.key,
+  made_ms AS madeMs, due_ms AS dueMs, tries, is_dead AS isDead, holder, problem,
+  EXISTS(SELECT 1 FROM versions AS v
+    WHERE v.bucket_id = w.bucket_id AND v.key = w.key AND v.seq = w.seq) AS isNewest,
+  (SELECT version_id FROM noncurrent_versions AS v
+    WHERE v.bucket_id = w.bucket_id AND v.key = w.key AND v.seq = w.seq) AS versionId`;
 
 export interface JobFilter {
   tenant: string;
@@ -83,18 +91,22 @@ export interface JobFilter {
   max: number;
   /** Only those that can be leased by then. */
   leasableMs?: number;
+  /** And none of these. */
+  except?: readonly number[] | undefined;
 }
 
 /** In the order in which their versions were made. */
 export function listJobs(read: Reader, filter: JobFilter): Promise<Job[]> {
   const { tenant, bucketId = null, prefix, after, max, leasableMs = null } = filter;
+  const except = JSON.stringify(filter.except ?? []);
   return read.all<Job>(
     `SELECT ${columns} FROM work AS w JOIN buckets AS b ON b.id = bucket_id
-       WHERE b.tenant = ? AND w.seq > ? AND (? IS NULL OR bucket_id = ?)
+       WHERE b.tenant = ? AND w.seq > ? AND (? IS NULL OR w.bucket_id = ?)
          AND substr(w.key, 1, length(?)) = ?
          AND (? IS NULL OR (is_dead = 0 AND due_ms <= ?))
+         AND w.seq NOT IN (SELECT value FROM json_each(?))
        ORDER BY w.seq LIMIT ?`,
-    ...[tenant, after, bucketId, bucketId, prefix, prefix, leasableMs, leasableMs, max],
+    ...[tenant, after, bucketId, bucketId, prefix, prefix, leasableMs, leasableMs, except, max],
   );
 }
 
@@ -156,10 +168,12 @@ export async function leaseWork(tx: Tx, work: LeaseWork, timeMs: number): Promis
   return count;
 }
 
-/** What becomes of a job: it goes on, has failed, or is given another chance. */
+/** What becomes of a job: it goes on, has failed, is given back, or is given another chance. */
 export type AmendWork = { kind: 'amendWork'; seq: number } & (
   | { lease: string; untilMs: number }
   | { lease: string; problem: string; isFinal: boolean }
+  /** It is given back: the try does not count. */
+  | { lease: string; dueMs: number; why: string | null }
   | { isAgain: true }
 );
 
@@ -174,6 +188,11 @@ export async function amendWork(tx: Tx, work: AmendWork, timeMs: number): Promis
   if ('untilMs' in work) {
     const sql = `UPDATE work SET due_ms = ? ${own}`;
     return (await tx.run(sql, work.untilMs, seq, work.lease)).changes;
+  }
+  if ('dueMs' in work) {
+    const sql = `UPDATE work SET lease = NULL, holder = NULL, problem = ifnull(?, problem),
+      tries = max(tries - 1, 0), due_ms = ? ${own}`;
+    return (await tx.run(sql, work.why, work.dueMs, seq, work.lease)).changes;
   }
   const sql = `UPDATE work SET lease = NULL, holder = NULL, problem = ?,
     is_dead = ? OR tries >= ?,

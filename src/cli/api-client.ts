@@ -199,8 +199,9 @@ export async function exchange(
   method: string,
   headers: Record<string, string>,
   body: string | Readable | undefined,
+  silenceMs = silenceMsMax,
 ): Promise<Exchanged> {
-  const answer = await begin(url, method, headers, body);
+  const answer = await begin(url, method, headers, body, silenceMs);
   const pieces: Buffer[] = [];
   for await (const piece of answer) pieces.push(piece as Buffer);
   const text = Buffer.concat(pieces).toString('utf8');
@@ -214,9 +215,10 @@ export async function begin(
   method: string,
   headers: Record<string, string>,
   body: string | Readable | undefined,
+  silenceMs = silenceMsMax,
 ): Promise<http.IncomingMessage> {
   const request = url.startsWith('https:') ? https.request : http.request;
-  const message = request({ ...targetOf(url), method, headers, timeout: silenceMsMax });
+  const message = request({ ...targetOf(url), method, headers, timeout: silenceMs });
   message.on('timeout', () => message.destroy(new Error('no answer')));
   const answering = once(message, 'response');
   if (body instanceof Readable) {

@@ -1,7 +1,7 @@
 // What commands ask of one bucket by S3: listings, and requests that are asked again where the
 // gateway is busy or could not be reached.
 import { hash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentEncode } from '../core/canonical-request.ts';
 import { CommandFailure } from '../core/command-failure.ts';
@@ -33,6 +33,18 @@ interface Asked {
 }
 
 const triesMax = 6;
+/** What the gateway does with an upload before it answers may take as long as the upload. */
+const uploadSilenceMsMax = 60 * 60_000;
+
+/** What the gateway has said of a request by S3. */
+export class S3Refusal extends CommandFailure {
+  readonly status: number;
+
+  constructor(message: string, status: number) {
+    super('failed', message);
+    this.status = status;
+  }
+}
 
 export class S3Bucket {
   readonly #connection: S3Connection;
@@ -141,19 +153,22 @@ export class S3Bucket {
       const text = Buffer.concat(await answer.toArray()).toString('utf8');
       throw refusedBy(text, answer.statusCode ?? 0);
     }
-    for await (const piece of answer) yield piece as Buffer;
+    // Whatever an answer breaks off with has to do with the way.
+    const pieces = answer[Symbol.asyncIterator]();
+    const next = () => reach(this.#connection.s3Endpoint, () => pieces.next());
+    for (let one = await next(); !one.done; one = await next()) yield one.value as Buffer;
   }
 
-  /** Makes a file the object of a key. `sha256`: of its bytes, hex. */
+  /** Makes bytes the object of a key. `sha256`: of them, hex. */
   async upload(
     key: string,
-    { path, sizeBytes, sha256 }: { path: string; sizeBytes: number; sha256: string },
+    { bytes, sizeBytes, sha256 }: { bytes: Readable; sizeBytes: number; sha256: string },
     given: Record<string, string>,
   ): Promise<Exchanged> {
     const { s3Endpoint } = this.#connection;
     const length = { ...given, 'content-length': String(sizeBytes) };
     const { url, headers } = this.#sign('PUT', key, { headers: length, sha256 });
-    return reach(s3Endpoint, () => exchange(url, 'PUT', headers, createReadStream(path)));
+    return reach(s3Endpoint, () => exchange(url, 'PUT', headers, bytes, uploadSilenceMsMax));
   }
 
   #sign(
@@ -192,9 +207,9 @@ export function checkDone({ status, text }: Exchanged): void {
 }
 
 /** What the gateway has said of a request that it refused. */
-export function refusedBy(text: string, status: number): CommandFailure {
+export function refusedBy(text: string, status: number): S3Refusal {
   const [code, message] = ['Code', 'Message'].map(
     (name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? '',
   );
-  return new CommandFailure('failed', `${message || `the gateway answered ${status}`} (${code})`);
+  return new S3Refusal(`${message || `the gateway answered ${status}`} (${code})`, status);
 }

@@ -1,7 +1,7 @@
 // `bursar work`: jobs that wait for somebody to do them.
 import type { Command } from 'commander';
 import type { Answers } from '../gateway/native/routes.ts';
-import { callApi, listAll } from './api-client.ts';
+import { type Connection, callApi, listAll } from './api-client.ts';
 import { type Columns, printEntries } from './api-command.ts';
 import { connect } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
@@ -32,14 +32,31 @@ export function addWorkCommands(program: Command): void {
       printEntries(flags.json, columns, jobs, jobs);
     });
   work
-    .command('retry <job>')
-    .description('have a dead job tried again')
-    .action(async (id: string, _: object, command: Command) => {
+    .command('retry')
+    .argument('<job>', 'its number; or s3://BUCKET or s3://BUCKET/PREFIX: all that are dead there')
+    .description('have dead jobs tried again')
+    .action(async (given: string, _: object, command: Command) => {
       const { connection, flags } = connect(command);
-      const { path } = await findOwnPlace(connection, undefined);
-      const call = { method: 'PUT', path: [...path, 'work', id], body: { retry: true } } as const;
-      const job = (await callApi(connection, call)).json as Job;
-      if (flags.json) printJson(job);
-      else print(`job ${job.id} is ${job.state}`);
+      const isPlace = given.startsWith('s3://');
+      const { path, query } = await findOwnPlace(connection, isPlace ? given : undefined);
+      const retry = async (id: string) => {
+        const call = { method: 'PUT', path: [...path, 'work', id], body: { retry: true } } as const;
+        return (await callApi(connection, call)).json as Job;
+      };
+      const ids = isPlace ? await listDead(connection, path, query) : [given];
+      const jobs: Job[] = [];
+      for (const id of ids) jobs.push(await retry(id));
+      if (flags.json) printJson(isPlace ? jobs : jobs[0]);
+      else if (isPlace && jobs.length === 0) print(`no job is dead in ${given}`);
+      else for (const job of jobs) print(`job ${job.id} is ${job.state}`);
     });
+}
+
+async function listDead(
+  connection: Connection,
+  path: readonly string[],
+  query: Record<string, string | undefined>,
+): Promise<string[]> {
+  const jobs = await listAll<Job>(connection, [...path, 'work'], 'jobs', query);
+  return jobs.filter(({ state }) => state === 'dead').map(({ id }) => String(id));
 }

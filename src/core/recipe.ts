@@ -45,6 +45,8 @@ export function parseRecipe(text: string): Recipe | string {
   }
   const value = parseJson(text);
   if (!isObject(value)) return 'A recipe is a JSON object.';
+  // Which of the two counts is not the same for all who read it.
+  if (countNames(text) !== countMembers(value)) return 'A member is there twice.';
   const unknown = strange(value, ['inputs', 'command', 'container', 'outputs']);
   if (unknown !== null) return unknown;
   const { command, container, outputs } = value;
@@ -75,6 +77,26 @@ export function parseRecipe(text: string): Recipe | string {
   const recipe = { inputs, command, outputs } as Recipe;
   if (container !== undefined) recipe.container = container;
   return recipe;
+}
+
+/** Of JSON: strings that a colon follows. */
+function countNames(text: string): number {
+  let count = 0;
+  for (const [, colon] of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?/gs)) if (colon) count++;
+  return count;
+}
+
+/** Of all objects in it. Does not go deeper for what is nested deeper. */
+function countMembers(value: unknown): number {
+  let count = 0;
+  const left = [value];
+  while (left.length > 0) {
+    const one = left.pop();
+    if (typeof one !== 'object' || one === null) continue;
+    if (!Array.isArray(one)) count += Object.keys(one).length;
+    for (const inner of Object.values(one)) left.push(inner);
+  }
+  return count;
 }
 
 function wrongInput(value: unknown): string | null {

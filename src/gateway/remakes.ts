@@ -77,10 +77,11 @@ export class Remakes {
     const stored = await sealAgain({ keyring, tenant }, { run, plain, place });
     for (const number of wanting) {
       const store = remotes.remote(number);
+      // Another may have done it meanwhile.
+      if (await isWhole(store, keyring, run.id)) continue;
       await journals.owned(number);
       // There may be what is false.
-      await store.remove(run.id);
-      await store.put(run.id, [stored]);
+      await store.replace(run.id, [stored]);
       if (!(await readStored(store, run.id)).equals(stored)) {
         throw new Error(`store ${number} does not give back extent ${run.id.toString('hex')}`);
       }

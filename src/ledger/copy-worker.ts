@@ -142,9 +142,9 @@ export class CopyWorker {
     await confirmPlace(store);
     const bytes = await this.#readGood(id, store);
     await confirmPlace(store);
-    // There may be what is false, or what is left of a copy that was being made.
-    await target.remove(id);
-    await target.put(id, [bytes]);
+    // There may be what is false, of which `bytes` may have the good part: it goes only when the
+    // whole is there.
+    await target.replace(id, [bytes]);
     const back = await target.readEnd(id, storedBytesMax);
     if (!back?.bytes.equals(bytes)) {
       throw new Error(`store ${store} does not give back extent ${id.toString('hex')}`);

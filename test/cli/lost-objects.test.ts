@@ -70,11 +70,13 @@ async function recordsOf(action: string, key: string): Promise<Told[]> {
   });
 }
 
-/** What waits after a failure is due. */
-async function moveUp(): Promise<void> {
-  const db = openDatabase(join(place.data, 'bursar.db'), { readonly: false, cacheKib: 1024 });
-  await db.tx.run('UPDATE work SET due_ms = 0 WHERE NOT is_dead');
+/** Suspect copies whose repair has failed. */
+async function failedCopies(): Promise<number> {
+  const db = openDatabase(join(place.data, 'bursar.db'), { readonly: true, cacheKib: 1024 });
+  const sql = 'SELECT count(*) AS count FROM extent_copies WHERE state = 3 AND tries > 0';
+  const [row] = await db.tx.all<{ count: number }>(sql);
   db.close();
+  return row?.count ?? 0;
 }
 
 async function billedOf(name: string): Promise<number> {
@@ -200,7 +202,19 @@ describe('an object that no store has any more', () => {
       writeFileSync(join(folderOf(store), path), bytes);
     }
     expect((await read('first', 'complementary')).equals(body)).toBe(true);
+    // While nothing can be put, neither is touched: each has what the other lacks.
+    const temporaries = ['disk2', 'near'].map((store) => join(folderOf(store), 'temporary'));
+    for (const temporary of temporaries) {
+      renameSync(temporary, `${temporary}-away`);
+      writeFileSync(temporary, '');
+    }
     await place.run(['verify', 'data']);
+    await vi.waitFor(async () => expect(await failedCopies()).toBeGreaterThan(0), soon);
+    expect((await read('first', 'complementary')).equals(body)).toBe(true);
+    for (const temporary of temporaries) {
+      rmSync(temporary);
+      renameSync(`${temporary}-away`, temporary);
+    }
     await vi.waitFor(() => {
       for (const store of ['disk2', 'near']) expect(bytesIn(store, path).equals(good)).toBe(true);
     }, soon);
@@ -300,6 +314,7 @@ describe('an object that no store has any more', () => {
       }[];
     const work = (...args: string[]) =>
       place.run(['recipe', 'worker', '--bucket', 's3://first', '--once', '--json', ...args]);
+    const raw = ['--unconfined', '--trust'];
 
     test('is written only with one that can be read', async () => {
       for (const said of [undefined, 'first/recipe', '{"command":["true"]}', 's3://first/']) {
@@ -335,12 +350,12 @@ describe('an object that no store has any more', () => {
       expect(JSON.parse(await run('recipe', 'show', 's3://first/made.txt'))).toMatchObject({
         command: sorting,
       });
-      const distrusted = await work('--trust', 's3://first/other/');
+      const distrusted = await work(...raw, 's3://first/other/');
       expect([distrusted.code, distrusted.stdout]).toEqual([1, expect.stringContaining('trust')]);
-      const [waiting] = await jobs();
-      expect(waiting).toMatchObject({ state: 'waiting' });
-      await moveUp();
-      const { code, stdout, stderr } = await work('--trust', 's3://first/recipe.json');
+      expect(await jobs()).toMatchObject([{ state: 'due', tries: 0 }]);
+      const unclear = await work('--trust', 's3://first/recipe.json');
+      expect([unclear.code, unclear.stderr]).toEqual([2, expect.stringContaining('--unconfined')]);
+      const { code, stdout, stderr } = await work(...raw, 's3://first/recipe.json');
       expect([code, stderr]).toEqual([0, '']);
       expect(JSON.parse(stdout)).toMatchObject({ key: 'made.txt', outcome: 'remade' });
       expect((await read('first', 'made.txt')).equals(made)).toBe(true);
@@ -370,10 +385,97 @@ describe('an object that no store has any more', () => {
       const seq = job?.id ?? 0;
       expect(await refusal(again(bytesOf(MB), seq + 1))).toBe('412 PreconditionFailed');
       expect(await refusal(again(bytesOf(MB), 'x'))).toBe('400 InvalidArgument');
+      // Without versioning other bytes would take the place of what is lost.
+      expect(await refusal(again(bytesOf(MB), seq))).toBe('412 PreconditionFailed');
+      expect((await jobs()).map(({ id }) => id)).toEqual([seq]);
+      expect(await refusal(read('first', 'large'))).toBe(lost);
       await again(bytesOf(20 * MB), seq);
       expect((await read('first', 'large')).equals(bytesOf(20 * MB))).toBe(true);
       expect(await refusal(again(bytesOf(20 * MB), seq))).toBe('412 PreconditionFailed');
       expect(await jobs()).toEqual([]);
+    });
+
+    test('gets out of nothing, holds no worker, and waits for what is away', async () => {
+      const recipe = (key: string, script: string, ...inputs: object[]) =>
+        JSON.stringify({ inputs, command: ['sh', '-c', script], outputs: [{ key }] });
+      const secret = join(place.folder, 'secret');
+      writeFileSync(secret, made);
+      const pid = join(place.folder, 'pid');
+      const output = '"$RECIPE_OUTPUT_1"';
+      await writeLost('linked', recipe('linked', `ln -s '${secret}' ${output}`));
+      const leaving = `setsid sleep 600 & echo $! > '${pid}'; printf 'a\nb\nb\n' > ${output}`;
+      await writeLost('left', recipe('left', leaving));
+      const input = { bucket: 'first', key: 'linked', sha256: '0'.repeat(64) };
+      await writeLost('chained', recipe('chained', 'true', input));
+      const [wrapper, ran] = [join(place.folder, 'wrapper'), join(place.folder, 'ran')];
+      writeFileSync(wrapper, `#!/bin/sh\necho "$1" >> '${ran}'\nexec "$@"\n`, { mode: 0o755 });
+      const { stdout } = await work('--with', wrapper, '--trust', 'inline');
+      process.kill(Number(readFileSync(pid, 'utf8')));
+      const lines = stdout.trim().split('\n');
+      const told = lines.map((line) => JSON.parse(line) as { key: string; outcome: string });
+      expect(Object.fromEntries(told.map(({ key, outcome }) => [key, outcome]))).toEqual({
+        ...{ linked: 'failed', left: 'remade', chained: 'left' },
+      });
+      expect(readFileSync(ran, 'utf8')).toBe('sh\nsh\n');
+      expect(await jobs()).toMatchObject([
+        { key: 'linked', tries: 1, problem: 'the command has not made it' },
+        { key: 'chained', tries: 0, state: 'waiting', problem: expect.stringContaining('input') },
+      ]);
+      for (const Key of ['linked', 'chained']) {
+        await client.send(new s3.DeleteObjectCommand({ Bucket: 'first', Key }));
+      }
+    });
+
+    test('is done by who may write it, from another tenant too, and by nobody else', async () => {
+      await run('tenant', 'create', 'far');
+      const enroll = async (id: string) => {
+        await run('principal', 'create', id);
+        const key = JSON.parse(await run('key', 'create', id, '--json'));
+        return {
+          BURSAR_ENDPOINT: served.endpoint,
+          BURSAR_S3_ENDPOINT: served.endpoint,
+          BURSAR_ACCESS_KEY_ID: key.accessKeyId as string,
+          BURSAR_SECRET_ACCESS_KEY: key.secretAccessKey as string,
+        };
+      };
+      const [far, reader, eve] = await Promise.all(
+        ['far/worker', 'default/reader', 'default/eve'].map(enroll),
+      );
+      const objects = 'arn:aws:s3:::first/narrow/*';
+      const [Effect, worker] = ['Allow', { AWS: 'far/worker' }];
+      const Condition = { StringLike: { 's3:prefix': 'narrow/*' } };
+      const Resource = 'arn:aws:s3:::first';
+      const readers = { AWS: ['far/worker', 'default/reader'] };
+      const Statement = [
+        { Effect, Principal: worker, Action: 's3:ListBucket', Resource, Condition },
+        { Effect, Principal: worker, Action: 's3:PutObject', Resource: objects },
+        { Effect, Principal: readers, Action: 's3:GetObject', Resource: objects },
+        { Effect, Principal: { AWS: 'default/reader' }, Action: 's3:ListBucket', Resource },
+      ];
+      const Policy = JSON.stringify({ Version: '2012-10-17', Statement });
+      await client.send(new s3.PutBucketPolicyCommand({ Bucket: 'first', Policy }));
+      const outputs = [{ bucket: 'default:first', key: 'narrow/a' }];
+      await writeLost('narrow/a', JSON.stringify({ command: ['false'], outputs }));
+      const [job] = await jobs();
+      const id = String(job?.id);
+      const asked = ['--once', '--json', ...raw, 'inline', '--bucket'];
+      const idle = await place.run(['recipe', 'worker', ...asked, 's3://first'], reader);
+      expect([idle.code, idle.stdout]).toEqual([0, '']);
+      const refused = await place.run(['recipe', 'worker', ...asked, 's3://first'], eve);
+      expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('AccessDenied')]);
+      const narrow = [...asked, 's3://default:first/narrow/'];
+      const done = await place.run(['recipe', 'worker', ...narrow], far);
+      expect([done.code, done.stdout]).toEqual([1, expect.stringContaining('ended with 1')]);
+      const problem = expect.stringContaining('ended with 1');
+      expect(await jobs()).toMatchObject([{ state: 'waiting', tries: 1, problem }]);
+      const seen = await place.run(['work', 'list', '--json'], reader);
+      expect(JSON.parse(seen.stdout)).toMatchObject([{ key: 'narrow/a', problem: null }]);
+      expect((await place.run(['work', 'list', '--json'], eve)).stdout.trim()).toBe('[]');
+      for (const who of [reader, eve]) {
+        const { code, stderr } = await place.run(['work', 'retry', id], who);
+        expect([code, stderr]).toEqual([1, expect.stringContaining('There is no job')]);
+      }
+      await client.send(new s3.DeleteObjectCommand({ Bucket: 'first', Key: 'narrow/a' }));
     });
 
     test('that makes other bytes makes a version, and is not tried again', async () => {
@@ -388,17 +490,20 @@ describe('an object that no store has any more', () => {
       await writeLost('other', recipe('other'));
       await writeLost('old', recipe('old'));
       await put(Bucket, 'old', 'newer');
-      const { code, stdout } = await work('--trust', 'inline');
+      const { code, stdout } = await work(...raw, 'inline');
       expect([code, stdout]).toEqual([1, expect.stringContaining('other bytes')]);
       expect(await refusal(head(Bucket, 'other'))).toBe('done');
       // What is newer than what was lost stays the newest.
       expect((await read(Bucket, 'old')).toString()).toBe('newer');
       expect((await jobs()).map(({ key, state }) => [key, state])).toEqual([
         ['other', 'dead'],
-        ['old', 'waiting'],
+        ['old', 'dead'],
       ]);
       const [dead] = await jobs();
       expect(await run('work', 'retry', String(dead?.id))).toBe(`job ${dead?.id} is due\n`);
+      const revived = await run('work', 'retry', 's3://first/o');
+      expect(revived).toMatch(/^job \d+ is due\n$/);
+      expect((await jobs()).map(({ state }) => state)).toEqual(['due', 'due']);
       expect((await place.run(['work', 'retry', '99999999'])).stderr).toContain('no job');
       const VersionId = (await head(Bucket, 'old')).VersionId;
       await client.send(new s3.DeleteObjectCommand({ Bucket, Key: 'old', VersionId }));

@@ -86,6 +86,10 @@ class MapDriver implements StoreDriver {
     this.#objects().set(`extents/${id.toString('hex')}`, Buffer.concat(pieces));
   }
 
+  replace(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
+    return this.put(id, pieces);
+  }
+
   async read(): Promise<void> {
     this.#objects();
   }

@@ -124,6 +124,20 @@ describe('a store in a folder', () => {
     expect(await store.getObject('journal/1')).toBeUndefined();
   });
 
+  it('replaces an extent by a whole one, or leaves it as it is', async () => {
+    const id = newId();
+    const [first, second, third] = [piecesOf([1000]), piecesOf([2000]), piecesOf([3000])];
+    await store.replace(id, first);
+    expect(await readOf(store, id, 1000)).toEqual(first[0]);
+    await store.replace(id, second);
+    expect(await readOf(store, id, 2000)).toEqual(second[0]);
+    const temporary = join(root, 'temporary');
+    rmdirSync(temporary);
+    writeFileSync(temporary, '');
+    await expect(store.replace(id, third)).rejects.toThrow();
+    expect(await readOf(store, id, 2000)).toEqual(second[0]);
+  });
+
   it('lists names in the order of their bytes, after any name, as they sort', async () => {
     const letters = ['a', '-', '.', '0', 'é', '/b', '/-'];
     const names = new Set<string>();

@@ -160,6 +160,14 @@ describeWithTool(versitygw, 'an S3 store', (path) => {
     expect((await readWhole(store, id, 1000)).equals(pieces[0] as Buffer)).toBe(true);
   });
 
+  it('replaces an extent where it is asked to', async () => {
+    const id = newId();
+    const [first, second] = [piecesOf([1000]), piecesOf([2000])];
+    await store.put(id, first);
+    await store.replace(id, second);
+    expect((await readWhole(store, id, 2000)).equals(second[0] as Buffer)).toBe(true);
+  });
+
   it('lists all extents of its prefix and no others, over pages', async () => {
     const single = await rig.open();
     const beside = await rig.open({ url: `s3://${bucket}` });

@@ -20,3 +20,13 @@ export async function findOwnPlace(
   const name = tenant === own ? bucket : `${tenant}:${bucket}`;
   return { path, query: { bucket: name, ...(key === '' ? {} : { prefix: key }) } };
 }
+
+/** A bucket that S3 clients of a tenant name, as everybody can: `TENANT:BUCKET`. */
+export function fullName(tenant: string, bucket: string): string {
+  return bucket.includes(':') ? bucket : `${tenant}:${bucket}`;
+}
+
+/** The same as clients of the tenant name it, in short. */
+export function shortName(tenant: string, bucket: string): string {
+  return bucket.startsWith(`${tenant}:`) ? bucket.slice(tenant.length + 1) : bucket;
+}

@@ -9,7 +9,7 @@ import type { CommandFlags } from '../command-arguments.ts';
 import { findConnection } from '../find-connection.ts';
 import { print, printJson, writeOutput } from '../output.ts';
 import { S3Bucket, type S3Connection } from '../s3-bucket.ts';
-import { findOwnPlace } from './own-place.ts';
+import { findOwnPlace, fullName } from './own-place.ts';
 import { linesOf, type Node, problemsOf, RecipeTree, readRecipe } from './recipe-tree.ts';
 import { RecipeWorker } from './recipe-worker.ts';
 
@@ -25,9 +25,11 @@ to the paths in RECIPE_OUTPUT_1 ….
 
 const workerHelp = `
 It runs commands that others have written: those of recipes in the places that --trust names, and no
-others. Give it keys or a token of its own, and a machine or a container of its own.
+others. --with names a program that runs every command, as in a container: it gets the command as
+its arguments, and the image in RECIPE_CONTAINER if the recipe names one. With --unconfined commands
+are run as they are, and can read all that you can, also the keys of the worker.
 
-  bursar recipe worker --bucket s3://derived --trust s3://recipes/`;
+  bursar recipe worker --bucket s3://derived --trust s3://recipes/ --with ./in-container.sh`;
 
 interface CreateFlags {
   input: string[];
@@ -39,6 +41,7 @@ interface WorkerFlags {
   bucket?: string;
   trust: string[];
   with?: string;
+  unconfined?: boolean;
   parallel: number;
   visibility: number;
   timeout: number;
@@ -102,7 +105,8 @@ function addWorker(recipe: Command): void {
       collect,
       [],
     )
-    .option('--with <program>', 'runs commands of recipes that name a container: see the help')
+    .option('--with <program>', 'runs all commands, as in a container: see below')
+    .option('--unconfined', 'run commands as they are, with all that you may')
     .option('--parallel <count>', 'jobs at once', parseCount(1, 64), 2)
     .option(
       '--visibility <seconds>',
@@ -114,18 +118,24 @@ function addWorker(recipe: Command): void {
     .option('--once', 'end when nothing is due any more')
     .addHelpText('after', workerHelp)
     .action(async (flags: WorkerFlags, command: Command) => {
+      if ((flags.with === undefined) === (flags.unconfined !== true)) {
+        throw new CommandFailure('usage', 'give either --with PROGRAM or --unconfined');
+      }
       const connection = connectionOf(command);
       const { path, query } = await findOwnPlace(connection, flags.bucket);
+      const tenant = path[1] as string;
       const asJson = command.optsWithGlobals<CommandFlags>().json === true;
       const worker = new RecipeWorker({
-        ...{ connection, path, query, asJson, trusted: flags.trust, wrapper: flags.with },
+        ...{ connection, tenant, path, query, asJson, trusted: flags.trust, wrapper: flags.with },
         ...{ parallel: flags.parallel, visibilityMs: flags.visibility * 1000 },
         ...{ timeoutMs: flags.timeout * 1000, isOnce: flags.once === true },
       });
       for (const signal of ['SIGINT', 'SIGTERM'] as const)
         process.once(signal, () => worker.stop());
-      const { failed } = await worker.run();
-      if (flags.once && failed > 0) throw new CommandFailure('failed', `${failed} jobs failed`);
+      const { failed, left } = await worker.run();
+      if (flags.once && failed + left > 0) {
+        throw new CommandFailure('failed', `${failed} jobs failed, and ${left} were left`);
+      }
     });
 }
 
@@ -152,13 +162,19 @@ async function create(
   command: string[],
   { input, output, container }: CreateFlags,
 ): Promise<Recipe> {
-  const tree = await treeOf(connection);
-  const outputs = await Promise.all(output.map(wantedOf));
+  const tenant = await findTenant(connection);
+  const tree = new RecipeTree(connection, tenant);
+  // Whoever carries it out may be of another tenant.
+  const inFull = async (text: string) => {
+    const wanted = await wantedOf(text);
+    return { ...wanted, bucket: fullName(tenant, wanted.bucket) };
+  };
+  const outputs = await Promise.all(output.map(inFull));
   const inputs: RecipeInput[] = [];
   for (const place of input) {
-    const wanted = await wantedOf(place);
+    const wanted = await inFull(place);
     const node = await tree.build(wanted);
-    refuseUnfit(node, outputs.map(nameOf));
+    refuseUnfit(node, outputs.map(nameOf), tenant);
     const { versionId, sha256 } = await tree.tell(wanted);
     const version = versionId === 'null' ? {} : { versionId };
     const digest = sha256 ?? (await digestOf(connection, { ...wanted, ...version }));
@@ -171,11 +187,16 @@ async function create(
 }
 
 /** Throws `CommandFailure` for an input that is missing, or made of what is to be made. */
-function refuseUnfit(node: Node, outputs: readonly string[]): void {
+function refuseUnfit(node: Node, outputs: readonly string[], tenant: string): void {
   const [problem] = problemsOf(node);
   if (problem !== undefined) throw new CommandFailure('failed', printable(problem));
   const visit = (one: Node): void => {
-    if (outputs.includes(nameOf(one))) {
+    const { bucket, key, versionId = 'null' } = one;
+    // A new version may well be made of an older one.
+    if (
+      versionId === 'null' &&
+      outputs.includes(nameOf({ key, bucket: fullName(tenant, bucket) }))
+    ) {
       const name = `s3://${nameOf(one)}`;
       throw new CommandFailure('failed', printable(`${name} would be made of itself`));
     }

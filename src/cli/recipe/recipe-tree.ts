@@ -6,6 +6,7 @@ import { parseRecipe, type Recipe, type RecipeInput, readRecipePlace } from '../
 import type { Answers } from '../../gateway/native/routes.ts';
 import { ApiRefusal, callApi } from '../api-client.ts';
 import { S3Bucket, type S3Connection } from '../s3-bucket.ts';
+import { shortName } from './own-place.ts';
 
 type Told = Answers['GetRecipe'];
 
@@ -38,8 +39,9 @@ export class RecipeTree {
   }
 
   async build(wanted: Wanted, above: readonly string[] = []): Promise<Node> {
-    const { bucket, key, versionId, sha256 } = wanted;
-    const name = `${bucket}/${key}`;
+    const { key, versionId, sha256 } = wanted;
+    const bucket = shortName(this.#tenant, wanted.bucket);
+    const name = [bucket, key, ...(versionId === undefined ? [] : [versionId])].join('/');
     const node: Node = {
       ...{ bucket, key, ...(versionId === undefined ? {} : { versionId }) },
       ...{ recipe: null, lost: false, problem: null, inputs: [] },
@@ -77,19 +79,27 @@ export class RecipeTree {
 
 /** Gives the recipe that an object names, or in words why there is none. */
 export async function readRecipe(connection: S3Connection, said: string): Promise<Recipe | string> {
+  try {
+    return await fetchRecipe(connection, said);
+  } catch (error) {
+    return `its recipe cannot be read: ${messageOfFailure(error)}`;
+  }
+}
+
+/** The same. Rejects with `CommandFailure` where it cannot be read. */
+export async function fetchRecipe(
+  connection: S3Connection,
+  said: string,
+): Promise<Recipe | string> {
   const place = readRecipePlace(said);
   if (typeof place === 'string') return place;
   if (place.kind === 'inline') return place.recipe;
   const pieces: Buffer[] = [];
-  try {
-    const bucket = new S3Bucket(connection, place.bucket);
-    for await (const piece of bucket.download(place.key, place.versionId)) {
-      pieces.push(piece);
-      // One byte more than is allowed is enough to be refused.
-      if (pieces.reduce((sum, { length }) => sum + length, 0) > 128 * 1024) break;
-    }
-  } catch (error) {
-    return `its recipe cannot be read: ${messageOfFailure(error)}`;
+  const bucket = new S3Bucket(connection, place.bucket);
+  for await (const piece of bucket.download(place.key, place.versionId)) {
+    pieces.push(piece);
+    // One byte more than is allowed is enough to be refused.
+    if (pieces.reduce((sum, { length }) => sum + length, 0) > 128 * 1024) break;
   }
   return parseRecipe(Buffer.concat(pieces).toString('utf8'));
 }

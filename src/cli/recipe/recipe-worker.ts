@@ -1,26 +1,29 @@
 // Leases jobs, and has each done. Invariants: no more are under way than were asked for, and no
 // more are taken while the oldest unfinished one is older than half its visibility window, so a
 // worker that cannot keep up leaves jobs to others (Yoon); a lease that ends ends what is done
-// under it; and what fails is told, so that it waits and is tried again.
+// under it; what fails is told, so that it waits and is tried again; and what has not failed by
+// itself is given back, so that no outage, no distrust and no stop uses up a job's tries.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { messageOfFailure } from '../../core/command-failure.ts';
 import { printable } from '../../core/printable.ts';
 import type { Answers } from '../../gateway/native/routes.ts';
 import { ApiRefusal, callApi, Unreachable } from '../api-client.ts';
 import { print } from '../output.ts';
-import type { S3Connection } from '../s3-bucket.ts';
-import { type Done, JobFailure, remake } from './remake.ts';
+import { type S3Connection, S3Refusal } from '../s3-bucket.ts';
+import { type Done, JobFailure, NotMine, remake } from './remake.ts';
 
 export type LeasedJob = Answers['LeaseWork']['jobs'][number];
 
 export interface WorkerOptions {
   connection: S3Connection;
+  /** The caller's. */
+  tenant: string;
   /** Of the tenant in the native API. */
   path: readonly string[];
   query: { bucket?: string; prefix?: string };
   /** Where recipes may be that are run. */
   trusted: readonly string[];
-  /** What runs the commands that want a container. */
+  /** What runs all commands; undefined: they are run as they are. */
   wrapper: string | undefined;
   parallel: number;
   visibilityMs: number;
@@ -36,13 +39,20 @@ interface InFlight {
 }
 
 const pauseMs = 2000;
+/** What others may do is not asked for again for so long. */
+const notMineMs = 10 * 60_000;
+const notMineMax = 1000;
+/** Where the gateway or an input is away. */
+const deferSeconds = 60;
 const problemLengthMax = 300;
 
 export class RecipeWorker {
   readonly #options: WorkerOptions;
   readonly #inFlight = new Set<InFlight>();
   readonly #stopping = new AbortController();
-  readonly #counts = { done: 0, failed: 0 };
+  readonly #counts = { done: 0, failed: 0, left: 0 };
+  /** Jobs that are left to others, and until when. */
+  readonly #notMine = new Map<number, number>();
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -54,7 +64,7 @@ export class RecipeWorker {
   }
 
   /** Rejects with what the first call of all is refused with. */
-  async run(): Promise<{ done: number; failed: number }> {
+  async run(): Promise<{ done: number; failed: number; left: number }> {
     let after: string | undefined;
     for (let isFirst = true; !this.#stopping.signal.aborted; isFirst = false) {
       if (!this.#mayPull()) {
@@ -92,7 +102,8 @@ export class RecipeWorker {
   async #pull(after: string | undefined, isFirst: boolean): Promise<Page | null> {
     const { connection, path, query, parallel, visibilityMs } = this.#options;
     const max = parallel - this.#inFlight.size;
-    const body = { ...query, after, max, seconds: Math.round(visibilityMs / 1000) };
+    const seconds = Math.round(visibilityMs / 1000);
+    const body = { ...query, after, max, seconds, except: this.#listNotMine() };
     try {
       const call = { method: 'POST', path: [...path, 'work', 'leases'], body } as const;
       return (await callApi(connection, call)).json as Page;
@@ -101,6 +112,12 @@ export class RecipeWorker {
       process.stderr.write(`bursar: ${messageOfFailure(error)}; it is tried again\n`);
       return null;
     }
+  }
+
+  #listNotMine(): number[] {
+    const nowMs = performance.now();
+    for (const [id, untilMs] of this.#notMine) if (untilMs < nowMs) this.#notMine.delete(id);
+    return [...this.#notMine.keys()].slice(-notMineMax);
   }
 
   #begin(job: LeasedJob, lease: string): void {
@@ -125,23 +142,53 @@ export class RecipeWorker {
       const done = await remake(job, { ...this.#options, signal: ending.signal });
       this.#tell(job, done);
     } catch (error) {
-      if (!this.#stopping.signal.aborted) await this.#fail(job, lease, error);
+      await this.#tellFailure(job, lease, error);
     } finally {
       clearInterval(timer);
       this.#stopping.signal.removeEventListener('abort', end);
     }
   }
 
-  async #fail(job: LeasedJob, lease: string, error: unknown): Promise<void> {
+  async #tellFailure(job: LeasedJob, lease: string, error: unknown): Promise<void> {
     const isFinal = error instanceof JobFailure && error.isFinal;
     const problem = printable(messageOfFailure(error)).slice(0, problemLengthMax) || 'it failed';
-    this.#counts.failed++;
-    const { id, bucket, key } = job;
-    if (this.#options.asJson)
-      print(JSON.stringify({ id, bucket, key, outcome: 'failed', problem }));
+    if (this.#stopping.signal.aborted) {
+      await this.#update(job, { lease, defer: 0 }).catch(() => {});
+      return;
+    }
+    if (error instanceof NotMine) {
+      this.#notMine.set(job.id, performance.now() + notMineMs);
+      this.#sayNot(job, 'left', problem);
+      await this.#giveBack(job, { lease, defer: 0 });
+    } else if (isAway(error)) {
+      this.#sayNot(job, 'left', problem);
+      await this.#giveBack(job, { lease, defer: deferSeconds, problem });
+    } else {
+      this.#sayNot(job, 'failed', problem);
+      // Where that cannot be told, the lease ends by itself.
+      await this.#update(job, { lease, problem, final: isFinal }).catch(() => {});
+    }
+  }
+
+  /** Where that cannot be told, it is tried until the lease has ended. */
+  async #giveBack(job: LeasedJob, body: object): Promise<void> {
+    const { signal } = this.#stopping;
+    const endMs = performance.now() + this.#options.visibilityMs;
+    for (;;) {
+      try {
+        await this.#update(job, body);
+        return;
+      } catch (error) {
+        if (!mayPass(error) || signal.aborted || performance.now() > endMs) return;
+      }
+      await sleep(pauseMs, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  #sayNot({ id, bucket, key }: LeasedJob, outcome: 'failed' | 'left', problem: string): void {
+    this.#counts[outcome]++;
+    if (this.#options.asJson) print(JSON.stringify({ id, bucket, key, outcome, problem }));
     else print(printable(`s3://${bucket}/${key}: ${problem}`));
-    // Where that cannot be told, the lease ends by itself.
-    await this.#update(job, { lease, problem, final: isFinal }).catch(() => {});
   }
 
   #tell({ id, bucket, key }: LeasedJob, { receipt, sha256 }: Done): void {
@@ -162,4 +209,10 @@ type Page = Answers['LeaseWork'];
 function mayPass(error: unknown): boolean {
   if (error instanceof Unreachable) return true;
   return error instanceof ApiRefusal && (error.status >= 500 || error.status === 429);
+}
+
+/** Has it to do with the way, or with what is not there for now, and not with the job? */
+function isAway(error: unknown): boolean {
+  if (error instanceof S3Refusal) return [410, 429].includes(error.status) || error.status >= 500;
+  return mayPass(error);
 }

@@ -1,24 +1,29 @@
 // Makes one lost object again: fetches the inputs of its recipe, runs the command in a folder of
 // its own, and uploads what that made. Invariants: nothing is run that is not trusted, and nothing
-// on inputs that are not, by their SHA-256, those that the recipe means; and the command learns
-// nothing of the worker's keys.
+// on inputs that are not, by their SHA-256, those that the recipe means; what is uploaded is a file
+// that the command made, and none that it points to; and where a wrapper is named, it runs all
+// commands, since who writes a recipe chooses whether that names a container.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { constants, createWriteStream } from 'node:fs';
+import { type FileHandle, mkdir, mkdtemp, open, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Recipe, type RecipeInput, readRecipePlace } from '../../core/recipe.ts';
 import { readCommandEnvironment } from '../../server/settings/config.ts';
-import { refusedBy, S3Bucket, type S3Connection } from '../s3-bucket.ts';
-import { readRecipe } from './recipe-tree.ts';
+import { refusedBy, S3Bucket, type S3Connection, S3Refusal } from '../s3-bucket.ts';
+import { fullName } from './own-place.ts';
+import { fetchRecipe } from './recipe-tree.ts';
 import type { LeasedJob } from './recipe-worker.ts';
 
 export interface RemakeOptions {
   connection: S3Connection;
+  /** The caller's. */
+  tenant: string;
   trusted: readonly string[];
   wrapper: string | undefined;
   timeoutMs: number;
@@ -44,39 +49,50 @@ export class JobFailure extends Error {
   }
 }
 
-/** Rejects with `JobFailure`, or with what the gateway refuses. */
+/** This worker is not to do it; others may. */
+export class NotMine extends Error {
+  override readonly name = 'NotMine';
+}
+
+/** Rejects with `NotMine`, `JobFailure`, or with what the gateway refuses. */
 export async function remake(job: LeasedJob, options: RemakeOptions): Promise<Done> {
-  const { connection, trusted, wrapper, signal } = options;
-  if (job.recipe === null) throw new JobFailure('it has no recipe any more', true);
-  checkTrust(job.recipe, trusted);
-  const recipe = await readRecipe(connection, job.recipe);
+  const { connection, tenant, wrapper, signal } = options;
+  if (job.recipe === null) {
+    throw new NotMine('it has no recipe any more, or one in tags that this worker may not read');
+  }
+  checkTrust(job.recipe, options);
+  const recipe = await fetchRecipe(connection, job.recipe);
   if (typeof recipe === 'string') throw new JobFailure(recipe);
+  const wanted = fullName(tenant, job.bucket);
   const index = recipe.outputs.findIndex(
-    ({ bucket = job.bucket, key }) => bucket === job.bucket && key === job.key,
+    ({ bucket = job.bucket, key }) => fullName(tenant, bucket) === wanted && key === job.key,
   );
   if (index < 0) throw new JobFailure('its recipe does not make it', true);
   if (recipe.container !== undefined && wrapper === undefined) {
-    throw new JobFailure('its recipe wants a container: say by --with what runs it');
+    throw new NotMine('its recipe wants a container: say by --with what runs it');
   }
   const folder = await mkdtemp(join(tmpdir(), 'bursar-recipe-'));
   try {
     const environment = await layOut(connection, folder, recipe, signal);
     await run(folder, recipe, environment, options);
-    const made = environment[`RECIPE_OUTPUT_${index + 1}`] as string;
+    await using made = await openMade(folder, String(index + 1));
     return await upload(connection, job, made);
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    // What is left there of a command that has not ended undoes nothing.
+    await rm(folder, { recursive: true, force: true }).catch(() => {});
   }
 }
 
-/** Throws `JobFailure` for a recipe that the worker's owner has not said to trust. */
-function checkTrust(said: string, trusted: readonly string[]): void {
+/** Throws `NotMine` for a recipe that the worker's owner has not said to trust. */
+function checkTrust(said: string, { tenant, trusted }: RemakeOptions): void {
   const place = readRecipePlace(said);
   if (typeof place === 'string') throw new JobFailure(place, true);
+  const inFull = (name: string) =>
+    name.replace(/^s3:\/\/([^/]+)/, (_, bucket: string) => `s3://${fullName(tenant, bucket)}`);
   const name = place.kind === 'inline' ? 'inline' : `s3://${place.bucket}/${place.key}`;
-  const fits = (one: string) => (one === 'inline' ? name === one : isBelow(name, one));
-  if (trusted.some(fits)) return;
-  throw new JobFailure(`this worker does not trust the recipe ${name}`);
+  const fits = (one: string) => isBelow(inFull(name), inFull(one));
+  if (place.kind === 'inline' ? trusted.includes(name) : trusted.some(fits)) return;
+  throw new NotMine(`this worker does not trust the recipe ${name}`);
 }
 
 /** A place is a bucket, a folder, or an object: `s3://a/b` is not below `s3://a/b2`'s folder. */
@@ -120,21 +136,30 @@ async function fetchInput(
     },
   });
   const pieces = new S3Bucket(connection, bucket).download(key, versionId);
-  await pipeline(Readable.from(pieces), hashing, createWriteStream(path), { signal });
+  const name = `the input s3://${bucket}/${key}`;
+  try {
+    await pipeline(Readable.from(pieces), hashing, createWriteStream(path), { signal });
+  } catch (error) {
+    if (!(error instanceof S3Refusal)) throw error;
+    throw new S3Refusal(`${name}: ${error.message}`, error.status);
+  }
   if (hash.digest('hex') === sha256) return;
-  throw new JobFailure(`the input s3://${bucket}/${key} has other bytes than the recipe means`);
+  throw new JobFailure(`${name} has other bytes than the recipe means`);
 }
 
 const errorBytesMax = 200;
+/** For what it said on standard error before it ended. */
+const lastWordsMsMax = 1000;
+const killedMsMax = 10_000;
 
 /** Rejects with `JobFailure` unless the command succeeds. */
 async function run(
   folder: string,
-  { command, container }: Recipe,
+  { command }: Recipe,
   environment: Record<string, string>,
   { wrapper, timeoutMs, signal }: RemakeOptions,
 ): Promise<void> {
-  const [file = '', ...args] = container === undefined ? command : [wrapper as string, ...command];
+  const [file = '', ...args] = wrapper === undefined ? command : [wrapper, ...command];
   const child = spawn(file, args, {
     cwd: join(folder, 'work'),
     env: {
@@ -147,16 +172,25 @@ async function run(
     // What it starts ends with it.
     detached: true,
   });
-  const end = () => endGroup(child);
+  const givingUp = new AbortController();
+  const end = () => {
+    endGroup(child);
+    // A disk or a file server may keep what was killed.
+    setTimeout(() => givingUp.abort(), killedMsMax).unref();
+  };
   const timer = setTimeout(end, timeoutMs);
   signal.addEventListener('abort', end);
   let said = '';
   child.stderr?.on('data', (piece: Buffer) => {
     said = (said + piece.toString('utf8')).slice(-errorBytesMax);
   });
+  const closed = once(child, 'close').catch(() => {});
   try {
     if (signal.aborted) end();
-    const [code, how] = (await once(child, 'close')) as [number | null, string | null];
+    const exited = once(child, 'exit', { signal: givingUp.signal });
+    const [code, how] = (await exited) as [number | null, string | null];
+    // What it has left behind in a group of its own may hold its standard error for ever.
+    await Promise.race([closed, sleep(lastWordsMsMax)]);
     if (signal.aborted) throw new JobFailure('the lease has ended');
     if (code === 0) return;
     const ended = code === null ? `was ended by ${how}` : `ended with ${code}`;
@@ -167,7 +201,8 @@ async function run(
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', end);
-    end();
+    child.stderr?.destroy();
+    endGroup(child);
   }
 }
 
@@ -180,24 +215,44 @@ function endGroup({ pid }: ChildProcess): void {
   }
 }
 
-/** Throws `JobFailure` where it is not what was lost. */
-async function upload(connection: S3Connection, job: LeasedJob, path: string): Promise<Done> {
-  const made = await stat(path).catch(() => null);
-  if (!made?.isFile()) throw new JobFailure('the command has not made it');
+/** Rejects with `JobFailure` unless it is a file in the folder for outputs: no link, no pipe. */
+async function openMade(folder: string, name: string): Promise<FileHandle> {
+  const out = join(folder, 'out');
+  const missing = new JobFailure('the command has not made it');
+  const isThere = (await realpath(out).catch(() => '')) === join(await realpath(folder), 'out');
+  if (!isThere) throw missing;
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  const file = await open(join(out, name), flags).catch(() => null);
+  if (file === null) throw missing;
+  if ((await file.stat()).isFile()) return file;
+  await file.close();
+  throw missing;
+}
+
+/** Rejects with `JobFailure` where it is not what was lost. */
+async function upload(connection: S3Connection, job: LeasedJob, made: FileHandle): Promise<Done> {
+  const { size: sizeBytes } = await made.stat();
+  const bytes = () =>
+    sizeBytes === 0
+      ? Readable.from([])
+      : made.createReadStream({ start: 0, end: sizeBytes - 1, autoClose: false });
   const hash = createHash('sha256');
-  for await (const piece of createReadStream(path)) hash.update(piece as Buffer);
+  for await (const piece of bytes()) hash.update(piece as Buffer);
   const sha256 = hash.digest('hex');
-  const file = { path, sizeBytes: made.size, sha256 };
+  const other = `the command has made other bytes, of the SHA-256 ${sha256}`;
+  const isOther = job.sha256 !== null && job.sha256 !== sha256;
+  // Without versioning they would take the place of what is lost, so the gateway takes none.
+  if (isOther && job.versionId === 'null') throw new JobFailure(other, true);
   const given = job.headers as Record<string, string>;
   const headers = { ...given, 'x-bursar-remakes': String(job.id) };
-  const answer = await new S3Bucket(connection, job.bucket).upload(job.key, file, headers);
-  if (answer.status !== 200) {
-    const { message } = refusedBy(answer.text, answer.status);
-    throw new JobFailure(message);
+  const bucket = new S3Bucket(connection, job.bucket);
+  const answer = await bucket.upload(job.key, { bytes: bytes(), sizeBytes, sha256 }, headers);
+  if (answer.status === 412) {
+    throw new JobFailure(isOther ? other : refusedBy(answer.text, 412).message, true);
   }
+  if (answer.status !== 200) throw refusedBy(answer.text, answer.status);
   if (answer.headers['x-bursar-remade'] === undefined) {
-    const problem = `the command has made other bytes, which are a new version: ${sha256}`;
-    throw new JobFailure(problem, true);
+    throw new JobFailure(`${other}: they are a new version`, true);
   }
   return { sha256, receipt: answer.headers['x-bursar-receipt']?.toString() ?? null };
 }

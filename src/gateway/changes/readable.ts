@@ -16,20 +16,22 @@ export function listingOf(found: NamedBucket, askedName: string, listPrefix: str
   return { action: 's3:ListBucket', askedName, found, key: null, listPrefix };
 }
 
+/** `versionId`: of a version; absent: of the newest one, whichever that is. */
 export function readingOf(
   deps: { read: Reader; keyring: Keyring },
   found: NamedBucket,
-  { askedName, key }: { askedName: string; key: string },
+  { askedName, key, versionId }: { askedName: string; key: string; versionId?: string | undefined },
 ): Target {
+  const action = versionId === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
   const load = async () => {
     const { bucket } = found;
-    const named = bucket && (await findNamedEvenly(deps, bucket, { key }));
+    const named = bucket && (await findNamedEvenly(deps, bucket, { key, versionId }));
     // Nobody knows whether what was there could be read, where that depends on what it was.
     if (!named?.version || named.version.isMarker) throw new Refusal('AccessDenied');
     return named;
   };
   return {
-    ...{ action: 's3:GetObject', askedName, found, key, listPrefix: null },
+    ...{ action, askedName, found, key, versionId, listPrefix: null },
     loadTags: async () => (await load()).tags,
     loadAcl: async () => aclOf((await load()).version),
   };

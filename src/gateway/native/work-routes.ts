@@ -4,7 +4,13 @@
 import { randomBytes } from 'node:crypto';
 import { findHeld } from '../../catalog/held-rows.ts';
 import { isLost } from '../../catalog/lost-versions.ts';
-import { type Attributes, findNamed, findVersion, type Version } from '../../catalog/versions.ts';
+import {
+  type Attributes,
+  findNamed,
+  findVersion,
+  type Tags,
+  type Version,
+} from '../../catalog/versions.ts';
 import {
   findJob,
   type Job,
@@ -19,11 +25,12 @@ import { Pace } from '../../core/pace.ts';
 import { attachedRecipe } from '../../core/recipe.ts';
 import { bucketScope, tenantScope } from '../../ledger/scopes.ts';
 import { listingOf, readingOf } from '../changes/readable.ts';
-import type { Access } from '../s3/access.ts';
+import type { Access, Target } from '../s3/access.ts';
 import { idOf } from '../s3/asked-version.ts';
 import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { attributeHeaders } from '../s3/objects/object-attributes.ts';
 import { checkKeyLength } from '../s3/request.ts';
+import { administers } from './rights.ts';
 import { type Call, checkPlace, param, routeTable } from './route.ts';
 import {
   answerObject,
@@ -40,6 +47,7 @@ import {
 /** How many jobs one call looks at. */
 const lookedAtMax = 1000;
 const leasesMax = 100;
+const exceptMax = 1000;
 const secondsMin = 10;
 const secondsMax = 12 * 60 * 60;
 
@@ -55,7 +63,7 @@ const shownJob = {
   dueAt: { ...time, description: 'When it can be leased, or when its lease ends.' },
   tries: integer('How often it was leased.'),
   holder: textOrNull('Who has it.'),
-  problem: textOrNull('What its last try failed with.'),
+  problem: textOrNull('What its last try failed with, for those who may write the object.'),
 } as const;
 
 const leasedJob = answerObject({
@@ -84,6 +92,12 @@ const leaseSchema = closedObject({
   seconds: integer('For how long: others get it after that, unless it was made longer.', {
     ...{ minimum: secondsMin, maximum: secondsMax, default: 900 },
   }),
+  except: {
+    type: 'array',
+    items: { type: 'integer', minimum: 0 },
+    maxItems: exceptMax,
+    description: 'Numbers of jobs that the caller does not want.',
+  } as const,
 });
 
 const updateSchema = closedObject({
@@ -91,7 +105,10 @@ const updateSchema = closedObject({
   seconds: integer('Hold it for so long from now on.', {
     ...{ minimum: secondsMin, maximum: secondsMax },
   }),
-  problem: text('It has failed: why. It waits, and is leased again.', {
+  defer: integer('It is given back, due after so many seconds; the try does not count.', {
+    ...{ minimum: 0, maximum: secondsMax },
+  }),
+  problem: text('Why it has failed: it waits, and is leased again. Or why it is given back.', {
     ...{ minLength: 1, maxLength: problemLengthMax },
   }),
   final: boolean('Trying again would not help.'),
@@ -114,7 +131,9 @@ export const workRoutes = routeTable([
     run: async (call) => {
       const desk = await WorkDesk.begin(call, call.query);
       const { jobs, next } = await desk.list();
-      return { answer: { jobs: jobs.map((job) => desk.show(job)), next } };
+      const shown = [];
+      for (const job of jobs) shown.push(await desk.show(job));
+      return { answer: { jobs: shown, next } };
     },
   },
   {
@@ -144,7 +163,8 @@ export const workRoutes = routeTable([
     action: 'bursar:UpdateWork',
     isReading: true,
     isPolled: true,
-    summary: 'Hold a job longer, say that it has failed, or have a dead one tried again.',
+    summary:
+      'Hold a job longer, say that it has failed, give it back, or have a dead one tried again.',
     body: updateSchema,
     answer: answerObject(shownJob),
     run: async (call) => ({ answer: await update(call) }),
@@ -185,30 +205,36 @@ async function readRecipe(call: Call): Promise<object> {
 }
 
 async function update(call: Call): Promise<object> {
-  const { lease, seconds, problem, final, retry } = call.body as Json<typeof updateSchema>;
   const id = param(call, 'id');
   const seq = /^\d{1,15}$/.test(id) ? Number(id) : -1;
-  const desk = await WorkDesk.begin(call, {});
+  const found = await findJob(call.deps.read, seq);
+  const desk = await WorkDesk.begin(call, { prefix: found?.key }, found);
   const job = await desk.findWritable(seq);
   if (!job) throw new Refusal('NotFound', { message: `There is no job ${id}.` });
-  const given = [seconds, problem, retry].filter((one) => one !== undefined && one !== false);
-  if (given.length !== 1 || (lease === undefined) === (retry !== true)) {
-    const message = 'Say `lease` with `seconds` or `problem`, or `retry` alone.';
-    throw new Refusal('InvalidInput', { message, fields: { field: 'body' } });
-  }
-  const untilMs = Date.now() + (seconds ?? 0) * 1000;
-  const what =
-    lease === undefined
-      ? ({ isAgain: true } as const)
-      : problem === undefined
-        ? { lease, untilMs }
-        : { lease, problem: problem.toWellFormed(), isFinal: final === true };
-  const touched = await call.deps.work({ kind: 'amendWork', seq, ...what });
+  const body = call.body as Json<typeof updateSchema>;
+  const touched = await call.deps.work({ kind: 'amendWork', seq, ...amendmentOf(body) });
   if (touched === 0) {
-    const message = lease === undefined ? 'The job is not dead.' : 'The lease has ended.';
+    const message = body.lease === undefined ? 'The job is not dead.' : 'The lease has ended.';
     throw new Refusal('PreconditionFailed', { message });
   }
   return desk.show((await findJob(call.deps.read, seq)) ?? job);
+}
+
+/** Throws `Refusal` InvalidInput for a body that says not one thing. */
+function amendmentOf(body: Json<typeof updateSchema>) {
+  const { lease, seconds, defer, problem, final: isFinal = false, retry } = body;
+  const why = problem?.toWellFormed() ?? null;
+  const nowMs = Date.now();
+  const others = defer === undefined ? problem : defer;
+  const given = [seconds, others, retry].filter((one) => one !== undefined && one !== false);
+  if (given.length === 1 && (lease === undefined) === (retry === true)) {
+    if (lease === undefined) return { isAgain: true } as const;
+    if (seconds !== undefined) return { lease, untilMs: nowMs + seconds * 1000 };
+    if (defer !== undefined) return { lease, dueMs: nowMs + defer * 1000, why };
+    if (why !== null) return { lease, problem: why, isFinal };
+  }
+  const message = 'Say `lease` with `seconds`, `problem` or `defer`, or `retry` alone.';
+  throw new Refusal('InvalidInput', { message, fields: { field: 'body' } });
 }
 
 interface AskedPlace {
@@ -241,8 +267,8 @@ class WorkDesk {
     this.#asked = asked;
   }
 
-  /** Throws `Refusal` where the bucket that is asked for is not there, or not to be listed. */
-  static async begin(call: Call, asked: AskedPlace): Promise<WorkDesk> {
+  /** `about`: what it is about alone. Throws `Refusal` where the bucket that is asked for is not there, or not to be listed. */
+  static async begin(call: Call, asked: AskedPlace, about?: Job): Promise<WorkDesk> {
     const { deps, request, identity } = call;
     await checkPlace(call);
     checkKeyLength(asked.prefix ?? '');
@@ -251,7 +277,10 @@ class WorkDesk {
     const access = deps.accessOf(request, who);
     const tenant = param(call, 't');
     if (asked.bucket === undefined) {
-      call.restOn(epoch, [tenantScope(tenant)]);
+      const more = about
+        ? [tenantScope(about.tenant), bucketScope(about.tenant, about.bucket)]
+        : [];
+      call.restOn(epoch, [tenantScope(tenant), ...more]);
       return new WorkDesk(call, access, asked, null);
     }
     const namer = tenant === who.principal.tenant ? who.principal : { tenant };
@@ -269,7 +298,7 @@ class WorkDesk {
 
   async list(
     leasableMs?: number,
-    max = lookedAtMax,
+    { max = lookedAtMax, except }: { max?: number; except?: readonly number[] | undefined } = {},
   ): Promise<{ jobs: Job[]; next: string | null }> {
     const { read } = this.#call.deps;
     const looked = await listJobs(read, {
@@ -277,7 +306,7 @@ class WorkDesk {
       bucketId: this.#asked?.bucket?.id,
       prefix: this.#prefix,
       after: this.#after,
-      max: lookedAtMax,
+      ...{ max: lookedAtMax, except },
       ...(leasableMs === undefined ? {} : { leasableMs }),
     });
     const jobs: Job[] = [];
@@ -293,9 +322,10 @@ class WorkDesk {
     return { jobs, next: isAll || !last ? null : String(last.seq) };
   }
 
-  async lease({ max = 1, seconds = 900 }: { max?: number; seconds?: number }): Promise<object> {
+  async lease(asked: Json<typeof leaseSchema>): Promise<object> {
+    const { max = 1, seconds = 900, except } = asked;
     const { deps, who } = this.#call;
-    const { jobs, next } = await this.list(Date.now(), max);
+    const { jobs, next } = await this.list(Date.now(), { max, except });
     const lease = randomBytes(16).toString('hex');
     if (jobs.length === 0) return { lease, jobs: [], next };
     const untilMs = Date.now() + seconds * 1000;
@@ -308,7 +338,7 @@ class WorkDesk {
       if (!leased.has(job.seq)) continue;
       const now = (await findJob(deps.read, job.seq)) ?? job;
       const described = await this.#describe(now);
-      if (described) shown.push({ ...this.show(now), ...described });
+      if (described) shown.push({ ...(await this.show(now)), ...described });
     }
     return { lease, jobs: shown, next };
   }
@@ -316,16 +346,17 @@ class WorkDesk {
   /** The job of an object that the caller may read and write; undefined: there is none. */
   async findWritable(seq: number): Promise<Job | undefined> {
     const job = await findJob(this.#call.deps.read, seq);
-    if (!job || job.tenant !== param(this.#call, 't')) return undefined;
-    return (await this.#maySee(job, true)) ? job : undefined;
+    // Of another tenant's bucket it is leased, too, in the caller's own tenant.
+    return job && (await this.#maySee(job, true)) ? job : undefined;
   }
 
   async readRecipe(key: string, versionId: string | undefined): Promise<object> {
     const { deps } = this.#call;
     const found = this.#asked as NamedBucket;
     checkKeyLength(key);
-    const name = { askedName: this.#nameOf(found), key };
-    if (!(await this.#access.allows(readingOf(deps, found, name)))) {
+    const name = { askedName: this.#nameOf(found), key, versionId };
+    const reading = readingOf(deps, found, name);
+    if (!(await this.#access.allows(reading))) {
       throw new Refusal('AccessDenied');
     }
     const bucket = found.bucket as NonNullable<NamedBucket['bucket']>;
@@ -334,7 +365,7 @@ class WorkDesk {
     const isLostNow = await isLost(deps.read, version.seq);
     const job = await findJob(deps.read, version.seq);
     return {
-      ...recipeOf(version),
+      ...recipeOf(version, await this.#readTags(reading, version)),
       version: version.seq,
       versionId: idOf(version),
       lost: isLostNow,
@@ -342,8 +373,10 @@ class WorkDesk {
     };
   }
 
-  show(job: Job): object {
-    const { seq: id, key, madeMs, dueMs, tries, holder, problem } = job;
+  async show(job: Job): Promise<object> {
+    const { seq: id, key, madeMs, dueMs, tries, holder } = job;
+    // It names inputs, and has what a command said of them.
+    const problem = job.problem !== null && (await this.#mayKnowWhy(job)) ? job.problem : null;
     return {
       ...{ id, kind: 'recipe', bucket: this.#named(job), key, state: stateOf(job, Date.now()) },
       ...{ madeAt: isoTime(madeMs), dueAt: isoTime(dueMs), tries, holder, problem },
@@ -351,7 +384,8 @@ class WorkDesk {
   }
 
   /** undefined: it is not there any more, or not what was written. */
-  async #describe({ key, seq, tenant, bucket: name }: Job): Promise<object | undefined> {
+  async #describe(job: Job): Promise<object | undefined> {
+    const { key, seq, tenant, bucket: name } = job;
     const { deps } = this.#call;
     const bucket = await deps.buckets.find(tenant, name);
     if (!bucket) return undefined;
@@ -359,11 +393,12 @@ class WorkDesk {
     const version = (await findVersion(deps, bucket, at)) ?? (await findHeld(deps, bucket, at));
     if (!version) return undefined;
     const attributes = JSON.parse(version.attributes) as Attributes;
+    const readable = await this.#readTags(this.#reading({ tenant, name, bucket }, job), version);
     const tags = new URLSearchParams(
-      (attributes.tags ?? []).map(([name, value]): [string, string] => [name, value]),
+      readable.map(([name, value]): [string, string] => [name, value]),
     ).toString();
     return {
-      ...recipeOf(version),
+      ...recipeOf(version, readable),
       versionId: idOf(version),
       headers: {
         ...attributeHeaders({ headers: attributes.headers, metadata: attributes.metadata }),
@@ -373,14 +408,39 @@ class WorkDesk {
     };
   }
 
-  async #maySee({ tenant, bucket: name, key }: Job, isToWrite: boolean): Promise<boolean> {
-    const found = await this.#find(tenant, name);
-    if (!found) return false;
+  async #maySee(job: Job, isToWrite: boolean): Promise<boolean> {
+    const found = await this.#find(job.tenant, job.bucket);
+    if (!found || !(await this.#access.allows(this.#reading(found, job)))) return false;
+    return !isToWrite || this.#mayWrite(found, job);
+  }
+
+  /** Of an older version that takes the right to read versions. */
+  #reading(found: NamedBucket, { key, isNewest, versionId }: Job): Target {
+    const older = isNewest ? {} : { versionId: versionId ?? 'null' };
+    return readingOf(this.#call.deps, found, { askedName: this.#nameOf(found), key, ...older });
+  }
+
+  #mayWrite(found: NamedBucket, { key }: Job): Promise<boolean> {
     const askedName = this.#nameOf(found);
-    const { deps } = this.#call;
-    if (!(await this.#access.allows(readingOf(deps, found, { askedName, key })))) return false;
-    const write = { action: 's3:PutObject', askedName, found, key, listPrefix: null } as const;
-    return !isToWrite || this.#access.allows(write);
+    return this.#access.allows({
+      ...{ action: 's3:PutObject', askedName, found, key, listPrefix: null },
+    });
+  }
+
+  async #mayKnowWhy(job: Job): Promise<boolean> {
+    const { who } = this.#call;
+    if (administers(who, job.tenant) || job.holder === `${who.tenant}/${who.name}`) return true;
+    const found = await this.#find(job.tenant, job.bucket);
+    return found !== null && this.#mayWrite(found, job);
+  }
+
+  /** Of a version that the caller may read: none, unless they may read these, too. */
+  async #readTags(reading: Target, { attributes }: Version): Promise<Tags> {
+    const { tags = [] } = JSON.parse(attributes) as Attributes;
+    if (tags.length === 0) return tags;
+    const isOlder = reading.action === 's3:GetObjectVersion';
+    const action = isOlder ? 's3:GetObjectVersionTagging' : 's3:GetObjectTagging';
+    return (await this.#access.allows({ ...reading, action })) ? tags : [];
   }
 
   async #find(tenant: string, name: string): Promise<NamedBucket | null> {
@@ -407,8 +467,9 @@ class WorkDesk {
   }
 }
 
-function recipeOf(version: Version): object {
+function recipeOf(version: Version, tags: Tags): object {
   const { sizeBytes: size, sha256 } = version;
-  const recipe = attachedRecipe(JSON.parse(version.attributes) as Attributes) ?? null;
+  const { metadata } = JSON.parse(version.attributes) as Attributes;
+  const recipe = attachedRecipe({ metadata, tags }) ?? null;
   return { recipe, size, sha256: sha256 && Buffer.from(sha256).toString('hex') };
 }

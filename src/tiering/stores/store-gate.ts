@@ -57,6 +57,10 @@ export class StoreGate implements RemoteStore {
     return this.#store?.read(options) ?? this.#refuse();
   }
 
+  async replace(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
+    await this.#inside().replace(id, pieces);
+  }
+
   async remove(id: Buffer, tally?: StoreTally): Promise<void> {
     await this.#inside().remove(id, tally);
   }

@@ -44,6 +44,11 @@ export interface RemoteStore extends ExtentStore {
    */
   put(id: Buffer, pieces: readonly Buffer[], tally?: StoreTally): Promise<void>;
   /**
+   * The same in place of what is under that id, if anything is: readers find one or the other, and
+   * a failure, or the end of the process, leaves one of the two, whole.
+   */
+  replace(id: Buffer, pieces: readonly Buffer[]): Promise<void>;
+  /**
    * Removes what a write has stored that has failed, as far as it can. Nothing from a place that is
    * not ours any more: whoever took it may have found a whole object there, and keeps it.
    */

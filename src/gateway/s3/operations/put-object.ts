@@ -1,7 +1,11 @@
 // PutObject: the body streams into extents while it is hashed, then one commit makes it an object.
 
 import { sealObject } from '../../../catalog/authentic.ts';
-import { checkWriteConditions, type WriteConditions } from '../../../catalog/conditions.ts';
+import {
+  checkWriteConditions,
+  isConditional,
+  type WriteConditions,
+} from '../../../catalog/conditions.ts';
 import type { Attributes } from '../../../catalog/versions.ts';
 import { findCurrent } from '../../../catalog/versions.ts';
 import { Refusal } from '../../../core/errors.ts';
@@ -82,8 +86,8 @@ export async function storeObject(
   const deciding = decideConditions(context);
   const demanded = deciding ? await deciding : noConditions;
   if (deciding) await checkEarly(context, demanded);
-  // What is made again otherwise takes the place of what was lost, and of nothing newer.
-  const conditions = lost ? { ...demanded, ifMatch: [lost.etag] } : demanded;
+  // What is made again otherwise comes after what was lost, which is kept, and after nothing newer.
+  const conditions = lost ? { ...demanded, supersedesSeq: lost.seq } : demanded;
   const given = form ? { storageClass, decoder: form, isAtMost: true as const } : { storageClass };
   const fallback = { algorithm: defaultChecksum } as const;
   const { sink, digests, checksums } = await receiveObject(context, fallback, given);
@@ -135,10 +139,10 @@ export function describeObject(
   given: { storageClass: string; attributes: Attributes; conditions: WriteConditions },
 ): ObjectDescription {
   const { storageClass, attributes } = given;
-  const { ifMatch, ifNoneMatch } = given.conditions;
   // The extents of a class may be in another store than the bucket, whose journal tells of them.
   const isClassed = storageClass !== standardClass;
-  const needsJournal = bucket.versioning !== 'Unversioned' || ifMatch || ifNoneMatch || isClassed;
+  const isAsked = isConditional(given.conditions);
+  const needsJournal = bucket.versioning !== 'Unversioned' || isAsked || isClassed;
   return {
     etag: md5.toString('hex'),
     class: storageClass,

@@ -119,6 +119,10 @@ export class FolderStore implements StoreDriver {
     throw new Refusal('ServiceUnavailable', { cause });
   }
 
+  async replace(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
+    await this.#put(nameOf(id), pieces, false);
+  }
+
   async read(options: RemoteRead): Promise<void> {
     const { sizeBytes, position, into, filled, signal } = options;
     const name = nameOf(options.id);

@@ -164,6 +164,10 @@ export class S3Store implements StoreDriver {
     throw new Refusal('ServiceUnavailable', { cause });
   }
 
+  async replace(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
+    await this.#put({ name: nameOf(id), pieces, headers: this.#extentHeaders, ifAbsent: false });
+  }
+
   read(options: RemoteRead): Promise<void> {
     return this.#reader.read(nameOf(options.id), options);
   }
