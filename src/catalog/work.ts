@@ -95,12 +95,15 @@ export interface JobFilter {
   except?: readonly number[] | undefined;
 }
 
-/** In the order in which their versions were made. */
+/**
+ * In the order in which their versions were made. Jobs of other tenants are not even looked at.
+ */
 export function listJobs(read: Reader, filter: JobFilter): Promise<Job[]> {
   const { tenant, bucketId = null, prefix, after, max, leasableMs = null } = filter;
   const except = JSON.stringify(filter.except ?? []);
   return read.all<Job>(
-    `SELECT ${columns} FROM work AS w JOIN buckets AS b ON b.id = bucket_id
+    `SELECT ${columns} FROM buckets AS b CROSS JOIN work AS w INDEXED BY work_by_bucket
+         ON w.bucket_id = b.id
        WHERE b.tenant = ? AND w.seq > ? AND (? IS NULL OR w.bucket_id = ?)
          AND substr(w.key, 1, length(?)) = ?
          AND (? IS NULL OR (is_dead = 0 AND due_ms <= ?))
@@ -126,12 +129,12 @@ const countedMax = 10_000;
 
 export async function countJobs(read: Reader, nowMs: number): Promise<Record<WorkState, number>> {
   const row = await read.get<Record<WorkState, number>>(
-    `SELECT count(*) FILTER (WHERE is_dead) AS dead,
-       count(*) FILTER (WHERE NOT is_dead AND due_ms <= ?) AS due,
-       count(*) FILTER (WHERE NOT is_dead AND due_ms > ? AND holder IS NULL) AS waiting,
-       count(*) FILTER (WHERE NOT is_dead AND due_ms > ? AND holder IS NOT NULL) AS leased
-       FROM (SELECT is_dead, due_ms, holder FROM work LIMIT ?)`,
-    ...[nowMs, nowMs, nowMs, countedMax],
+    `SELECT (SELECT count(*) FROM (SELECT 1 FROM work WHERE is_dead = 1 LIMIT ?)) AS dead,
+       count(*) FILTER (WHERE due_ms <= ?) AS due,
+       count(*) FILTER (WHERE due_ms > ? AND holder IS NULL) AS waiting,
+       count(*) FILTER (WHERE due_ms > ? AND holder IS NOT NULL) AS leased
+       FROM (SELECT due_ms, holder FROM work WHERE is_dead = 0 LIMIT ?)`,
+    ...[countedMax, nowMs, nowMs, nowMs, countedMax],
   );
   return row ?? { due: 0, leased: 0, waiting: 0, dead: 0 };
 }

@@ -404,6 +404,8 @@ CREATE TABLE work (                -- lost versions that are to be made again by
   holder TEXT,                     -- principal id: tenant/name
   problem TEXT                     -- what its last try failed with
 );
+CREATE INDEX work_by_bucket ON work (bucket_id, seq);
+CREATE INDEX work_by_state ON work (is_dead, seq);
 CREATE TABLE restores (            -- from classes that are read after one
   seq INTEGER PRIMARY KEY,         -- of a version, wherever its row is
   bucket_id INTEGER NOT NULL,

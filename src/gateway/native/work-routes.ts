@@ -267,7 +267,10 @@ class WorkDesk {
     this.#asked = asked;
   }
 
-  /** `about`: what it is about alone. Throws `Refusal` where the bucket that is asked for is not there, or not to be listed. */
+  /**
+   * `about`: the one job that the call is about. Throws `Refusal` where the bucket that is asked for
+   * is not there, or not to be listed.
+   */
   static async begin(call: Call, asked: AskedPlace, about?: Job): Promise<WorkDesk> {
     const { deps, request, identity } = call;
     await checkPlace(call);

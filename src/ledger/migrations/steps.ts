@@ -20,6 +20,7 @@ import { lostVersions } from './0021-lost-versions.ts';
 import { storedCounts } from './0022-stored-counts.ts';
 import { work } from './0023-work.ts';
 import { restores } from './0024-restores.ts';
+import { workIndexes } from './0025-work-indexes.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -47,6 +48,7 @@ export const steps: readonly Migration[] = [
   storedCounts,
   work,
   restores,
+  workIndexes,
 ];
 
 /** The schema of this Bursar. */

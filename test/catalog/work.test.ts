@@ -1,0 +1,51 @@
+// The rows of jobs: what a lease, a failure and giving back make of them, and how they are counted.
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import {
+  addJob,
+  amendWork,
+  countJobs,
+  leaseWork,
+  listLeased,
+  triesMax,
+} from '#bursar/catalog/work.js';
+import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
+import { schema } from '#bursar/ledger/schema.js';
+
+let db: OpenDatabase;
+const seq = 7;
+
+beforeEach(async () => {
+  db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
+  db.exec(schema);
+  await addJob(db.tx, { seq, bucketId: 1, key: 'a' }, 100);
+});
+afterEach(() => db.close());
+
+const lease = (name: string, timeMs: number) =>
+  leaseWork(
+    db.tx,
+    { kind: 'leaseWork', seqs: [seq], lease: name, holder: 'a/b', untilMs: timeMs + 50 },
+    timeMs,
+  );
+const amend = (what: Parameters<typeof amendWork>[1], timeMs: number) =>
+  amendWork(db.tx, what, timeMs);
+
+it('a job that is given back has lost no try, and nobody else can give it back', async () => {
+  for (let i = 0; i < 2 * triesMax; i++) {
+    expect(await lease('x', 100 + i)).toBe(1);
+    const back = { kind: 'amendWork', seq, dueMs: 100, why: 'away' } as const;
+    expect(await amend({ ...back, lease: 'y' }, 101 + i)).toBe(0);
+    expect(await amend({ ...back, lease: 'x' }, 101 + i)).toBe(1);
+  }
+  const [row] = await db.tx.all('SELECT tries, is_dead AS isDead, problem, holder FROM work');
+  expect(row).toEqual({ tries: 0, isDead: 0, problem: 'away', holder: null });
+  expect(await listLeased(db.tx, 'x')).toEqual(new Set());
+});
+
+it('dead jobs are counted, however many others there are before them', async () => {
+  db.exec(`WITH RECURSIVE n(i) AS (SELECT 8 UNION ALL SELECT i + 1 FROM n WHERE i < 10500)
+    INSERT INTO work (seq, bucket_id, key, made_ms, due_ms, tries, is_dead)
+      SELECT i, 1, 'a', 0, 0, 0, 0 FROM n`);
+  await db.tx.run('UPDATE work SET is_dead = 1 WHERE seq > 10498');
+  expect(await countJobs(db.tx, 100)).toEqual({ due: 10_000, leased: 0, waiting: 0, dead: 2 });
+});
