@@ -268,8 +268,8 @@ class WorkDesk {
   }
 
   /**
-   * `about`: the one job that the call is about. Throws `Refusal` where the bucket that is asked for
-   * is not there, or not to be listed.
+   * `about`: the one job that the call is about. Throws `Refusal` where the bucket that is asked
+   * for is not there, or not to be listed.
    */
   static async begin(call: Call, asked: AskedPlace, about?: Job): Promise<WorkDesk> {
     const { deps, request, identity } = call;
@@ -294,7 +294,9 @@ class WorkDesk {
       throw new Refusal('InvalidInput', { message, fields: { field: 'bucket' } });
     }
     call.restOn(epoch, [tenantScope(found.tenant), bucketScope(found.tenant, found.name)]);
-    await access.demand(listingOf(found, asked.bucket, asked.prefix ?? ''));
+    // Conditions on `s3:prefix` are of what is asked for here, which is not in the query.
+    const listing = listingOf(found, asked.bucket, asked.prefix ?? '');
+    if (!(await access.allows(listing))) throw new Refusal('AccessDenied');
     if (!found.bucket) throw new Refusal('NoSuchBucket');
     return new WorkDesk(call, access, asked, found);
   }
