@@ -104,7 +104,7 @@ export function listJobs(read: Reader, filter: JobFilter): Promise<Job[]> {
   return read.all<Job>(
     `SELECT ${columns} FROM buckets AS b CROSS JOIN work AS w INDEXED BY work_by_bucket
          ON w.bucket_id = b.id
-       WHERE b.tenant = ? AND w.seq > ? AND (? IS NULL OR w.bucket_id = ?)
+       WHERE b.tenant = ? AND w.seq > ? AND (? IS NULL OR b.id = ?)
          AND substr(w.key, 1, length(?)) = ?
          AND (? IS NULL OR (is_dead = 0 AND due_ms <= ?))
          AND w.seq NOT IN (SELECT value FROM json_each(?))

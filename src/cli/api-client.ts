@@ -226,6 +226,8 @@ export async function begin(
     body.pipe(message);
   } else message.end(body);
   const [answer] = (await answering) as [http.IncomingMessage];
+  // From now on whoever reads the answer is told of what breaks it off.
+  message.on('error', () => {});
   return answer;
 }
 

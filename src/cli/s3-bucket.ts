@@ -156,7 +156,11 @@ export class S3Bucket {
     // Whatever an answer breaks off with has to do with the way.
     const pieces = answer[Symbol.asyncIterator]();
     const next = () => reach(this.#connection.s3Endpoint, () => pieces.next());
-    for (let one = await next(); !one.done; one = await next()) yield one.value as Buffer;
+    try {
+      for (let one = await next(); !one.done; one = await next()) yield one.value as Buffer;
+    } finally {
+      answer.destroy();
+    }
   }
 
   /** Makes bytes the object of a key. `sha256`: of them, hex. */

@@ -114,6 +114,14 @@ export function isEncryptedManifest(manifest: Uint8Array): boolean {
   return true;
 }
 
+/** Whether any bytes of an object lie encrypted. */
+export function holdsEncrypted(manifest: Uint8Array): boolean {
+  for (let at = algorithmAt; at < manifest.length; at += runBytes) {
+    if (manifest[at] === aesGcmAlgorithm) return true;
+  }
+  return false;
+}
+
 /** The runs that hold bytes `[start, end)` of the object that `runs` make. */
 export function sliceRuns(runs: readonly ExtentRun[], start: number, end: number): ExtentRun[] {
   const out: ExtentRun[] = [];

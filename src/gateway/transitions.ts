@@ -15,8 +15,8 @@ import {
   decodeManifest,
   type ExtentRun,
   encodeManifest,
+  holdsEncrypted,
   inlineStore,
-  isEncryptedManifest,
   localStore,
 } from '../core/manifest.ts';
 import type { MoveDue } from '../ledger/move-upkeep.ts';
@@ -97,7 +97,7 @@ export class Transitions {
   /** Whether what is written now is as protected as it is, and fits into one commit. */
   #mayWrite(bucket: Bucket, { manifest, sizeBytes, attributes }: Version, to: string): boolean {
     const { encrypts, keyring, writer } = this.#services;
-    if (!encrypts && manifest.length > 0 && isEncryptedManifest(manifest)) return false;
+    if (!encrypts && holdsEncrypted(manifest)) return false;
     const { encryption } = JSON.parse(attributes) as Attributes;
     if (encryption && encryption.kms !== keyring.wrappedBy) return false;
     const legs = severalLegs(this.#services, bucket, to)?.stores;

@@ -188,7 +188,7 @@ function sumsOf(ofVersion: (row: string) => string, ofUpload: string): string {
     return `${sums(objects, isMeant)} FROM given, ${table} AS v WHERE ${isIn('v')}`;
   });
   const parts = `${sums(0, ofUpload)}
-     FROM given, uploads AS u JOIN parts AS p ON p.upload_id = u.id WHERE ${isIn('u')}`;
+     FROM given, uploads AS u LEFT JOIN parts AS p ON p.upload_id = u.id WHERE ${isIn('u')}`;
   return `WITH given (place, first, behind, tenant, writer) AS (SELECT ?, ?, ?, ?, ?)
     ${[...versions, parts].join('\nUNION ALL ')}`;
 }

@@ -61,8 +61,10 @@ function sweeping(
     // An older copy does not know which extents newer versions use, and would take them for
     // garbage.
     maySweep: (store) => head.refusal === null && journals.maySweep(store),
-    // One that was taken out of the configuration must not keep others from being swept for ever.
-    journaled: () => configuredStores(services).map(({ number }) => number),
+    // Without classes each journal tells of its own store alone. A store that was taken out of the
+    // configuration must not keep others from being swept for ever.
+    journaled: () =>
+      services.classes.isEmpty ? [] : configuredStores(services).map(({ number }) => number),
     confirmPlace: (store) => storeList.confirmOwner(store),
     graceMs: config.sweepGraceMs,
   });

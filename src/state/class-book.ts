@@ -25,6 +25,11 @@ export class ClassBook {
     return book;
   }
 
+  /** Whether nobody has any, nor ever had since the start. */
+  get isEmpty(): boolean {
+    return this.#classes.size === 0;
+  }
+
   /** The class of a name; undefined: the tenant has none, and neither has everybody. */
   named(tenant: string, name: string): StorageClass | undefined {
     return this.#classes.get(tenant)?.get(name) ?? this.#classes.get(defaultTenant)?.get(name);

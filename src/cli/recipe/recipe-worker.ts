@@ -66,18 +66,24 @@ export class RecipeWorker {
   /** Rejects with what the first call of all is refused with. */
   async run(): Promise<{ done: number; failed: number; left: number }> {
     let after: string | undefined;
+    /** Whether, since the first page of all jobs, one came that is not known to be others'. */
+    let isNew = false;
     for (let isFirst = true; !this.#stopping.signal.aborted; isFirst = false) {
       if (!this.#mayPull()) {
         await this.#rest();
         continue;
       }
       const page = await this.#pull(after, isFirst);
+      isNew ||= page?.jobs.some(({ id }) => !this.#notMine.has(id)) ?? false;
       for (const job of page?.jobs ?? []) this.#begin(job, (page as Page).lease);
       after = page?.next ?? undefined;
       if (page === null) await this.#rest();
-      else if (page.jobs.length === 0 && after === undefined) {
-        if (this.#options.isOnce && this.#inFlight.size === 0) break;
-        await this.#rest();
+      else if (after === undefined) {
+        if (!isNew) {
+          if (this.#options.isOnce && this.#inFlight.size === 0) break;
+          await this.#rest();
+        }
+        isNew = false;
       }
     }
     await Promise.all([...this.#inFlight].map(({ done }) => done));
@@ -130,6 +136,7 @@ export class RecipeWorker {
     const ending = new AbortController();
     const end = () => ending.abort();
     this.#stopping.signal.addEventListener('abort', end);
+    if (this.#stopping.signal.aborted) end();
     const { visibilityMs } = this.#options;
     const seconds = Math.round(visibilityMs / 1000);
     const timer = setInterval(() => {
@@ -157,8 +164,8 @@ export class RecipeWorker {
       return;
     }
     if (error instanceof NotMine) {
+      if (!this.#notMine.has(job.id)) this.#sayNot(job, 'left', problem);
       this.#notMine.set(job.id, performance.now() + notMineMs);
-      this.#sayNot(job, 'left', problem);
       await this.#giveBack(job, { lease, defer: 0 });
     } else if (isAway(error)) {
       this.#sayNot(job, 'left', problem);
