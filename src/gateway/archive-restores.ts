@@ -16,6 +16,7 @@ import {
   type WaitingRestore,
 } from '../catalog/restore-rows.ts';
 import { findVersion, type Version } from '../catalog/versions.ts';
+import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
 import { decodeManifest } from '../core/manifest.ts';
 import { Repeated } from '../core/repeated.ts';
@@ -32,6 +33,8 @@ const pauseMs = 1000;
 const batch = 100;
 /** Tenants whose restores are read at once. */
 const lanesMax = 4;
+/** After this a tenant's lane begins no other restore. Milliseconds. */
+const turnMs = 10_000;
 /** When one that could not be read is looked at again. */
 const retryMs = 60_000;
 
@@ -39,6 +42,8 @@ export class ArchiveRestores {
   readonly #services: ArchiveServices;
   /** The tenants of which something is read now. */
   readonly #lanes = new Map<string | null, Promise<void>>();
+  /** The tenants that have something due, in the order in which it is their turn. */
+  readonly #turns = new Set<string | null>();
 
   constructor(services: ArchiveServices) {
     this.#services = services;
@@ -68,23 +73,41 @@ export class ArchiveRestores {
           this.#fillLanes(await listWaitingRestores(read, nowMs, batch), attempt);
         }
         if (this.#lanes.size > 0) await this.#pause(stopping);
-      } while (this.#lanes.size > 0 && !stopping?.aborted);
+      } while (this.#lanes.size > 0 && !stopping?.aborted && log.refusal === null);
     } finally {
       await Promise.all(this.#lanes.values());
     }
   }
 
-  /** One after the other of a tenant, and of a few tenants at once. */
+  /**
+   * One after the other of a tenant, and of a few tenants at once. A tenant whose turn has ended is
+   * the last in the order, so none waits for more than one turn of each other.
+   */
   #fillLanes(due: readonly WaitingRestore[], attempt: (one: Restore) => Promise<void>): void {
-    for (const tenant of new Set(due.map((one) => one.tenant))) {
+    const tenants = new Set(due.map((one) => one.tenant));
+    for (const tenant of this.#turns) if (!tenants.has(tenant)) this.#turns.delete(tenant);
+    for (const tenant of tenants) this.#turns.add(tenant);
+    for (const tenant of this.#turns) {
       if (this.#lanes.size >= lanesMax) return;
       if (this.#lanes.has(tenant)) continue;
-      const own = due.filter((one) => one.tenant === tenant);
-      const lane = async () => {
-        for (const one of own) await attempt(one);
-      };
-      const ending = lane().finally(() => this.#lanes.delete(tenant));
+      const own = due.filter((one) => one.tenant === tenant).slice(0, batch);
+      const ending = this.#takeTurn(own, attempt).finally(() => {
+        this.#lanes.delete(tenant);
+        this.#turns.delete(tenant);
+        this.#turns.add(tenant);
+      });
       this.#lanes.set(tenant, ending);
+    }
+  }
+
+  async #takeTurn(
+    own: readonly WaitingRestore[],
+    attempt: (one: Restore) => Promise<void>,
+  ): Promise<void> {
+    const untilMs = monotonicMs() + turnMs;
+    for (const one of own) {
+      await attempt(one);
+      if (monotonicMs() >= untilMs) return;
     }
   }
 
@@ -97,19 +120,22 @@ export class ArchiveRestores {
     waking.abort();
   }
 
-  /** What fails is put off. Never rejects. */
+  /** What fails is put off; what cannot be is tried again after a pause. Never rejects. */
   async #attempt(
     one: Restore,
     onError: (error: unknown) => void,
     stopping: AbortSignal | undefined,
   ): Promise<void> {
-    if (stopping?.aborted) return;
+    if (stopping?.aborted || this.#services.log.refusal !== null) return;
     try {
       await this.#step(one, stopping);
     } catch (error) {
       if (stopping?.aborted) return;
       onError(error);
-      await this.#defer(one).catch(onError);
+      await this.#defer(one).catch(async (failure) => {
+        onError(failure);
+        await sleep(pauseMs, undefined, stopping && { signal: stopping }).catch(() => undefined);
+      });
     }
   }
 

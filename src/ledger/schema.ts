@@ -414,7 +414,8 @@ CREATE TABLE restores (            -- from classes that are read after one
   due_ms INTEGER NOT NULL,         -- when it is to be there, or ends
   expires_ms INTEGER               -- until when it can be read; null: it is on its way
 );
-CREATE INDEX restores_due ON restores (due_ms);
+CREATE INDEX restores_waiting ON restores (bucket_id, due_ms) WHERE expires_ms IS NULL;
+CREATE INDEX restores_ending ON restores (due_ms) WHERE expires_ms IS NOT NULL;
 
 CREATE TABLE uploads (
   id TEXT PRIMARY KEY,

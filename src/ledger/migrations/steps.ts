@@ -21,6 +21,7 @@ import { storedCounts } from './0022-stored-counts.ts';
 import { work } from './0023-work.ts';
 import { restores } from './0024-restores.ts';
 import { workIndexes } from './0025-work-indexes.ts';
+import { restoreIndexes } from './0026-restore-indexes.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -49,6 +50,7 @@ export const steps: readonly Migration[] = [
   work,
   restores,
   workIndexes,
+  restoreIndexes,
 ];
 
 /** The schema of this Bursar. */
