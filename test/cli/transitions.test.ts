@@ -1,6 +1,6 @@
 // Lifecycle transitions on a served gateway with folder stores whose days last a second: what is
 // moved, what stays, and that a moved version is the version that it was.
-import { rmSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as s3 from '@aws-sdk/client-s3';
@@ -280,6 +280,13 @@ describe('an object in an archive', () => {
     expect(await refusal(read('first', 'cold/back'))).toBe(shut);
     expect(await refusal(copy({ StorageClass, ChecksumAlgorithm: 'SHA256' }))).toBe(shut);
     expect(await refusal(copy({ StorageClass: 'GLACIER_IR' as s3.StorageClass }))).toBe(shut);
+    // Another class of the same store would be read when its own restore is there.
+    const file = join(place.folder, 'other.yaml');
+    const durability = { legs: [{ store: 'tape' }] };
+    const other = { name: 'other', durability, access: 'restore', restoreWithinHours: 1 };
+    writeFileSync(file, JSON.stringify({ classes: [other] }));
+    await run('class', 'create', 'default', file);
+    expect(await refusal(copy({ StorageClass: 'other' as s3.StorageClass }))).toBe(shut);
     const upload = { Bucket: 'first', Key: 'cold/parts' };
     const { UploadId } = await client.send(
       new s3.CreateMultipartUploadCommand({ ...upload, StorageClass }),

@@ -130,9 +130,10 @@ async function copy(
   const isShared =
     mayShare(context, source, storageClass) &&
     (fitsWanted(source.version, encryption) || !demandsIt);
-  // What is shared into an archive is read by nobody before it is restored there.
+  // What is shared within an archive is read by nobody before it is restored there, as before.
   const staysShut =
     isShared &&
+    source.version.class === storageClass &&
     !needsDigest(wanted) &&
     isArchived(context.services, context.bucket, { class: storageClass });
   if (!staysShut) await checkSourceRestored(context, source);

@@ -66,7 +66,10 @@ async function begin(
   { days, tier, delayMs, isThere }: Asked,
 ): Promise<boolean> {
   const { services, bucket, key } = context;
-  if (!isThere) await context.budget.reserve({ retrievalBytes: sizeBytes, sourceClass: of });
+  // What was set aside for a try before this one is no more.
+  await (isThere
+    ? context.budget.reserveExpected()
+    : context.budget.reserve({ retrievalBytes: sizeBytes, sourceClass: of }));
   const { dayMs } = services;
   const change = { kind: 'beginRestore', bucketId: bucket.id, key, seq } as const;
   const result = await context.tryCommit(
