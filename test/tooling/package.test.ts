@@ -96,7 +96,7 @@ test('it has nothing of the server', () => {
   for (const room of rooms) expect(room).not.toMatch(/^(?:ledger|state|backup|catalog)/);
   const ofServer = names.filter((name) => /^(?:server|gateway|tiering)\/.*\.js$/.test(name));
   // Settings, what reads credentials files, and what reads XML.
-  expect(ofServer.length).toBeLessThan(16);
+  expect(ofServer.length).toBeLessThan(20);
   for (const name of ofServer) {
     expect(name).toMatch(
       /^server\/(?:settings|folder)\/|^gateway\/http\/(?:xml|echo|origins)|\/store-place/,

@@ -74,6 +74,7 @@ const s3Headers: ReadonlySet<string> = new Set([
   'x-amz-transition-default-minimum-object-size',
   'x-amz-website-redirect-location',
   'x-bursar-copy-source-as-of',
+  'x-bursar-remakes',
   'x-bursar-store',
 ]);
 
