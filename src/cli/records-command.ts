@@ -65,7 +65,10 @@ export function addRecordsCommand(program: Command): void {
     .option('--to <time>', 'before this time', time)
     .option('--tenant <name>', 'of principals of this tenant, and about its buckets')
     .option('--principal <name>', 'of this principal (alice or cms/alice)')
-    .option('--bucket <name>', 'about this bucket')
+    .option(
+      '--bucket <name>',
+      'about this bucket, also by the native API (snapshots, owner, limits)',
+    )
     .option('--prefix <text>', 'about keys that begin so')
     .option('--key <key>', 'about the object with this key')
     .option('--action <name>', 'of this action (s3:PutObject, bursar:CreateTenant)')

@@ -1,6 +1,7 @@
 // What records are found by. A term is one thing that a record says of itself, and what is asked
 // for is a set of terms that it must have, besides its time and its object's key. A copy is about
-// two objects, what was written and what was read, and is found by each. Invariant: index and tail
+// two objects, what was written and what was read, and is found by each; what the native API did to
+// a bucket (snapshots, ownership, limits) is about that bucket. Invariant: index and tail
 // ask the same function, so a record is found by the same words before it is indexed and after.
 import type { AuditRecord } from '../verify/opening.ts';
 
@@ -9,7 +10,7 @@ export interface FoundBy
   extends Pick<
     AuditRecord,
     | ('index' | 'tenant' | 'principal' | 'action' | 'bucket' | 'bucketTenant')
-    | ('key' | 'tokens' | 'status' | 'source')
+    | ('key' | 'target' | 'tokens' | 'status' | 'source')
   > {
   /** Of a copy, what was read. */
   change?: { source?: Subject } | undefined;
@@ -52,15 +53,14 @@ export interface RecordQuery {
 }
 
 export function termsOf(record: FoundBy): string[] {
-  const { tenant, principal, action, bucket, bucketTenant, tokens, status, source } = record;
-  const terms = [`c:${tenant}`, `t:${tenant}`, `p:${principal}`, `a:${action}`];
-  terms.push(`s:${status}`, `i:${source}`);
-  if (bucketTenant !== undefined && bucketTenant !== tenant) terms.push(`c:${bucketTenant}`);
-  if (bucket !== undefined) terms.push(`b:${bucket}`);
-  const copied = copiedOf(record)?.bucket;
-  if (copied !== undefined && copied !== bucket) terms.push(`b:${copied}`);
-  for (const jti of new Set(tokens)) terms.push(`j:${jti}`);
-  return terms;
+  const { tenant, principal, action, bucketTenant, tokens, status, source } = record;
+  const terms = new Set([`c:${tenant}`, `t:${tenant}`, `p:${principal}`, `a:${action}`]);
+  terms.add(`s:${status}`);
+  terms.add(`i:${source}`);
+  if (bucketTenant !== undefined) terms.add(`c:${bucketTenant}`);
+  for (const { bucket } of subjectsOf(record)) if (bucket !== undefined) terms.add(`b:${bucket}`);
+  for (const jti of tokens ?? []) terms.add(`j:${jti}`);
+  return [...terms];
 }
 
 /** The terms that a record must have. Those that are rare come first, as far as can be told. */
@@ -84,7 +84,7 @@ function termsWanted(query: RecordQuery): string[] {
 
 /** The keys of the objects that a record is about. */
 export function keysOf(record: FoundBy): string[] {
-  const keys = [record.key, copiedOf(record)?.key];
+  const keys = subjectsOf(record).map(({ key }) => key);
   return [...new Set(keys.filter((key) => key !== undefined))];
 }
 
@@ -115,12 +115,11 @@ export class Wanted {
     if (!this.terms.every((term) => terms.includes(term))) return 'no';
     const prefix = prefixWanted(this.#query);
     if (prefix && !keysOf(record).some((key) => key.startsWith(prefix))) return 'no';
-    return this.#isAbout(record) || this.#isAbout(copiedOf(record)) ? 'fits' : 'leads';
+    return subjectsOf(record).some((subject) => this.#isAbout(subject)) ? 'fits' : 'leads';
   }
 
   /** Bucket and key have to be of one object. */
-  #isAbout(subject: Subject | undefined): boolean {
-    if (!subject) return false;
+  #isAbout(subject: Subject): boolean {
     const { bucket, prefix, key } = this.#query;
     if (bucket !== undefined && subject.bucket !== bucket) return false;
     if (key !== undefined && subject.key !== key) return false;
@@ -128,12 +127,23 @@ export class Wanted {
   }
 }
 
-function copiedOf({ change }: FoundBy): Subject | undefined {
-  return change?.source;
+/** `tenants/cms/buckets/raw/snapshots`, `limits/bucket:cms/raw` */
+const aboutBucket = /^(?:tenants\/[^/]+\/buckets\/|(?:limits|usage)\/bucket:[^/]+\/)([^/]+)/;
+
+/** What was asked for, what was read by a copy, and the bucket that the native API was used on. */
+function subjectsOf({ bucket, key, change, target }: FoundBy): Subject[] {
+  const subjects: Subject[] = [{ bucket, key }];
+  if (change?.source) subjects.push(change.source);
+  const named = target?.match(aboutBucket)?.[1];
+  if (named !== undefined) subjects.push({ bucket: named });
+  return subjects;
 }
 
 /** What the text of each record with this term has somewhere. */
 function wordOf(term: string): string {
   const value = term.slice(2);
-  return term.startsWith('s:') ? value : JSON.stringify(value);
+  if (term.startsWith('s:')) return value;
+  const text = JSON.stringify(value);
+  // A bucket may be named within what the native API was used on.
+  return term.startsWith('b:') ? text.slice(1, -1) : text;
 }

@@ -7,6 +7,7 @@ import { SearchLog } from './search-log.ts';
 
 vi.setConfig({ testTimeout: 30_000 });
 
+const native = { tenant: 'five', bucket: null, key: null };
 const records: Partial<RecordDraft>[] = [
   {},
   { tenant: 'two' },
@@ -18,6 +19,9 @@ const records: Partial<RecordDraft>[] = [
   { bucketTenant: 'two' },
   { tenant: 'two', principal: 'bob', bucketTenant: 'three' },
   { tenant: 'four', bucket: 'to', key: 'k/2', change: { source: { bucket: 'of', key: 'from/1' } } },
+  { ...native, target: 'tenants/five/buckets/raw/snapshots/s' },
+  { ...native, target: 'limits/bucket:five/raw' },
+  { ...native, target: 'tenants/five/buckets/raw2' },
 ];
 
 /** What follows lies in the second block: the index has the first, or also that. */
@@ -67,7 +71,10 @@ describe.each([
     [{ limit: 2 }, [0, 2, 3, 4, 5, 6, 7]],
     [{ tenant: 'two' }, [1, 6, 7, 8]],
     [{ tenant: 'three' }, [8]],
-    [{ tenant: 'five' }, []],
+    [{ tenant: 'six' }, []],
+    [{ tenant: 'five', bucket: 'raw' }, [10, 11]],
+    [{ tenant: 'five', bucket: 'buckets' }, []],
+    [{ tenant: 'one', bucket: 'raw' }, []],
     [{ tenant: 'four' }, [9]],
     [{ tenant: 'four', bucket: 'to' }, [9]],
     [{ tenant: 'four', bucket: 'of' }, [9]],
