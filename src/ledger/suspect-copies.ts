@@ -45,6 +45,10 @@ export class SuspectCopies implements ExtentCopies {
     return listReadable(this.#options.read, id);
   }
 
+  good(id: Buffer): Promise<readonly number[]> {
+    return listGood(this.#options.read, id);
+  }
+
   suspect(id: Buffer, store: number, { kind }: IntegrityError): void {
     if (this.#waiting.size >= waitingMax) return;
     this.#waiting.set(`${store}/${id.toString('hex')}`, { id, store, found: kind });

@@ -38,12 +38,21 @@ export interface ReadChunk {
   close?: () => Promise<void>;
 }
 
-/** The reading of one stream from one store. */
+/** The reading of one stream from one store, or from several that have the same. */
 export interface Reading {
+  /** It asks other stores by itself for what one does not give. */
+  readonly asksOthers?: true;
   /** How many chunks are worth asking for now, from `next` on, with so many ahead of the client. */
   wanted(ahead: number, next: ChunkPart): number;
-  /** Begins to read consecutive chunks of one run, each into its buffer. */
-  begin(parts: readonly ChunkPart[], buffers: readonly ChunkBuffer[]): ReadChunk[];
+  /**
+   * Begins to read consecutive chunks of one run, each into its buffer. `ending` ends that alone,
+   * where the store is one that is asked over a network.
+   */
+  begin(
+    parts: readonly ChunkPart[],
+    buffers: readonly ChunkBuffer[],
+    ending?: AbortSignal,
+  ): ReadChunk[];
   /** Called when the client waits for a chunk that was asked for and is not here yet. */
   noteStall?(): void;
   /** Called when all chunks have settled: gives back what is left. */

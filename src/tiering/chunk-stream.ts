@@ -9,14 +9,18 @@ import { inlineStore, localStore } from '../core/manifest.ts';
 import type { ChunkBuffer } from './buffer-pool.ts';
 import { chunkLength } from './chunk-format.ts';
 import { type ChunkPart, planChunks, type ReadChunk, type Reading } from './chunk-reading.ts';
+import type { CopySpeeds } from './copy-speeds.ts';
 import type { DigestReader } from './digest-pool.ts';
-import { noteExtent, readElsewhere } from './extent-copies.ts';
+import { type ExtentCopies, noteExtent, readElsewhere } from './extent-copies.ts';
+import { FastestReading } from './fastest-reading.ts';
 import { LocalReading } from './local-reading.ts';
 import type { ObjectReaderOptions, ReadOptions } from './object-reader.ts';
 import { RemoteReading } from './remote-reading.ts';
 
 export interface ChunkStreamOptions extends Omit<ReadOptions, 'inlineBody'>, ObjectReaderOptions {
   openInline: (run: ExtentRun) => Promise<Buffer>;
+  /** Where any copy may answer: how fast the stores are. */
+  speeds: CopySpeeds;
 }
 
 interface Incoming extends ReadChunk {
@@ -38,6 +42,7 @@ export class ChunkStream {
   readonly #options: ChunkStreamOptions;
   readonly #reader: DigestReader;
   readonly #readings = new Map<number, Reading>();
+  #fastest: FastestReading | null = null;
   /** Ends what a remote store is asked for. */
   #abandoned: AbortController | null = null;
   readonly #plan: Iterator<ChunkPart, undefined>;
@@ -79,6 +84,7 @@ export class ChunkStream {
       this.#given = this.#incoming.shift() ?? null;
       if (!this.#given) break;
     }
+    await this.#fastest?.close();
     for (const reading of this.#readings.values()) await reading.close?.();
     this.#reader.close();
   }
@@ -149,7 +155,8 @@ export class ChunkStream {
     const chunks = reading.begin(parts, taken);
     for (const [i, chunk] of chunks.entries()) {
       const [part, into] = [parts[i] as ChunkPart, taken[i] as ChunkBuffer];
-      this.#push(this.#orElsewhere(chunk, part, into), part, into, reading);
+      const given = reading.asksOthers ? chunk : this.#orElsewhere(chunk, part, into);
+      this.#push(given, part, into, reading);
     }
     return true;
   }
@@ -202,11 +209,23 @@ export class ChunkStream {
 
   /** The same; of a store that is not there, one whose chunks are refused. */
   #readingOr(store: number): Reading {
+    const { copies, isAnyCopy } = this.#options;
+    if (isAnyCopy && copies && store !== localStore) return this.#readingOfFastest(copies);
     try {
       return this.#readingOf(store);
     } catch (error) {
       return { wanted: (ahead) => (ahead === 0 ? 1 : 0), begin: () => [refusedChunk(error)] };
     }
+  }
+
+  #readingOfFastest(copies: ExtentCopies): Reading {
+    const { speeds, buffers, party, signal } = this.#options;
+    this.#fastest ??= new FastestReading({
+      ...{ copies, speeds, buffers, party },
+      readingOf: (store) => this.#readingOf(store),
+      isOver: () => this.#isClosed || signal?.aborted === true,
+    });
+    return this.#fastest;
   }
 
   #openReading(store: number): Reading {

@@ -7,12 +7,16 @@ import { localStore } from '../core/manifest.ts';
 export interface ExtentCopies {
   /** The numbers of all stores that may have a copy, the better ones first; mostly none. */
   list(id: Buffer): Promise<readonly number[]>;
+  /** The numbers of the stores whose copies are good, as far as is known; mostly none. */
+  good(id: Buffer): Promise<readonly number[]>;
   /** What a store has of an extent is not what was written, or is missing there. */
   suspect(id: Buffer, store: number, error: IntegrityError): void;
 }
 
 /** Those of a gateway without copies. */
-export const noCopies: ExtentCopies = { list: async () => [], suspect: () => {} };
+export const noCopies: ExtentCopies = {
+  ...{ list: async () => [], good: async () => [], suspect: () => {} },
+};
 
 /** Says of what failed where it is. */
 export function noteExtent(error: IntegrityError, { id, store }: ExtentRun): void {

@@ -7,9 +7,11 @@ import { type ExtentRun, inlineStore, localStore } from '../core/manifest.ts';
 import type { BufferPool, Party } from './buffer-pool.ts';
 import { openChunk, sealedBytes } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
+import { CopySpeeds } from './copy-speeds.ts';
 import type { DigestPool } from './digest-pool.ts';
 import { type ExtentCopies, noCopies, noteExtent, readElsewhere } from './extent-copies.ts';
 import { openSeal } from './extent-run.ts';
+import { openFastest } from './fastest-reading.ts';
 import { noteDamage } from './stores/store-meter.ts';
 import type { StoreTally, TallySource } from './stores/store-tally.ts';
 import type { Stores } from './stores/stores.ts';
@@ -30,6 +32,8 @@ export interface ReadOptions {
   tallies?: TallySource;
   /** Only the stores that the runs name are asked. */
   isAlone?: true;
+  /** Any copy may answer: the store that has answered soonest of late is asked first. */
+  isAnyCopy?: boolean;
 }
 
 export interface ObjectReaderOptions {
@@ -43,6 +47,7 @@ export interface ObjectReaderOptions {
 
 export class ObjectReader {
   readonly #options: ObjectReaderOptions;
+  readonly #speeds = new CopySpeeds();
 
   constructor(options: ObjectReaderOptions) {
     this.#options = options;
@@ -58,6 +63,7 @@ export class ObjectReader {
     const stream = new ChunkStream({
       ...options,
       ...this.#options,
+      speeds: this.#speeds,
       openInline: async (run) =>
         this.openInline(options.tenant, run, await options.inlineBody(run.id)),
     });
@@ -84,14 +90,29 @@ export class ObjectReader {
     return run.store > localStore && run.extentBytes <= inlineBytesMax;
   }
 
-  /** The run's part of one small extent in a remote store, verified. Throws as `read` does. */
-  async openRemote(tenant: string, run: ExtentRun, tallies?: TallySource): Promise<Buffer> {
-    const open = (from: ExtentRun) => this.#openRemote(tenant, from, tallies?.tallyOf(from.store));
+  /**
+   * The run's part of one small extent in a remote store, verified. `isAnyCopy`: as in a read.
+   * Throws as `read` does.
+   */
+  async openRemote(
+    tenant: string,
+    run: ExtentRun,
+    { tallies, isAnyCopy }: { tallies?: TallySource; isAnyCopy?: boolean } = {},
+  ): Promise<Buffer> {
+    const open = (from: ExtentRun, signal?: AbortSignal) => {
+      const asked = { tally: tallies?.tallyOf(from.store), signal };
+      return this.#openRemote(tenant, from, asked);
+    };
     const { copies = noCopies } = this.#options;
+    if (isAnyCopy) return openFastest({ copies, speeds: this.#speeds, run, open });
     return open(run).catch((error: unknown) => readElsewhere(copies, run, error, open));
   }
 
-  async #openRemote(tenant: string, run: ExtentRun, tally?: StoreTally): Promise<Buffer> {
+  async #openRemote(
+    tenant: string,
+    run: ExtentRun,
+    { tally, signal }: { tally: StoreTally | undefined; signal: AbortSignal | undefined },
+  ): Promise<Buffer> {
     const { id, store, extentBytes, trailerBytes } = run;
     const sealed = sealedBytes(extentBytes);
     try {
@@ -99,7 +120,7 @@ export class ObjectReader {
       // one.
       const stored = Buffer.allocUnsafeSlow(sealed + trailerBytes);
       const from = this.#options.stores.remote(store);
-      const read = { id, sizeBytes: stored.length, position: 0, into: [stored], tally };
+      const read = { id, sizeBytes: stored.length, position: 0, into: [stored], tally, signal };
       await from.read(read);
       try {
         return this.#verifyWhole(tenant, run, stored.subarray(0, sealed));

@@ -85,8 +85,13 @@ export class RemoteReading implements Reading {
     return ahead + wanted <= this.#aheadChunks ? wanted : 0;
   }
 
-  begin(parts: readonly ChunkPart[], buffers: readonly ChunkBuffer[]): ReadChunk[] {
+  begin(
+    parts: readonly ChunkPart[],
+    buffers: readonly ChunkBuffer[],
+    ending?: AbortSignal,
+  ): ReadChunk[] {
     const { tenant, keyring, reader } = this.#options;
+    const signal = ending ? AbortSignal.any([this.#options.signal, ending]) : this.#options.signal;
     const { run } = parts[0] as ChunkPart;
     let seal: ExtentSeal;
     try {
@@ -96,7 +101,7 @@ export class RemoteReading implements Reading {
     }
     this.#units++;
     const arrivals = parts.map(createArrival);
-    void this.#read(parts, buffers, arrivals);
+    void this.#read(parts, buffers, { arrivals, signal });
     return parts.map((part, i) => {
       const buffer = buffers[i] as ChunkBuffer;
       const verify = async (): Promise<Buffer> => {
@@ -105,7 +110,7 @@ export class RemoteReading implements Reading {
           await reader.verify(seal, part.index, buffer, null);
         } catch (error) {
           if (!(error instanceof IntegrityError)) throw error;
-          await this.#readAgain(part, buffer);
+          await this.#readAgain(part, buffer, signal);
           await reader.verify(seal, part.index, buffer, null);
         }
         return buffer.bytes.subarray(part.from, part.to);
@@ -127,8 +132,12 @@ export class RemoteReading implements Reading {
   }
 
   /** Reads one chunk once more, which may have been damaged on its way, into the same buffer. */
-  async #readAgain({ run, index }: ChunkPart, buffer: ChunkBuffer): Promise<void> {
-    const { store, signal, tally } = this.#options;
+  async #readAgain(
+    { run, index }: ChunkPart,
+    buffer: ChunkBuffer,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { store, tally } = this.#options;
     noteDamage(store.meter);
     await store.read({
       id: run.id,
@@ -144,9 +153,9 @@ export class RemoteReading implements Reading {
   async #read(
     parts: readonly ChunkPart[],
     buffers: readonly ChunkBuffer[],
-    arrivals: readonly Arrival[],
+    { arrivals, signal }: { arrivals: readonly Arrival[]; signal: AbortSignal },
   ): Promise<void> {
-    const { store, signal, tally } = this.#options;
+    const { store, tally } = this.#options;
     const { run, index } = parts[0] as ChunkPart;
     const into = parts.map((part, i) => {
       const sealed = chunkLength(run.extentBytes, part.index) + tagBytes;

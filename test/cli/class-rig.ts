@@ -53,6 +53,7 @@ export async function startRigWith(besides: Record<string, string>): Promise<voi
     { name: 'pair', aliases: ['EXPRESS_ONEZONE'], durability: { legs: leg('disk2', 'near') } },
     { name: 'mirror', durability: { legs: leg('disk2', 'near') }, loss: 'report' },
     { name: 'spare', durability: { legs: leg('near') }, loss: 'report' },
+    { name: 'any', durability: { legs: leg('disk2', 'near') }, availability: { answer: 'any' } },
     { name: 'loose', aliases: [], durability: { legs: leg('disk2', 'near'), ack: 1 } },
     {
       ...{ name: 'cold', aliases: ['DEEP_ARCHIVE'], durability: { legs: leg('tape') } },

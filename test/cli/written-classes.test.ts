@@ -203,6 +203,27 @@ describe('an object in a class of two legs', () => {
     }
   });
 
+  test('is read from any where the class says so, and what one lacks is put right', async () => {
+    for (const size of [50_000, 9 * MB]) {
+      const before = extentsIn('near');
+      const Key = `any ${size}`;
+      await put('first', Key, bytesOf(size), 'any');
+      const made = newIn('near', before);
+      for (const path of made) rmSync(join(folderOf('near'), path));
+      // Which one is asked is measured: each has its turn to begin with.
+      await vi.waitFor(
+        async () => {
+          expect((await read('first', Key)).equals(bytesOf(size)), Key).toBe(true);
+          expect(extentsIn('near')).toEqual(expect.arrayContaining(made));
+        },
+        { timeout: 90_000, interval: 200 },
+      );
+      for (const path of made) await becomesWhole(path);
+      for (const path of made) rmSync(join(folderOf('disk2'), path));
+      expect((await read('first', Key)).equals(bytesOf(size)), Key).toBe(true);
+    }
+  });
+
   const copy = (CopySource: string, Key: string, StorageClass: string) =>
     client.send(
       new s3.CopyObjectCommand({

@@ -86,7 +86,8 @@ export async function openDeepParts(config: DataSettings & StoreConfig): Promise
     const { keyring, sealer } = folder;
     keyring.useSecrets((await TenantSecrets.read(now.tx, sealer)).find);
     // What is found of a copy here is the gateway's to find, too, and to put right.
-    const copies = { list: (id: Buffer) => listCopies(now.tx, id), suspect: () => {} };
+    const list = (id: Buffer) => listCopies(now.tx, id);
+    const copies = { list, good: list, suspect: () => {} };
     const reader = new ObjectReader({ keyring, stores, digests, buffers, copies });
     const losses = knownLosses(now.tx);
     const services = { read: now.tx, keyring, reader, copies, losses, leases: new ReadLeases() };

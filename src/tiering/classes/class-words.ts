@@ -24,7 +24,7 @@ export function explainClass(
   const sentences = [
     ...copiesInWords(durability, legs),
     ...lossInWords(expected, legs, durability.repairHours),
-    absenceInWords(availability, legs.length),
+    absenceInWords({ ...availability, access }, legs.length),
     access === 'online'
       ? 'It is read at once.'
       : `It is read after a restore, which takes up to ${restoreWithinHours} h.`,
@@ -87,13 +87,17 @@ function sharedInWords(group: readonly number[], legs: readonly ShownLeg[]): str
 }
 
 function absenceInWords(
-  { answer, maxOfflineHoursPerMonth: hours }: ClassDefinition['availability'],
+  {
+    answer,
+    maxOfflineHoursPerMonth: hours,
+    access,
+  }: ClassDefinition['availability'] & Pick<ClassDefinition, 'access'>,
   copies: number,
 ): string {
   const who =
     copies === 1
       ? ''
-      : answer === 'any'
+      : answer === 'any' && access === 'online'
         ? ' The fastest copy answers.'
         : ' The first copy answers, and another where it fails.';
   if (hours === 0) return `It is not to be unavailable.${who}`;

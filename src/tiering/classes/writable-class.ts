@@ -4,13 +4,10 @@ import type { ClassDefinition } from './class-definition.ts';
 
 /** Why nothing can be written to a class; null: it can. */
 export function findObstacle(definition: ClassDefinition): string | null {
-  const { durability, availability, minimum } = definition;
+  const { durability, minimum } = definition;
   if (durability.legs.length > 1) {
     if (durability.legs.some(({ store }) => store === localStoreName)) {
       return 'One of its several legs is the data folder: a folder store on its disk can be one.';
-    }
-    if (availability.answer === 'any') {
-      return 'This version of Bursar asks the first leg first, and not the fastest.';
     }
   }
   if (minimum.days > 0 || minimum.bytes > 0) {

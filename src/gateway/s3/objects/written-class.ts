@@ -168,6 +168,20 @@ export function severalLegs(
   return { stores, ack: durability.ack };
 }
 
+/**
+ * Whether reads of a class ask the copy that is fastest, and not the first. What is restored was
+ * recalled in the first alone.
+ */
+export function answersAny(
+  { classes }: Pick<ClassServices, 'classes'>,
+  tenant: string,
+  name: string,
+): boolean {
+  if (name === standardClass) return false;
+  const definition = classes.named(tenant, name)?.definition;
+  return definition?.availability.answer === 'any' && definition.access === 'online';
+}
+
 function numberOfLeg({ stores }: ClassServices, name: string, store: string): number {
   const number = stores.numberOf(store);
   if (number !== undefined) return number;

@@ -28,7 +28,7 @@ import { hasLock, lockHeaders } from '../objects/object-lock.ts';
 import type { ObjectName, SmallObject } from '../objects/object-memory.ts';
 import { askedPart, type ObjectPart, partChecksumHeaders } from '../objects/object-parts.ts';
 import { checkRestored, isArchived, restoreHeaders } from '../objects/restored.ts';
-import { classHeaders, standardClass } from '../objects/written-class.ts';
+import { answersAny, classHeaders, standardClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import { type ByteRange, parseRange } from '../range.ts';
 import type { S3Request } from '../request.ts';
@@ -238,7 +238,10 @@ async function openBody(
   if (runs.length === 1 && services.reader.isSmallRemote(only)) {
     const release = services.leases.hold(runs);
     return services.reader
-      .openRemote(bucket.tenant, only, context)
+      .openRemote(bucket.tenant, only, {
+        tallies: context,
+        isAnyCopy: answersAny(services, bucket.tenant, version.class),
+      })
       .catch(async (error: unknown) => {
         throw await services.losses.explain({ bucket, version }, error);
       })
@@ -292,6 +295,7 @@ export async function* streamRuns(
       recall: () => context.cut(),
       signal: gone.signal,
       tallies: context,
+      isAnyCopy: answersAny(services, of.bucket.tenant, of.version.class),
     });
   } catch (error) {
     throw await services.losses.explain(of, error);

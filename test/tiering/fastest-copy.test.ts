@@ -1,0 +1,176 @@
+// Objects in two folder stores, any of which may answer: which one is read, and what happens where
+// it is slow, breaks off, or has what is false.
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { ObjectReader } from '#bursar/tiering/object-reader.js';
+import type { WrittenObject } from '#bursar/tiering/object-writer.js';
+import { FolderStore } from '#bursar/tiering/stores/folder/folder-store.js';
+import type { RemoteRead, RemoteStore } from '#bursar/tiering/stores/store.js';
+import { Stores } from '#bursar/tiering/stores/stores.js';
+import { C, MiB, makeBytes, makeFolder, makeRig, type Rig } from './rig.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+const body = makeBytes(9 * MiB + 77);
+const small = makeBytes(5000);
+let folder: string;
+let rig: Rig;
+let stores: FolderStore[];
+let objects: { large: WrittenObject; small: WrittenObject };
+/** By store what has been read of it, and what each read waits for. */
+let reads: Record<number, number>;
+let delays: Record<number, (read: number) => Promise<unknown>>;
+let suspects: string[];
+let reader: ObjectReader;
+
+beforeAll(async () => {
+  folder = makeFolder();
+  stores = await Promise.all(
+    [2, 3].map((number) => {
+      const root = join(folder, String(number));
+      mkdirSync(root);
+      const url = pathToFileURL(root).href;
+      return FolderStore.open({ number, name: `disk${number}`, url, extentBytesMax: 4 * MiB });
+    }),
+  );
+  for (const store of stores) await store.putObject('owner', Buffer.from('x'));
+  rig = await makeRig({ remotes: stores });
+  objects = {
+    large: await rig.put(body, { store: 2 }),
+    small: await rig.put(small, { store: 2 }),
+  };
+});
+
+afterAll(async () => {
+  await rig.close();
+  for (const store of stores) await store.close();
+  rmSync(folder, { recursive: true });
+});
+
+beforeEach(() => {
+  rmSync(join(folder, '3', 'extents'), { recursive: true, force: true });
+  cpSync(join(folder, '2', 'extents'), join(folder, '3', 'extents'), { recursive: true });
+  [reads, delays, suspects] = [{ 2: 0, 3: 0 }, {}, []];
+  const both = async () => [2, 3];
+  const copies = {
+    ...{ list: both, good: both },
+    suspect: (_: Buffer, store: number, { kind }: { kind: string }) => {
+      suspects.push(`${store} ${kind}`);
+    },
+  };
+  const watched = new Stores(rig.store, stores.map(watch));
+  const { keyring, digests, buffers } = rig;
+  reader = new ObjectReader({ keyring, digests, buffers, copies, stores: watched });
+});
+
+/** The store itself, whose reads are counted, and wait. */
+function watch(store: FolderStore): RemoteStore {
+  const read = async (options: RemoteRead): Promise<void> => {
+    const index = reads[store.number] ?? 0;
+    reads[store.number] = index + 1;
+    const aborted = new Promise<never>((_, reject) => {
+      options.signal?.addEventListener('abort', () => reject(options.signal?.reason));
+    });
+    await Promise.race([delays[store.number]?.(index), aborted]);
+    await store.read(options);
+  };
+  return new Proxy<RemoteStore>(store, {
+    get(target, name) {
+      if (name === 'read') return read;
+      const value = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+async function get(object: WrittenObject): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  const inlineBody = async () => Buffer.alloc(0);
+  const options = { tenant: 'cms', runs: object.runs, inlineBody, isAnyCopy: true };
+  for await (const data of reader.read(options)) pieces.push(Buffer.from(data));
+  expect(rig.buffers.inUse).toBe(0);
+  return Buffer.concat(pieces);
+}
+
+const getSmall = () =>
+  reader.openRemote('cms', objects.small.runs[0] as never, { isAnyCopy: true });
+
+const never = () => new Promise<never>(() => {});
+
+test('both are asked to begin with, and then the faster one', async () => {
+  delays[2] = () => sleep(150);
+  for (let i = 0; i < 3; i++) expect((await get(objects.large)).equals(body)).toBe(true);
+  const before = { ...reads };
+  for (let i = 0; i < 3; i++) expect((await get(objects.large)).equals(body)).toBe(true);
+  // On a machine that is busy one may be asked of both.
+  const [slow, fast] = [2, 3].map((store) => (reads[store] ?? 0) - (before[store] ?? 0));
+  expect(slow).toBeLessThan(fast as number);
+});
+
+test('where one does not answer, the other does, for all that is behind it', async () => {
+  // From its second read on it hangs, for ever.
+  delays[2] = (index) => (index === 0 ? sleep(0) : never());
+  for (let i = 0; i < 3; i++) expect((await get(objects.large)).equals(body)).toBe(true);
+  expect(suspects).toEqual([]);
+});
+
+test('a small object is asked of the other where one does not answer', async () => {
+  delays[2] = never;
+  for (let i = 0; i < 3; i++) expect((await getSmall()).equals(small)).toBe(true);
+});
+
+const extentsOf = (store: string) =>
+  readdirSync(join(folder, store, 'extents'), { recursive: true, withFileTypes: true })
+    .filter((one) => one.isFile())
+    .map((one) => join(one.parentPath, one.name));
+
+test.each([
+  ['missing', 'missing', (path: string) => rmSync(path)],
+  ['cut', 'length', (path: string) => writeFileSync(path, readFileSync(path).subarray(0, C))],
+  [
+    'changed in the middle',
+    'chunk',
+    (path: string) => {
+      const bytes = readFileSync(path);
+      bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] as number) ^ 1;
+      writeFileSync(path, bytes);
+    },
+  ],
+])('what is %s in one is read from the other, and told of the right one', async (_, __, spoil) => {
+  for (const path of extentsOf('3')) spoil(path);
+  for (let i = 0; i < 4; i++) {
+    expect((await get(objects.large)).equals(body)).toBe(true);
+    expect((await getSmall()).equals(small)).toBe(true);
+  }
+  expect(reads[3]).toBeGreaterThan(0);
+  expect(suspects.length).toBeGreaterThan(0);
+  expect(suspects.filter((one) => !one.startsWith('3 '))).toEqual([]);
+});
+
+test('what neither has is told as that, and gives all buffers back', async () => {
+  const [path] = extentsOf('3');
+  const aside = extentsOf('2').map((one) => [one, readFileSync(one)] as const);
+  for (const one of extentsOf('3')) rmSync(one);
+  for (const [one] of aside) rmSync(one);
+  expect(path).toBeDefined();
+  await expect(get(objects.large)).rejects.toMatchObject({ kind: 'missing' });
+  await expect(getSmall()).rejects.toMatchObject({ kind: 'missing' });
+  expect(rig.buffers.inUse).toBe(0);
+  for (const [one, bytes] of aside) writeFileSync(one, bytes);
+});
+
+test('who leaves in the middle leaves nothing under way', async () => {
+  delays[2] = () => sleep(50);
+  delays[3] = () => sleep(50);
+  const inlineBody = async () => Buffer.alloc(0);
+  const options = { tenant: 'cms', runs: objects.large.runs, inlineBody, isAnyCopy: true };
+  for (let i = 0; i < 5; i++) {
+    const reading = reader.read(options);
+    await reading.next();
+    await reading.return();
+    expect(rig.buffers.inUse).toBe(0);
+  }
+});
