@@ -205,3 +205,13 @@ export async function amendWork(tx: Tx, work: AmendWork, timeMs: number): Promis
   const dying = [Number(isFinal), triesMax];
   return (await tx.run(sql, problem, ...dying, ...waits, seq, lease)).changes;
 }
+
+/** When the oldest job was made that is neither done nor dead, ms; null: there is none. */
+export async function oldestJobMs(read: Reader): Promise<number | null> {
+  const row = await read.get<{ madeMs: number | null }>(
+    `SELECT min(made_ms) AS madeMs
+       FROM (SELECT made_ms FROM work WHERE is_dead = 0 LIMIT ?)`,
+    countedMax,
+  );
+  return row?.madeMs ?? null;
+}

@@ -1,7 +1,7 @@
 // `bursar work`: jobs that wait for somebody to do them.
 import type { Command } from 'commander';
 import type { Answers } from '../gateway/native/routes.ts';
-import { type Connection, callApi, listAll } from './api-client.ts';
+import { ApiRefusal, type Connection, callApi, listAll } from './api-client.ts';
 import { type Columns, printEntries } from './api-command.ts';
 import { connect } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
@@ -45,7 +45,15 @@ export function addWorkCommands(program: Command): void {
       };
       const ids = isPlace ? await listDead(connection, path, query) : [given];
       const jobs: Job[] = [];
-      for (const id of ids) jobs.push(await retry(id));
+      for (const id of ids) {
+        try {
+          jobs.push(await retry(id));
+        } catch (error) {
+          // It has ended since it was listed, or somebody else has it tried again.
+          const hasPassed = error instanceof ApiRefusal && [404, 412].includes(error.status);
+          if (!isPlace || !hasPassed) throw error;
+        }
+      }
       if (flags.json) printJson(isPlace ? jobs : jobs[0]);
       else if (isPlace && jobs.length === 0) print(`no job is dead in ${given}`);
       else for (const job of jobs) print(`job ${job.id} is ${job.state}`);

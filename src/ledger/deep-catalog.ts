@@ -64,7 +64,7 @@ export class DeepCatalog {
   /** Of versions whose attributes are not those of the last record that changed them, that one. */
   readonly #amended: StagedMap<{ index: number; where: string }>;
   /** Of versions whose class is not that of the last record that says one, that record. */
-  readonly #moved: StagedMap<{ index: number; where: string }>;
+  readonly #moved: StagedMap<{ index: number; where: string; tenant?: string | undefined }>;
   /** Versions that are there. */
   versions = 0;
   /** Of these and of ends, those whose records were erased or are damaged: nothing to compare. */
@@ -120,8 +120,10 @@ export class DeepCatalog {
     for await (const [, { index, where }] of this.#amended.entries()) {
       this.#tell(where, `its attributes are not those that record ${index} gave it`);
     }
-    for await (const [, { index, where }] of this.#moved.entries()) {
-      this.#tell(where, `its class is not that of record ${index}`);
+    for await (const [, { index, where, tenant }] of this.#moved.entries()) {
+      // Moves are recorded as the tenant's of the bucket, which may keep its records for less long.
+      if ((await lastErasedOf(tenant)) > index) this.unknown++;
+      else this.#tell(where, `its class is not that of record ${index}`);
     }
     const { tell } = this.#options;
     for (const table of tables) {
@@ -179,7 +181,8 @@ export class DeepCatalog {
   ): Promise<void> {
     const name = `${seq}`;
     if (row.class !== fields.class) {
-      await this.#moved.set(name, { index, where: nameOf(fields, seq) });
+      const { tenant, bucketTenant = tenant } = fields;
+      await this.#moved.set(name, { index, where: nameOf(fields, seq), tenant: bucketTenant });
     } else if (await this.#moved.get(name)) await this.#moved.delete(name);
   }
 

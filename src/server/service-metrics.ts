@@ -9,7 +9,7 @@ import { countEnded, readCondemned, readIntents, readUntold } from '../catalog/b
 import { countCopyWork } from '../catalog/extent-copies.ts';
 import { listHeldShares } from '../catalog/held-totals.ts';
 import { countLost } from '../catalog/lost-versions.ts';
-import { countJobs } from '../catalog/work.ts';
+import { countJobs, oldestJobMs } from '../catalog/work.ts';
 import type { Reader } from '../core/database.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
 import { Repeated } from '../core/repeated.ts';
@@ -104,6 +104,15 @@ export function watchCopies(
     collect: async () => {
       const jobs = await countJobs(read, Date.now());
       return Object.entries(jobs).map(([state, n]) => [{ kind: 'recipe', state }, n] as const);
+    },
+  });
+  registry.gauge({
+    name: 'bursar_work_oldest_seconds',
+    help: 'How long ago the oldest job was made that is neither done nor dead; 0: there is none.',
+    collect: async () => {
+      const madeMs = await oldestJobMs(read);
+      const seconds = madeMs === null ? 0 : Math.max(0, (Date.now() - madeMs) / 1000);
+      return [[{ kind: 'recipe' }, seconds] as const];
     },
   });
   registry.counter({

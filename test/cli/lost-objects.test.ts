@@ -441,7 +441,7 @@ describe('an object that no store has any more', () => {
       );
       const objects = 'arn:aws:s3:::first/narrow/*';
       const [Effect, worker] = ['Allow', { AWS: 'default/worker' }];
-      const Condition = { StringLike: { 's3:prefix': 'narrow/*' } };
+      const Condition = { StringEquals: { 's3:prefix': 'narrow/' } };
       const Resource = 'arn:aws:s3:::first';
       const readers = { AWS: ['default/worker', 'default/reader'] };
       const Statement = [

@@ -42,8 +42,11 @@ const pauseMs = 2000;
 /** What others may do is not asked for again for so long. */
 const notMineMs = 10 * 60_000;
 const notMineMax = 1000;
-/** Where the gateway or an input is away. */
+/** Where the gateway or an input is away, and at most, where it is so again and again. */
 const deferSeconds = 60;
+const deferSecondsMax = 60 * 60;
+/** Of how many jobs it is known that something was away. */
+const awayMax = 10_000;
 const problemLengthMax = 300;
 
 export class RecipeWorker {
@@ -53,6 +56,8 @@ export class RecipeWorker {
   readonly #counts = { done: 0, failed: 0, left: 0 };
   /** Jobs that are left to others, and until when. */
   readonly #notMine = new Map<number, number>();
+  /** How often in a row something was away that a job needs. */
+  readonly #away = new Map<number, number>();
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -147,6 +152,7 @@ export class RecipeWorker {
     }, visibilityMs / 3);
     try {
       const done = await remake(job, { ...this.#options, signal: ending.signal });
+      this.#away.delete(job.id);
       this.#tell(job, done);
     } catch (error) {
       await this.#tellFailure(job, lease, error);
@@ -169,12 +175,21 @@ export class RecipeWorker {
       await this.#giveBack(job, { lease, defer: 0 });
     } else if (isAway(error)) {
       this.#sayNot(job, 'left', problem);
-      await this.#giveBack(job, { lease, defer: deferSeconds, problem });
+      await this.#giveBack(job, { lease, defer: this.#deferOf(job), problem });
     } else {
+      this.#away.delete(job.id);
       this.#sayNot(job, 'failed', problem);
       // Where that cannot be told, the lease ends by itself.
       await this.#update(job, { lease, problem, final: isFinal }).catch(() => {});
     }
+  }
+
+  /** Twice as long each time, since all of the job is done anew then. */
+  #deferOf({ id }: LeasedJob): number {
+    const before = this.#away.get(id) ?? 0;
+    if (this.#away.size >= awayMax) this.#away.clear();
+    this.#away.set(id, before + 1);
+    return Math.min(deferSeconds * 2 ** before, deferSecondsMax);
   }
 
   /** Where that cannot be told, it is tried until the lease has ended. */
@@ -218,8 +233,16 @@ function mayPass(error: unknown): boolean {
   return error instanceof ApiRefusal && (error.status >= 500 || error.status === 429);
 }
 
-/** Has it to do with the way, or with what is not there for now, and not with the job? */
+/** Of an input that is lost, of too much to do, and of a gateway or a store that is away. */
+const awayStatus = new Set([410, 429, 502, 503, 504]);
+
+/**
+ * Has it to do with the way, or with what is not there for now, and not with the job? What the
+ * gateway cannot do (501), or fails at (500), as at an input that is damaged, is a try.
+ */
 function isAway(error: unknown): boolean {
-  if (error instanceof S3Refusal) return [410, 429].includes(error.status) || error.status >= 500;
-  return mayPass(error);
+  if (error instanceof S3Refusal || error instanceof ApiRefusal) {
+    return awayStatus.has(error.status);
+  }
+  return error instanceof Unreachable;
 }

@@ -1,6 +1,7 @@
 // Native API: jobs that others do for the gateway, and the recipes of objects. Invariants: who asks
-// sees a job only if they may list and read its object, and leases it only if they may also write
-// that, by what is true when they ask; and nothing is counted before that is decided.
+// sees a job only if they may list and read its object, leases it only if they may also write that,
+// and says what becomes of one, by its number, if they may read and write its object, by what is
+// true when they ask; and nothing is counted before that is decided.
 import { randomBytes } from 'node:crypto';
 import { findHeld } from '../../catalog/held-rows.ts';
 import { isLost } from '../../catalog/lost-versions.ts';
@@ -208,7 +209,7 @@ async function update(call: Call): Promise<object> {
   const id = param(call, 'id');
   const seq = /^\d{1,15}$/.test(id) ? Number(id) : -1;
   const found = await findJob(call.deps.read, seq);
-  const desk = await WorkDesk.begin(call, { prefix: found?.key }, found);
+  const desk = await WorkDesk.begin(call, {}, found);
   const job = await desk.findWritable(seq);
   if (!job) throw new Refusal('NotFound', { message: `There is no job ${id}.` });
   const body = call.body as Json<typeof updateSchema>;
@@ -251,6 +252,8 @@ class WorkDesk {
   readonly #after: number;
   /** null: of all buckets. */
   readonly #asked: NamedBucket | null;
+  /** Of one job that the caller named: that it is there is not found by a list. */
+  readonly #isOfOne: boolean;
   /** By name in the tenant; null: the caller may not list it. */
   readonly #seen = new Map<string, NamedBucket | null>();
 
@@ -258,13 +261,14 @@ class WorkDesk {
     call: Call,
     access: Pick<Access, 'allows'>,
     { prefix = '', after = '-1' }: AskedPlace,
-    asked: NamedBucket | null,
+    { asked, isOfOne = false }: { asked: NamedBucket | null; isOfOne?: boolean },
   ) {
     this.#call = call;
     this.#access = access;
     this.#prefix = prefix;
     this.#after = Number(after);
     this.#asked = asked;
+    this.#isOfOne = isOfOne;
   }
 
   /**
@@ -284,7 +288,7 @@ class WorkDesk {
         ? [tenantScope(about.tenant), bucketScope(about.tenant, about.bucket)]
         : [];
       call.restOn(epoch, [tenantScope(tenant), ...more]);
-      return new WorkDesk(call, access, asked, null);
+      return new WorkDesk(call, access, asked, { asked: null, isOfOne: about !== undefined });
     }
     const namer = tenant === who.principal.tenant ? who.principal : { tenant };
     const found = await lookUpBucket(deps, namer, asked.bucket);
@@ -298,7 +302,7 @@ class WorkDesk {
     const listing = listingOf(found, asked.bucket, asked.prefix ?? '');
     if (!(await access.allows(listing))) throw new Refusal('AccessDenied');
     if (!found.bucket) throw new Refusal('NoSuchBucket');
-    return new WorkDesk(call, access, asked, found);
+    return new WorkDesk(call, access, asked, { asked: found });
   }
 
   async list(
@@ -458,7 +462,8 @@ class WorkDesk {
     const found: NamedBucket = { tenant, name, bucket };
     const isSeen =
       bucket !== undefined &&
-      (await this.#access.allows(listingOf(found, this.#nameOf(found), this.#prefix)));
+      (this.#isOfOne ||
+        (await this.#access.allows(listingOf(found, this.#nameOf(found), this.#prefix))));
     this.#seen.set(name, isSeen ? found : null);
     return isSeen ? found : null;
   }
