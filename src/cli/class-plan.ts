@@ -8,7 +8,7 @@ import type { PriceBooks } from '../quota/prices/price-books.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { pathIn } from './api-command.ts';
 
-interface PricedLeg {
+export interface PricedLeg {
   readonly book: PriceBook;
   readonly storageClass: string;
 }

@@ -46,6 +46,7 @@ const overHttp: Row[] = [
   ['receipt', async () => (await import('./records-command.ts')).addReceiptCommands],
   ['log', async () => (await import('./log-commands.ts')).addLogCommands],
   ['cost', async () => (await import('./cost-command.ts')).addCostCommand],
+  ['tiering', async () => (await import('./tiering/tiering-commands.ts')).addTieringCommands],
   ['price', async () => (await import('./price-commands.ts')).addPriceCommands],
   ['verify', async () => (await import('./verify-commands.ts')).addVerifyCommands],
 ];

@@ -36,6 +36,49 @@ vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
 beforeAll(startRig);
 afterAll(stopRig);
 
+test('a plan by use says what staying and moving would have cost', async () => {
+  await put('first', 'probed/a', bytesOf(300_000));
+  await read('first', 'probed/a');
+  const planned = ['tiering', 'plan', 's3://first/probed/'];
+  const chain = ['--chain', 'STANDARD', 'STANDARD_IA', 'default/derived'];
+  const { of, staying, byUse, best, tiers, notes, ...plan } = await vi.waitFor(
+    async () => {
+      const told = JSON.parse(await run(...planned, ...chain, '--json'));
+      expect(told.of.reads).toBe(1);
+      return told;
+    },
+    { timeout: 60_000 },
+  );
+  expect(of).toEqual({
+    ...{ tenant: 'default', bucket: 'first', prefix: 'probed/', versions: 1, reads: 1 },
+  });
+  expect(plan).toEqual({ chain: chain.slice(1), movesDown: 0, movesBack: 0, patience: 1 });
+  expect(byUse).toEqual(staying);
+  expect(Number(best)).toBeLessThanOrEqual(Number(byUse.total));
+  expect(Number(staying.reads)).toBe(4e-7);
+  expect(tiers).toEqual([
+    { name: 'STANDARD', versions: 1, bytes: 300_000, idleDays: 0 },
+    { name: 'STANDARD_IA', versions: 0, bytes: 0, idleDays: 65 },
+    // Its folder is charged as STANDARD is, so nothing is saved there.
+    { name: 'default/derived', versions: 0, bytes: 0, idleDays: null },
+  ]);
+  expect(notes).toHaveLength(3);
+  const text = await run(...planned, '--chain', 'STANDARD', 'GLACIER_IR', '--horizon', '30');
+  expect(text).toMatch(/^1 versions, 1 reads\nUSD +ALL IN STANDARD +BY USE +BEST IN HINDSIGHT\n/);
+  expect(text).toMatch(/\nGLACIER_IR +0 +0 B +after \d+ days without a read\n/);
+  for (const [asked, said] of [
+    [['--chain', 'STANDARD', 'NONE'], 'has no class NONE'],
+    [['--chain', 'STANDARD'], 'two classes at least'],
+    [['--chain', 'STANDARD', 'STANDARD'], 'each once'],
+    [['--horizon', '0'], 'Must be 1 to 99999'],
+    [['--chain', 'STANDARD', 'default/none'], 'NoSuchClass'],
+  ] as const) {
+    const { code, stderr } = await place.run([...planned, ...asked]);
+    expect(stderr).toContain(said);
+    expect(code).not.toBe(0);
+  }
+});
+
 describe('an object in a class', () => {
   test.each([
     ['of one byte', 1],

@@ -490,6 +490,7 @@ const native: Record<string, () => NativeCall> = {
   ChangeOwner: () => put(`${cms}/buckets/raw/owner`, { owner: 'alice' }),
   PutUndelete: () => put(`${cms}/buckets/raw/undelete`, { seconds: 3600 }),
   ListLocks: () => get(`${cms}/buckets/raw/locks`),
+  ListUses: () => get(`${cms}/buckets/raw/uses`),
   Undelete: () => ({ ...get(`${cms}/buckets/raw/undelete`), mayFail: true }),
   PurgeHeld: () => post(`${cms}/buckets/raw/purges`, { key: 'gone', reason: 'by law' }),
   ListInventories: () => get(`${cms}/buckets/raw/inventories`),

@@ -182,6 +182,7 @@ const tenantActions = [
   'bursar:Undelete',
   'bursar:PurgeHeld',
   'bursar:ListLocks',
+  'bursar:ListUses',
   'bursar:ListInventories',
   'bursar:RunInventory',
   'bursar:GetRecipe',

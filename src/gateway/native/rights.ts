@@ -98,6 +98,7 @@ const table = {
   'bursar:Undelete': /*         */ ['all', 'tenant', 'none', 'none'],
   'bursar:PurgeHeld': /*        */ ['all', 'tenant', 'none', 'none'],
   'bursar:ListLocks': /*        */ ['all', 'tenant', 'tenant', 'none'],
+  'bursar:ListUses': /*         */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:ListInventories': /*  */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:RunInventory': /*     */ ['all', 'tenant', 'none', 'none'],
   'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
@@ -164,6 +165,7 @@ const ofBucketOwners: ReadonlySet<BursarAction> = new Set<BursarAction>([
   'bursar:DeleteUndelete',
   'bursar:Undelete',
   'bursar:ListLocks',
+  'bursar:ListUses',
   'bursar:ListInventories',
   'bursar:RunInventory',
 ]);

@@ -35,6 +35,7 @@ import { tenantRoutes } from './tenant-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
 import { undeleteRoutes } from './undelete-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
+import { useRoutes } from './use-routes.ts';
 import { deepRoutes, verifyRoutes } from './verify-routes.ts';
 import { recipeRoutes, workRoutes } from './work-routes.ts';
 
@@ -56,6 +57,7 @@ const tables = [
   undeleteRoutes,
   lockRoutes,
   inventoryRoutes,
+  useRoutes,
   recipeRoutes,
   workRoutes,
   explainRoutes,
