@@ -99,6 +99,12 @@ export interface StorageTerms {
   mayEnd(ended: EndedObject): Promise<boolean>;
   /** Resolves to whether a principal may store what a bucket of its tenant keeps, too. */
   mayOwn(bucket: { tenant: string; name: string }, owner: string): Promise<boolean>;
+  /** Resolves to whether somebody, `tenant/name`, may have so many bytes more as their writer. */
+  mayHaveWritten(
+    bucket: { tenant: string; name: string },
+    writer: string,
+    storedBytes: number,
+  ): Promise<boolean>;
 }
 
 /** Where in the log a change is being made, and what its rows are made and authenticated with. */

@@ -258,7 +258,7 @@ export interface TransferUpload {
 export async function transferUpload(
   tx: Tx,
   { bucketId, id, from, to }: TransferUpload,
-  { keyring }: Moment,
+  { keyring, terms }: Moment,
 ): Promise<Outcome<null>> {
   const bucket = await tx.get<BucketName>(
     'SELECT id, tenant, name FROM buckets WHERE id = ?',
@@ -271,6 +271,12 @@ export async function transferUpload(
   if (!upload) return refused('NoSuchUpload');
   if (!isAuthentic(() => verifyUpload(keyring, bucket, upload))) {
     return refused('BursarIntegrityError');
+  }
+  // What it has is stored by who began it (ledger/stored-triggers.ts).
+  const sum = 'SELECT ifnull(sum(size), 0) AS bytes FROM parts WHERE upload_id = ?';
+  const { bytes } = (await tx.get<{ bytes: number }>(sum, id)) as { bytes: number };
+  if (!(await terms.mayHaveWritten(bucket, to, countedBytes(bytes)))) {
+    return refused('QuotaExceeded');
   }
   const mac = computeUploadMac(keyring, bucket, { ...upload, initiator: to });
   await tx.run('UPDATE uploads SET initiator = ?, mac = ? WHERE id = ?', to, mac, id);

@@ -12,7 +12,7 @@ import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi, mayPass } from './api-client.ts';
 import { findPlace, findTenant } from './bucket-names.ts';
 import { connect } from './command-arguments.ts';
-import { print, writeOutput } from './output.ts';
+import { csvText, print, writeOutput } from './output.ts';
 import { formatBytes } from './progress.ts';
 
 type Page = Answers['ReadChanges'];
@@ -48,7 +48,7 @@ export function addChangesCommand(program: Command): void {
     .action(async (place, flags: FeedFlags & { follow?: boolean }, command: Command) => {
       const { connection, flags: all } = connect(command);
       const { follow: isEndless = false } = flags;
-      await follow(connection, { place, flags, isEndless, take: showerOf(all.json === true) });
+      await follow(connection, { place, flags, isEndless, take: showerOf(all) });
     });
   addFeedFlags(changes.command('run'))
     .usage('[options] [place] -- <command...>')
@@ -171,19 +171,41 @@ function writeCursor(file: string, after: string): void {
   writeOutput(file, `${after}\n`, { mode: 0o600, ifExists: 'replace' });
 }
 
-function showerOf(asJson: boolean): Following['take'] {
+function showerOf({ json, csv }: { json?: boolean; csv?: boolean }): Following['take'] {
+  if (csv) process.stdout.write(csvText(csvHeading, []));
   return async (events) => {
-    for (const event of events) print(asJson ? JSON.stringify(event) : lineOf(event));
+    const [first, ...others] = events.map(cellsOf);
+    if (csv) process.stdout.write(first ? csvText(first, others) : '');
+    else for (const event of events) print(json ? JSON.stringify(event) : lineOf(event));
     if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
   };
 }
 
+const csvHeading = ['index', 'time', 'event', 'bucket', 'key', 'size', 'version'];
+
+function cellsOf({ bursar, eventTime, eventName, s3 }: ShownEvent): string[] {
+  const { key, size = '', versionId = '' } = s3.object;
+  return [
+    `${bursar.index}`,
+    eventTime,
+    eventName,
+    s3.bucket.name,
+    nameOf(key),
+    `${size}`,
+    versionId,
+  ];
+}
+
+/** Of a key as events have it. */
+function nameOf(key: string): string {
+  return decodeURIComponent(key.replaceAll('+', ' '));
+}
+
 function lineOf({ bursar, eventTime, eventName, s3 }: ShownEvent): string {
   const { key, size, versionId } = s3.object;
-  const name = decodeURIComponent(key.replaceAll('+', ' '));
   const version = versionId === undefined ? [] : [`version ${versionId}`];
   const sizes = size === undefined ? [] : [formatBytes(size)];
-  const place = printable(`s3://${s3.bucket.name}/${name}`);
+  const place = printable(`s3://${s3.bucket.name}/${nameOf(key)}`);
   return [bursar.index, eventTime, eventName, place, ...sizes, ...version].join('  ');
 }
 

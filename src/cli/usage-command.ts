@@ -2,13 +2,13 @@
 // of one account what it used by day, month, action or class, or by who and where.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
-import { windows } from '../core/quota-terms.ts';
+import { isLevel, windows } from '../core/quota-terms.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
 import { askWho } from './api-command.ts';
 import { type CommandFlags, choice, connect } from './command-arguments.ts';
 import { showAmount } from './limit-commands.ts';
-import { print, printCsv, printJson, printTable } from './output.ts';
+import { print, printCsv, printJson, printNote, printTable } from './output.ts';
 import { day } from './times.ts';
 
 type Counters = Omit<PartRow, 'name'>;
@@ -111,6 +111,7 @@ async function showAll(connection: Connection, flags: UsageFlags): Promise<void>
   const all = await listAll<Usage>(connection, ['usage'], 'usage');
   if (flags.csv) {
     printCsv(capHeading, all.flatMap(capRows));
+    for (const usage of all) noteCounting(usage);
     return;
   }
   printTable(flags.json, {
@@ -121,6 +122,13 @@ async function showAll(connection: Connection, flags: UsageFlags): Promise<void>
       ...[usage.readsPaidBy ?? '', nearest(usage.caps)],
     ]),
   });
+  if (!flags.json) for (const usage of all) noteCounting(usage);
+}
+
+function noteCounting({ account, isCounting }: Usage): void {
+  if (!isCounting) return;
+  const what = `what is stored of ${account} is still being counted`;
+  printNote(`${what}: shown is what was found so far`);
 }
 
 async function showOne(connection: Connection, account: string, flags: UsageFlags): Promise<void> {
@@ -143,6 +151,7 @@ async function showOne(connection: Connection, account: string, flags: UsageFlag
       print(`besides who reads, reads are paid by: ${payers[usage.readsPaidBy]}`);
     printTable(false, { json: null, heading: heading.map(columnTitle), rows });
   }
+  if (!flags.json) noteCounting(usage);
 }
 
 const payers: Readonly<Record<string, string>> = {
@@ -210,13 +219,14 @@ function columnTitle(name: string): string {
 }
 
 /** Of each meter what was used in all, and each of its limits. */
-function capRows({ account, caps, ...counters }: Usage): string[][] {
+function capRows({ account, caps, isCounting, ...counters }: Usage): string[][] {
   return meters.flatMap((meter) => {
     const own = caps.filter((cap) => cap.meter === meter);
     own.sort((a, b) => places.indexOf(a.window) - places.indexOf(b.window));
     const rows = own.map((cap) => [
       ...[account, meter, cap.window, cap.used, cap.reserved, cap.lost, cap.limit],
-      ...[`${cap.percent}`, cap.resetAt ?? 'never', reachedAt(cap)],
+      ...[`${cap.percent}`, cap.resetAt ?? 'never'],
+      isCounting && isLevel(meter) ? 'unknown' : reachedAt(cap),
     ]);
     if (own.some(({ window }) => window === 'total')) return rows;
     return [...rows, [account, meter, 'total', String(counters[meter]), '', '', '', '', '', '']];

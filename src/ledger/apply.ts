@@ -83,7 +83,7 @@ export async function applyCommit(
   const { timeMs, keyring, billing, log, signing, levels } = context;
   const index = log.size;
   const { change, record, evidence } = commit;
-  const terms = new CommitTerms(billing, commit.charge, timeMs);
+  const terms = new CommitTerms(context, commit.charge);
   const clockMs = timeMs - billing.accounts.aheadMs;
   const { accounts } = billing;
   const work = { seq: index, timeMs, clockMs, keyring, terms, accounts, signing, levels };

@@ -16,6 +16,7 @@ import { type Charge, noTransfer } from '../quota/charge.ts';
 import type { Commit, Maintenance } from './commit.ts';
 import type { LifecycleContext } from './lifecycle-upkeep.ts';
 import { CommitTerms } from './storage-upkeep.ts';
+import type { StoredLevels } from './stored-levels.ts';
 
 /** A move that rules ask for. `dayMs`: how long a day lasts. */
 export interface MoveDue {
@@ -37,13 +38,14 @@ export interface MoveDue {
 
 export interface MoveContext extends LifecycleContext {
   billing: Billing;
+  levels: StoredLevels;
 }
 
 /** Gives 1 where it was moved, or may be; 0: it stays. */
 export async function moveDue(
   tx: Tx,
   work: Extract<Maintenance, MoveDue>,
-  { timeMs, keyring, billing, apply }: MoveContext,
+  { timeMs, keyring, billing, levels, apply }: MoveContext,
 ): Promise<number> {
   const { bucketId, bytes, dayMs } = work;
   const [bucket, opened] = [await getBucket(tx, bucketId), await openBucket(tx, bucketId)];
@@ -57,7 +59,8 @@ export async function moveDue(
   if ((await findDueRule(tx, terms, found)) !== null) return 0;
   const { tenant, name, owner } = bucket;
   const charge = chargeOf(work, { tenant, name, owner });
-  if (!(await new CommitTerms(billing, charge, timeMs).mayMove(endedOf(found)))) return 0;
+  if (!(await new CommitTerms({ billing, levels, timeMs }, charge).mayMove(endedOf(found))))
+    return 0;
   if (bytes === null) return 1;
   const { key, seq, class: of } = work;
   const change = {

@@ -16,21 +16,27 @@ import type { StorageCharge, StorageCharges } from '../quota/storage/storage-cha
 import type { OwnedPlace } from '../quota/storage/storage-tables.ts';
 import type { CommitContext, MaintenanceContext } from './apply.ts';
 import type { Maintenance } from './commit.ts';
+import type { StoredLevels } from './stored-levels.ts';
 
 /** The prices of storage as the change of one commit meets them. Who is not charged has none. */
 export class CommitTerms implements StorageTerms {
   readonly #billing: Billing;
   readonly #storage: StorageCharges;
   readonly #accounts: AccountBook;
+  readonly #levels: StoredLevels;
   readonly #charge: Charge | null;
   readonly #timeMs: number;
   /** Why the change was refused. */
   shortage: Shortage | undefined;
 
-  constructor(billing: Billing, charge: Charge | null, timeMs: number) {
+  constructor(
+    { billing, levels, timeMs }: Pick<CommitContext, 'billing' | 'levels' | 'timeMs'>,
+    charge: Charge | null,
+  ) {
     this.#billing = billing;
     this.#storage = billing.storage;
     this.#accounts = billing.accounts;
+    this.#levels = levels;
     this.#charge = charge;
     this.#timeMs = timeMs;
   }
@@ -62,6 +68,17 @@ export class CommitTerms implements StorageTerms {
     const amounts = await storedIn(this.#accounts, { tenant, name }, this.#timeMs);
     const draw = { account: principalAccount(tenant, owner), amounts };
     this.shortage = await this.#accounts.findShortage([draw], this.#timeMs);
+    return this.shortage === undefined;
+  }
+
+  async mayHaveWritten(
+    { tenant, name }: { tenant: string; name: string },
+    writer: string,
+    storedBytes: number,
+  ): Promise<boolean> {
+    const accounts = this.#levels.accountsOf({ tenant, bucket: name, writer });
+    const draws = accounts.map((account) => ({ account, amounts: { storedBytes } }));
+    this.shortage = await this.#accounts.findShortage(draws, this.#timeMs);
     return this.shortage === undefined;
   }
 }

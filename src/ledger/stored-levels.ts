@@ -77,6 +77,11 @@ export class StoredLevels {
     else await this.#noteCount(account, null);
   }
 
+  /** The accounts with limits of somebody, `tenant/name`, who writes in a bucket. */
+  accountsOf(of: { tenant: string; bucket: string; writer: string }): AccountList {
+    return this.#accounts.by(of.tenant, of.bucket, of.writer) ?? [];
+  }
+
   /** Counts up to so many rows more of an account that is being counted; of others nothing. */
   async countOn(account: string, max: number): Promise<void> {
     const from = this.#counts.get(account);

@@ -23,7 +23,10 @@ export interface Forecast {
   basis: Basis;
   /** The amount that would be used in 24 hours at the same rate, rounded towards zero. */
   perDay: bigint;
-  /** When the limit is reached, milliseconds since 1970; null: not before the window ends. */
+  /**
+   * When the limit is reached, milliseconds since 1970; null: not before the window ends, nor
+   * within a hundred years.
+   */
   reachedMs: number | null;
 }
 
@@ -35,7 +38,7 @@ const elapsedMsMin = 1000;
 /** A rate of the present hour or day counts once it was measured for this long. */
 const recentMsMin = 300_000;
 
-/** What was used in the days of a week, by meter: from `firstMs` on. */
+/** What was used in the days of a week, by meter, and not only counted then: from `firstMs` on. */
 export interface Week {
   /** When the time began; not before the account's first day. null: it was never used. */
   firstMs: number | null;
@@ -54,22 +57,33 @@ export interface Outlook {
   forecasts: Forecast[];
 }
 
-/** Makes the forecasts of an account whose windows were brought to `nowMs`. */
-export function lookAhead(state: AccountState, cap: Cap, week: Week, nowMs: number): Outlook {
+/**
+ * Makes the forecasts of an account whose windows were brought to `nowMs`. While it is still being
+ * counted what is stored (`isCounting`), nothing is said of when a limit on that is reached.
+ */
+export function lookAhead(
+  state: AccountState,
+  cap: Cap,
+  { week, isCounting = false }: { week: Week; isCounting?: boolean },
+  nowMs: number,
+): Outlook {
   const { meter, window, amount: limit } = cap;
   const used = usedIn(state, meter, window) + lostIn(state, meter, window);
+  const percent = limit > 0n ? Number((used * 100n) / limit) : 100;
+  if (isCounting && isLevel(meter)) return { percent, forecasts: [] };
   const endMs = window === 'total' ? Infinity : windowEndMs(window, state.marks[window].beginMs);
   const forecasts = ratesOf(state, cap, week, nowMs).map((rate): Forecast => {
     const { basis, amount, elapsedMs } = rate;
-    const atMs = nowMs + timeFor(limit - used, rate);
-    const reachedMs = atMs < endMs && atMs <= timeMsMax ? Math.ceil(atMs) : null;
+    const leftMs = timeFor(limit - used, rate);
+    const atMs = nowMs + leftMs;
+    const reachedMs = atMs < endMs && leftMs <= horizonMs ? Math.ceil(atMs) : null;
     return { basis, perDay: (amount * BigInt(dayMs)) / BigInt(elapsedMs), reachedMs };
   });
-  return { percent: limit > 0n ? Number((used * 100n) / limit) : 100, forecasts };
+  return { percent, forecasts };
 }
 
-/** The latest time that a Date can hold, in milliseconds. */
-const timeMsMax = 8.64e15;
+/** A hundred years: a rate that was measured over days says nothing of what comes later. */
+const horizonMs = 36_525 * dayMs;
 
 /** How long until the rest is used. Where a limit was lowered the rest may be negative. */
 function timeFor(left: bigint, { amount, elapsedMs }: Rate): number {

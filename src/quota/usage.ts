@@ -5,7 +5,7 @@ import type { Reader } from '../core/database.ts';
 import { meters } from '../core/quota-terms.ts';
 import { emptySums, type Sums } from './amounts.ts';
 import { type CapReport, reportCaps } from './cap-report.ts';
-import { lookAhead, type Outlook, type Week, weekBeginMs, weekDays } from './forecast.ts';
+import { lookAhead, type Outlook, type Week, weekBeginMs } from './forecast.ts';
 import { newAccountState } from './leases/account-state.ts';
 import { readAccountState } from './leases/account-tables.ts';
 import type { Tally } from './roll-up/charged-record.ts';
@@ -28,6 +28,11 @@ export interface AccountUsage {
   caps: CapUsage[];
 }
 
+/** What was there when a prefix or a writer got its first limit: it did not grow that day. */
+const countingActions = [
+  ...['bursar:PutLimit', 'bursar:DeleteLimit', 'bursar:RestoreLimits', 'bursar:CountStored'],
+];
+
 const columns = `account, used_requests AS requests, used_ingress_bytes AS ingressBytes,
   used_egress_bytes AS egressBytes, used_stored_bytes AS storedBytes,
   used_stored_objects AS storedObjects, CAST(used_spend AS TEXT) AS spend`;
@@ -38,18 +43,21 @@ export async function readUsage(read: Reader, account: string): Promise<UsageRow
   return (await read.get<UsageRow>(sql, account)) ?? emptyUsage(account);
 }
 
-/** One account with its limits, and when these will be reached, as of `nowMs`. */
+/**
+ * One account with its limits, and when these will be reached, as of `nowMs`. `isCounting`: what is
+ * stored of it is still being counted.
+ */
 export async function readAccountUsage(
   read: Reader,
   account: string,
-  nowMs: number,
+  { nowMs, isCounting = false }: { nowMs: number; isCounting?: boolean },
 ): Promise<AccountUsage> {
   const state = (await readAccountState(read, account)) ?? newAccountState();
   const reports = reportCaps(state, nowMs);
   const caps = state.limits?.caps ?? [];
   const isWeekNeeded = caps.some(({ window }) => window === 'total');
   const week = isWeekNeeded ? await readWeek(read, account, nowMs) : noWeek;
-  const outlooks = caps.map((cap) => lookAhead(state, cap, week, nowMs));
+  const outlooks = caps.map((cap) => lookAhead(state, cap, { week, isCounting }, nowMs));
   return {
     account,
     used: state.used,
@@ -57,6 +65,8 @@ export async function readAccountUsage(
   };
 }
 
+/** More than there are. */
+const actionsMax = 10_000;
 const noWeek: Week = { firstMs: null, amounts: emptySums() };
 
 async function readWeek(read: Reader, account: string, nowMs: number): Promise<Week> {
@@ -64,10 +74,13 @@ async function readWeek(read: Reader, account: string, nowMs: number): Promise<W
   if (first === undefined) return noWeek;
   const beginMs = weekBeginMs(nowMs);
   const from = dayOf(beginMs);
-  const query = { account, by: 'day', from, to: endOfDays, after: '', limit: weekDays } as const;
-  const days = await readBreakdown(read, query);
+  const range = { account, by: 'action', from, to: endOfDays, after: '' } as const;
+  const actions = await readBreakdown(read, { ...range, limit: actionsMax });
   const amounts = emptySums();
-  for (const day of days) for (const meter of meters) amounts[meter] += BigInt(day[meter]);
+  for (const action of actions) {
+    if (countingActions.includes(action.name)) continue;
+    for (const meter of meters) amounts[meter] += BigInt(action[meter]);
+  }
   return { firstMs: Math.max(beginMs, Date.parse(first)), amounts };
 }
 

@@ -26,6 +26,7 @@ import {
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
 import { parseUsd } from '#bursar/core/money.js';
+import type { Meter } from '#bursar/core/quota-terms.js';
 import { applyCommit, applyMaintenance } from '#bursar/ledger/apply.js';
 import type { Maintenance } from '#bursar/ledger/commit.js';
 import { Staging } from '#bursar/ledger/deep/staging.js';
@@ -39,7 +40,11 @@ import { parseAccount } from '#bursar/quota/accounts.js';
 import { Billing } from '#bursar/quota/billing.js';
 import type { Charge, Pricing } from '#bursar/quota/charge.js';
 import { readLimited } from '#bursar/quota/leases/account-tables.js';
-import { type LimitedAccount, limitedAccountOf } from '#bursar/quota/limited-accounts.js';
+import {
+  type LimitedAccount,
+  LimitedAccounts,
+  limitedAccountOf,
+} from '#bursar/quota/limited-accounts.js';
 import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { RecentUse } from '#bursar/quota/roll-up/recent-use.js';
 import { listUsage } from '../quota/listed-usage.ts';
@@ -69,6 +74,8 @@ class Trial {
   readonly signing = new LogSigning();
   readonly levels: StoredLevels;
   model = new LedgerModel();
+  /** How many writes had something set aside. */
+  reserved = 0;
 
   static async open(random: Random): Promise<Trial> {
     const db = openDatabase(':memory:', { readonly: false, cacheKib: 1024 });
@@ -197,7 +204,13 @@ class Trial {
       bucket,
     };
     const record = draftOf(change, charged, transfer, await this.renamedBy(change));
-    const charge: Charge = { who: charged, transfer, pricing, settlement: null };
+    const held = await this.reserve(change, charged);
+    const charge: Charge = {
+      who: { ...charged, limited: held?.limited },
+      transfer,
+      pricing,
+      settlement: held?.settlement ?? null,
+    };
     const commit = { change: structuredClone(change), charge, record };
     const result = await applyCommit(this.db.tx, commit, this.context);
     const newId = (result.ok && result.version?.versionId) || null;
@@ -205,6 +218,29 @@ class Trial {
     const got = result.ok ? 'ok' : result.code;
     expect([change.kind, got]).toEqual([change.kind, expected.ok ? 'ok' : expected.code]);
     if (result.ok && expected.ok) expect(result.version).toEqual(expected.named);
+  }
+
+  /** What a write sets aside beforehand in the prefixes and writers that it is charged to. */
+  async reserve(change: CatalogChange, { bucket }: Pick<Charge['who'], 'bucket'>) {
+    if (change.kind !== 'putObject' || !bucket || randomBelow(this.random, 2) === 0) return null;
+    const { key, object } = change;
+    const known = new LimitedAccounts();
+    for (const { account, limits } of await readLimited(this.db.tx))
+      known.setLimits(account, limits);
+    const { tenant, name } = bucket;
+    const writer = (JSON.parse(object.attributes) as Attributes).writer ?? `${tenant}/alice`;
+    const limited = known.of({ tenant, bucket: name, key, writer });
+    if (!limited) return null;
+    const amounts = { storedObjects: 1 };
+    const draws = limited.map((account) => ({ account, need: amounts, want: {} }));
+    expect(await this.billing.accounts.draw({ holder: 1, draws }, this.seq)).toMatchObject({
+      ok: true,
+    });
+    this.reserved++;
+    const meters: Meter[] = ['storedObjects'];
+    const accounts = limited.map((account) => ({ account, limited: meters }));
+    const settlement = { holder: 1, held: [{ accounts, amounts }], isMixed: false };
+    return { limited, settlement };
   }
 
   /** The row of what is to be renamed. */
@@ -587,6 +623,7 @@ describe('the ledger', () => {
   it(
     'does to the database what the model says, whatever comes',
     async () => {
+      let reserved = 0;
       await fuzz(20_261_120, sequences, async (random) => {
         const trial = await Trial.open(random);
         try {
@@ -599,11 +636,15 @@ describe('the ledger', () => {
           await trial.log.flush();
           await checkCounters(trial);
           await checkRecords(trial);
+          // All that was set aside was settled, though counts went on between.
+          expect(await trial.db.tx.all('SELECT * FROM quota_leases')).toEqual([]);
+          reserved += trial.reserved;
           for (let i = 0; i < 3; i++) await checkListings(trial);
         } finally {
           trial.db.close();
         }
       });
+      expect(reserved).toBeGreaterThan(0);
     },
     fuzzTimeoutMs,
   );

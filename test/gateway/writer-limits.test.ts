@@ -229,6 +229,32 @@ describe('what is done in the name of a writer', () => {
     expect(await stored(everywhere(alice))).toEqual({ storedBytes: 0, storedObjects: 0 });
   });
 
+  it('has to fit them: an upload that is given to them, with the parts that it has', async () => {
+    const Key = 'given';
+    const UploadId = await begin(bob, Key);
+    await sendPart(bob, { Key, UploadId }, 100);
+    await limit(everywhere(bob), { storedBytes: { total: much } });
+    await limit(everywhere(alice), { storedBytes: { total: 200 }, requests: { total: 0 } });
+    await limit(here(alice), { storedBytes: { total: 99 } });
+    const name = ({ id }: Person) => id.slice('default/'.length);
+    const give = async () => {
+      const path = `/_/v1/tenants/default/buckets/${Bucket}/uploads/${UploadId}/initiator`;
+      const body = { initiator: name(alice), from: name(bob) };
+      return callNative(target, 'PUT', path, body);
+    };
+    await expect(give()).rejects.toThrow(`403 {"type":"urn:bursar:error:QuotaExceeded"`);
+    await expect(give()).rejects.toThrow(here(alice));
+    expect(await stored(everywhere(bob))).toEqual({ storedBytes: 100, storedObjects: 0 });
+    // What is reserved is what is stored: nobody's requests or money.
+    await limit(here(alice), { storedBytes: { total: 100 } });
+    await give();
+    expect(await stored(everywhere(bob))).toEqual({ storedBytes: 0, storedObjects: 0 });
+    for (const account of [everywhere(alice), here(alice)]) {
+      expect(await stored(account)).toEqual({ storedBytes: 100, storedObjects: 0 });
+      await expectCounted(account);
+    }
+  });
+
   it('has to fit them: a rename that leaves a version behind', async () => {
     const VersioningConfiguration = { Status: 'Enabled' } as const;
     await owner.send(new PutBucketVersioningCommand({ Bucket, VersioningConfiguration }));

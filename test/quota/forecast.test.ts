@@ -30,12 +30,12 @@ function account(
 function outlook(
   limits: Limits,
   steps: [string, Partial<ReturnType<typeof emptySums>>][],
-  { at, week = noWeek }: { at: string; week?: Week },
+  { at, week = noWeek, isCounting = false }: { at: string; week?: Week; isCounting?: boolean },
 ) {
   const state = account(limits, steps, at);
   const [cap] = state.limits?.caps ?? [];
   if (!cap) throw new Error('there is no limit');
-  const { percent, forecasts } = lookAhead(state, cap, week, time(at));
+  const { percent, forecasts } = lookAhead(state, cap, { week, isCounting }, time(at));
   return {
     percent,
     forecasts: forecasts.map(({ basis, perDay, reachedMs }) => [
@@ -157,13 +157,26 @@ describe('a limit without a window', () => {
     });
   });
 
-  it('that would be reached after the end of time is not', () => {
-    const { forecasts } = outlook(
-      { egressBytes: { total: Number.MAX_SAFE_INTEGER } },
-      [['2026-11-11T06:00:00Z', { egressBytes: 1n }]],
-      { at: '2026-11-11T12:00:00Z', week: week('2026-11-11T00:00:00Z', { egressBytes: 1n }) },
-    );
-    expect(forecasts.map(([, , reached]) => reached)).toEqual([null, null]);
+  it('that would be reached in more than a hundred years is not', () => {
+    const reached = (total: number) =>
+      outlook({ egressBytes: { total } }, [['2026-11-11T06:00:00Z', { egressBytes: 1n }]], {
+        at: '2026-11-11T12:00:00Z',
+        week: week('2026-11-11T00:00:00Z', { egressBytes: 1n }),
+      }).forecasts.map(([, , at]) => at);
+    expect(reached(Number.MAX_SAFE_INTEGER)).toEqual([null, null]);
+    // Two a day: a year has 730.
+    expect(reached(100 * 731)).toEqual([null, null]);
+    expect(reached(100 * 730)).toEqual(Array(2).fill(expect.stringMatching(/^2126-10-/)));
+  });
+
+  it('is not foretold of what is stored while that is being counted', () => {
+    const steps = [['2026-11-11T06:00:00Z', { storedBytes: 500n }]] as [string, object][];
+    const at = { at: '2026-11-11T12:00:00Z', isCounting: true };
+    const grown = { ...at, week: week('2026-11-11T00:00:00Z', { storedBytes: 500n }) };
+    expect(outlook({ storedBytes: { total: 1000 } }, steps, grown)).toEqual({
+      ...{ percent: 50, forecasts: [] },
+    });
+    expect(outlook({ requests: { total: 1000 } }, steps, grown).forecasts).not.toEqual([]);
   });
 });
 

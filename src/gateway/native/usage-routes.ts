@@ -5,10 +5,12 @@ import { countAltered } from '../../audit/altered-records.ts';
 import { readPayerOf } from '../../catalog/buckets.ts';
 import { type HeldShare, listHeldShares } from '../../catalog/held-totals.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
+import type { Reader } from '../../core/database.ts';
 import { Refusal } from '../../core/errors.ts';
 import { nativeListMax } from '../../core/limits.ts';
 import { formatUsd } from '../../core/money.ts';
 import { readPayers } from '../../core/read-payer.ts';
+import { readCounts } from '../../ledger/stored-count.ts';
 import { listAccounts } from '../../quota/account-list.ts';
 import { type Account, accountName, accountNameMax } from '../../quota/accounts.ts';
 import { amountText } from '../../quota/cap-report.ts';
@@ -54,7 +56,7 @@ const forecast = answerObject({
       'or `day` so far; `week`, today and the six days before.',
   ),
   perDay: text('At this rate, in 24 hours.'),
-  reachedAt: { ...timeOrNull, description: 'null: not before the reset.' },
+  reachedAt: { ...timeOrNull, description: 'null: not before the reset, nor in 100 years.' },
 });
 
 const usage = answerObject({
@@ -66,6 +68,12 @@ const usage = answerObject({
       'null: it is not counted of prefixes and writers.',
   ),
   storedObjects: integer('Objects stored now.'),
+  isCounting: {
+    type: 'boolean',
+    description:
+      'Of a prefix or a writer that got its first limit: what is stored is still being counted, ' +
+      'and this is what is counted already.',
+  },
   readsPaidBy: {
     ...textOrNull('Of a bucket: who pays for its reads besides who reads; null of other accounts.'),
     enum: [...readPayers, null],
@@ -121,9 +129,9 @@ export const usageRoutes = routeTable([
       const limit = Number(call.query.limit ?? accountsMax);
       const page = { after: call.query.after ?? '', limit, isLimited: false };
       const names = await listAccounts(call.deps.read, visibleTo(call), page);
-      const shares = await listHeldShares(call.deps.read, null);
+      const about = await readAbout(call.deps.read, null);
       const rows: object[] = [];
-      for (const name of names) rows.push(await showAccount(call.deps, name, shares));
+      for (const name of names) rows.push(await showAccount(call.deps, name, about));
       const last = names.length === limit ? (names.at(-1) ?? null) : null;
       return { answer: { usage: rows, next: last } };
     },
@@ -139,8 +147,8 @@ export const usageRoutes = routeTable([
       const account = await findAccount(call, param(call, 'account'));
       const accrued = formatUsd(await sumAccrued(call.deps, account));
       const tenant = account.kind === 'token' ? null : account.tenant;
-      const shares = tenant === null ? [] : await listHeldShares(call.deps.read, tenant);
-      const shown = await showAccount(call.deps, accountName(account), shares);
+      const about = tenant === null ? noneKnown : await readAbout(call.deps.read, tenant);
+      const shown = await showAccount(call.deps, accountName(account), about);
       return { answer: { ...shown, accrued } };
     },
   },
@@ -217,12 +225,29 @@ function showRow({ spend, ...row }: BreakdownRow): object {
   return { ...row, spend: formatUsd(spend) };
 }
 
+/** What is known of several accounts at once. */
+interface About {
+  shares: readonly HeldShare[];
+  /** Of these, what is stored is still being counted. */
+  counted: ReadonlyMap<string, unknown>;
+}
+
+/** Of tokens there is nothing to know. */
+const noneKnown: About = { shares: [], counted: new Map() };
+
+/** null: of all tenants. */
+async function readAbout(read: Reader, tenant: string | null): Promise<About> {
+  return { shares: await listHeldShares(read, tenant), counted: await readCounts(read) };
+}
+
 async function showAccount(
   { read, buckets }: NativeDeps,
   account: string,
-  shares: readonly HeldShare[],
+  { shares, counted }: About,
 ): Promise<object> {
-  const { used, caps: all } = await readAccountUsage(read, account, nowMs());
+  const isCounting = counted.has(account);
+  const at = { nowMs: nowMs(), isCounting };
+  const { used, caps: all } = await readAccountUsage(read, account, at);
   const [, tenant, name] = /^bucket:([^/]+)\/(.+)$/.exec(account) ?? [];
   const bucket = tenant && name ? await buckets.find(tenant, name) : undefined;
   return {
@@ -234,6 +259,7 @@ async function showAccount(
     storedBytes: Number(used.storedBytes),
     heldBytes: heldBytesOf(shares, account),
     storedObjects: Number(used.storedObjects),
+    isCounting,
     readsPaidBy: bucket ? readPayerOf(bucket) : null,
     caps: all.map(showCap),
   };

@@ -218,7 +218,7 @@ describe('the rate of a week', () => {
 
   /** What 700 bytes that were stored today come to in a day. */
   async function perDay(): Promise<bigint | undefined> {
-    const { caps } = await readAccountUsage(fixture.read, account, Date.now());
+    const { caps } = await readAccountUsage(fixture.read, account, { nowMs: Date.now() });
     return caps[0]?.forecasts.find(({ basis }) => basis === 'week')?.perDay;
   }
 
@@ -242,5 +242,29 @@ describe('the rate of a week', () => {
     const old = Number(await perDay());
     expect(old).toBeGreaterThanOrEqual(100);
     expect(old).toBeLessThanOrEqual(117);
+  });
+
+  it('has what was stored since there is a limit, not what its count found', async () => {
+    for (let i = 0; i < 70; i++) await fixture.ledger.commit(charged(putOf(`k${i}`)));
+    const account = 'prefix:one/data/k';
+    const set = async (action: string, limits: object | null) => {
+      const commit = commitOf({ kind: 'setLimits', account, limits });
+      const record = { ...commit.record, action };
+      await fixture.ledger.commit({ ...commit, record, charge: null });
+    };
+    const rate = async () => {
+      await catchUp();
+      const { caps } = await readAccountUsage(fixture.read, account, { nowMs: Date.now() });
+      return caps[0]?.forecasts;
+    };
+    await set('bursar:PutLimit', limits);
+    expect(await rate()).toEqual([{ basis: 'week', perDay: 0n, reachedMs: null }]);
+    await set('bursar:DeleteLimit', null);
+    await set('bursar:PutLimit', limits);
+    await fixture.ledger.commit(charged(putOf('k70')));
+    const most = (10 * dayMs) / Math.max(1000, Date.now() % dayMs);
+    const [grown] = (await rate()) ?? [];
+    expect(Number(grown?.perDay)).toBeGreaterThanOrEqual(10);
+    expect(Number(grown?.perDay)).toBeLessThanOrEqual(most);
   });
 });
