@@ -16,7 +16,11 @@ const installed = existsSync(stamp) ? readFileSync(stamp, 'utf8') : '';
 if (!wanted.includes(installed)) {
   const extent = wanted.at(-1);
   const omit = extent.endsWith(' all') ? '--include=dev' : '--omit=dev';
-  run('npm', ['ci', omit, '--no-audit', '--no-fund']);
+  // What serves may be running from this folder: where only packages for tests are missing, it
+  // stays as it is and they are added.
+  const isAdding = installed === `${lock} serving`;
+  const install = isAdding ? ['install', '--no-save'] : ['ci'];
+  run('npm', [...install, omit, '--no-audit', '--no-fund']);
   // Where SQLite's module has no build for the platform, it is made from its source.
   if (!loadsSqlite()) run('npm', ['rebuild', '--ignore-scripts=false', 'better-sqlite3']);
   writeFileSync(stamp, extent);

@@ -12,6 +12,9 @@ type Hook = Answers['GetTenantAlarmHook'] & Partial<Answers['PutTenantAlarmHook'
 const whose =
   'of this tenant, or principal (cms/alice); default: your own, and for operators of all accounts';
 
+/** What an answer says where it does not say why. */
+const untold = 'it was not taken';
+
 export function addAlarmCommands(program: Command): void {
   const alarm = program
     .command('alarm')
@@ -37,7 +40,11 @@ export function addAlarmCommands(program: Command): void {
       const request = { method: 'POST', path } as const;
       const { problem } = (await callApi(connection, request))
         .json as Answers['TestTenantAlarmHook'];
-      if (problem !== null) throw new CommandFailure('failed', `it was not taken: ${problem}`);
+      if (problem !== null) {
+        const why =
+          problem === untold ? 'why is in the log of the gateway, for its operators' : problem;
+        throw new CommandFailure('failed', `it was not taken: ${why}`);
+      }
       if (flags.json) printJson({ problem });
       else print('it was taken');
     });

@@ -36,6 +36,7 @@ export interface ApiAnswer {
   /** As received; empty for a status without content. */
   text: string;
   json: unknown;
+  requestId: string | undefined;
 }
 
 /** The gateway answered with something else than what was asked for. */
@@ -64,13 +65,14 @@ export class ApiRefusal extends CommandFailure {
 
 /** Makes one call. Throws `ApiRefusal` with the gateway's own words when it is refused. */
 export async function callApi(connection: Connection, request: ApiRequest): Promise<ApiAnswer> {
-  const { status, text, untold } = await send(connection, request);
+  const { status, text, headers, untold } = await send(connection, request);
   const json = parseJson(text);
   if (untold !== null) {
     const why = 'a rebuild from it alone would not know';
     process.stderr.write(`bursar: store ${untold} is told of this later: until then ${why}\n`);
   }
-  if (status >= 200 && status < 300) return { text, json };
+  const requestId = headers['x-amz-request-id']?.toString();
+  if (status >= 200 && status < 300) return { text, json, requestId };
   throw new ApiRefusal(connection, status, json);
 }
 

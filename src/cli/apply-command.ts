@@ -4,13 +4,20 @@ import { appendFileSync, closeSync, existsSync, fsyncSync, openSync, readFileSyn
 import { basename } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
-import { CommandFailure, orFail } from '../core/command-failure.ts';
+import { CommandFailure, messageOfFailure, orFail } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { callApi, listAll, Unreachable } from './api-client.ts';
+import { ApiRefusal, type Connection, callApi, listAll, Unreachable } from './api-client.ts';
 import { type Columns, printEntries } from './api-command.ts';
 import { carryOut, type Doer, type Outcome } from './collaboration/carry-out.ts';
 import { readDocument, writeDocument } from './collaboration/document.ts';
-import { fileBytesMax, Gathered, ownNameOf, tenantOf, wrong } from './collaboration/entries.ts';
+import {
+  type Entry,
+  fileBytesMax,
+  Gathered,
+  ownNameOf,
+  tenantOf,
+  wrong,
+} from './collaboration/entries.ts';
 import { forEach } from './collaboration/many.ts';
 import { readCsv, readPeople } from './collaboration/people.ts';
 import { makePlan, type Step } from './collaboration/plan.ts';
@@ -86,9 +93,18 @@ async function apply(given: ApplyFlags, command: Command): Promise<void> {
     using progress = new CountProgress(process.stderr, `of ${steps.length} done`);
     outcome = await carryOut(steps, { connection, self }, (count) => progress.show(count));
   }
-  const keys =
-    given.keys === undefined ? 0 : await makeKeys(given.keys, wanted, { connection, self });
+  const isThere = ({ name }: Entry) =>
+    !outcome.failed.some((one) => one.kind === 'principal' && one.name === name);
+  const people = [...wanted.entries.values()].filter((one) => one.kind === 'principal');
+  const keys: MadeKeys = { made: 0, failed: [] };
+  if (given.keys !== undefined)
+    await makeKeys(given.keys, people.filter(isThere), connection, keys);
   tell(outcome, { asJson: flags.json, keys, count: steps.length });
+}
+
+interface MadeKeys {
+  made: number;
+  failed: { name: string; reason: string }[];
 }
 
 const planned: Columns<Pick<Step, 'action' | 'kind' | 'name' | 'changes'>> = {
@@ -98,23 +114,28 @@ const planned: Columns<Pick<Step, 'action' | 'kind' | 'name' | 'changes'>> = {
 
 function tell(
   { done, failed, stopped }: Outcome,
-  { asJson, keys, count }: { asJson: boolean | undefined; keys: number; count: number },
+  { asJson, keys, count }: { asJson: boolean | undefined; keys: MadeKeys; count: number },
 ): void {
-  if (failed.length > 0 || stopped !== null) process.exitCode = 1;
+  if (failed.length > 0 || keys.failed.length > 0 || stopped !== null) process.exitCode = 1;
   for (const { action, kind, name, at, reason } of failed) {
     process.stderr.write(`bursar: ${at && `${at}: `}${action} ${kind} ${name}: ${reason}\n`);
+  }
+  for (const { name, reason } of keys.failed) {
+    process.stderr.write(`bursar: no key was made for ${name}: ${reason}\n`);
   }
   if (stopped !== null) process.stderr.write(`bursar: ${stopped}: run it again to go on\n`);
   if (asJson) {
     const short = ({ action, kind, name, changes }: Step) => ({ action, kind, name, changes });
     const refused = failed.map((one) => ({ ...short(one), at: one.at, reason: one.reason }));
-    printJson({ done: done.map(short), failed: refused, stopped, keys });
+    const made = { keys: keys.made, keysFailed: keys.failed };
+    printJson({ done: done.map(short), failed: refused, stopped, ...made });
     return;
   }
   const of = (action: string) => done.filter((one) => one.action === action).length;
   const sums = `${of('create')} created, ${of('set')} set, ${of('delete')} deleted`;
   const left = count - done.length;
-  print(`${sums}${left > 0 ? `, ${left} not done` : ''}${keys > 0 ? `, ${keys} keys made` : ''}`);
+  const ofKeys = keys.made > 0 ? `, ${keys.made} keys made` : '';
+  print(`${sums}${left > 0 ? `, ${left} not done` : ''}${ofKeys}`);
 }
 
 /** Throws `CommandFailure` (usage) that names file and line. */
@@ -153,9 +174,15 @@ const keysHeading = ['principal', 'accessKeyId', 'secretAccessKey'];
 /**
  * A key for each person of the files who has none. Each is written as soon as it is made, so that a
  * run that is killed loses at most those that were under way; they are on the disk when all are
- * made. Who has a key that is not in the file, as after a power cut, is named.
+ * made. Who has a key that is not in the file, as after a power cut, is named. Where no key can be
+ * made for somebody, the others get theirs.
  */
-async function makeKeys(file: string, wanted: Gathered, { connection }: Doer): Promise<number> {
+async function makeKeys(
+  file: string,
+  people: readonly Entry[],
+  connection: Connection,
+  keys: MadeKeys,
+): Promise<void> {
   if (!existsSync(file)) {
     writeOutput(file, csvText(keysHeading, []), { mode: 0o600, ifExists: 'refuse' });
   }
@@ -164,30 +191,35 @@ async function makeKeys(file: string, wanted: Gathered, { connection }: Doer): P
     throw new CommandFailure('usage', `${file} is not what --keys wrote`);
   }
   const listed = new Set(known.map(({ cells }) => cells[1]));
-  const people = [...wanted.entries.values()].filter(({ kind }) => kind === 'principal');
   const fd = openSync(file, 'a', 0o600);
-  let made = 0;
+  const makeKey = async (one: Entry): Promise<void> => {
+    const path = ['tenants', tenantOf(one), 'principals', ownNameOf(one), 'access-keys'];
+    type Key = Answers['GetAccessKey'];
+    const has = await listAll<Key>(connection, path, 'accessKeys');
+    const unknown = has.filter(({ accessKeyId }) => !listed.has(accessKeyId));
+    for (const { accessKeyId } of unknown) {
+      process.stderr.write(`bursar: ${one.name} has the key ${accessKeyId}, not in ${file}\n`);
+    }
+    if (has.length > 0) return;
+    const { json } = await callApi(connection, { method: 'POST', path, body: {} });
+    const { accessKeyId, secretAccessKey } = json as Answers['CreateAccessKey'];
+    const [, line = ''] = csvText([], [[one.name, accessKeyId, secretAccessKey]]).split('\r\n');
+    appendFileSync(fd, `${line}\r\n`);
+    keys.made++;
+  };
   try {
     await forEach(people, async (one) => {
-      const path = ['tenants', tenantOf(one), 'principals', ownNameOf(one), 'access-keys'];
-      type Key = Answers['GetAccessKey'];
-      const has = await listAll<Key>(connection, path, 'accessKeys');
-      const unknown = has.filter(({ accessKeyId }) => !listed.has(accessKeyId));
-      for (const { accessKeyId } of unknown) {
-        process.stderr.write(`bursar: ${one.name} has the key ${accessKeyId}, not in ${file}\n`);
+      try {
+        await makeKey(one);
+      } catch (error) {
+        if (!(error instanceof ApiRefusal)) throw error;
+        keys.failed.push({ name: one.name, reason: messageOfFailure(error) });
       }
-      if (has.length > 0) return;
-      const { json } = await callApi(connection, { method: 'POST', path, body: {} });
-      const { accessKeyId, secretAccessKey } = json as Answers['CreateAccessKey'];
-      const [, line = ''] = csvText([], [[one.name, accessKeyId, secretAccessKey]]).split('\r\n');
-      appendFileSync(fd, `${line}\r\n`);
-      made++;
     });
   } finally {
     fsyncSync(fd);
     closeSync(fd);
   }
-  return made;
 }
 
 async function dump(tenants: string[], _: object, command: Command): Promise<void> {

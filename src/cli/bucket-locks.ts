@@ -4,21 +4,20 @@
 import type { Command } from 'commander';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
-import { type Columns, printEntries } from './api-command.ts';
 import { awsParameters } from './aws-parameters.ts';
 import { findPlace, findTenant, type NamedPlace } from './bucket-names.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
-import { chooseForm, print } from './output.ts';
+import { chooseForm, print, printPages } from './output.ts';
 import { formatBytes } from './progress.ts';
 
 type Locked = Answers['ListLocks']['locked'][number];
 
-const columns: Columns<Locked> = {
+const columns = {
   heading: ['MODE', 'UNTIL', 'LEGAL HOLD', 'SIZE', 'VERSION', 'KEY'],
-  row: ({ mode, until, legalHold, size, versionId, key }) => [
+  row: ({ mode, until, legalHold, size, versionId, key }: Locked) => [
     ...[mode ?? '', until ?? '', legalHold ? 'yes' : '', formatBytes(size), versionId, key],
   ],
-  csvRow: ({ mode, until, legalHold, size, versionId, key }) => [
+  csvRow: ({ mode, until, legalHold, size, versionId, key }: Locked) => [
     ...[mode ?? '', until ?? '', legalHold ? 'yes' : 'no', String(size), versionId, key],
   ],
 };
@@ -51,9 +50,7 @@ async function listLocks(written: string, _: object, command: Command): Promise<
     }
     return;
   }
-  const all: Locked[] = [];
-  for await (const page of readLocks(connection, place)) all.push(...page);
-  printEntries(flags.json, columns, all, all);
+  await printPages(columns, readLocks(connection, place));
 }
 
 /** By key, and of a key the newest first. */

@@ -24,7 +24,7 @@ export async function findPlace(connection: Connection, text: string): Promise<N
   if (bucket === undefined) {
     throw new CommandFailure(
       'usage',
-      `${text} must be s3://BUCKET, s3://BUCKET/KEY or TENANT/BUCKET`,
+      `${text} must be s3://BUCKET or s3://BUCKET/KEY, s3://TENANT:BUCKET or TENANT/BUCKET`,
     );
   }
   return { tenant: tenant ?? (await findTenant(connection)), bucket, key };

@@ -12,7 +12,7 @@ import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi, mayPass } from './api-client.ts';
 import { findPlace, findTenant } from './bucket-names.ts';
 import { connect } from './command-arguments.ts';
-import { csvText, print, writeOutput } from './output.ts';
+import { print, printCsv, writeOutput } from './output.ts';
 import { formatBytes } from './progress.ts';
 
 type Page = Answers['ReadChanges'];
@@ -172,10 +172,9 @@ function writeCursor(file: string, after: string): void {
 }
 
 function showerOf({ json, csv }: { json?: boolean; csv?: boolean }): Following['take'] {
-  if (csv) process.stdout.write(csvText(csvHeading, []));
+  if (csv) printCsv(csvHeading, []);
   return async (events) => {
-    const [first, ...others] = events.map(cellsOf);
-    if (csv) process.stdout.write(first ? csvText(first, others) : '');
+    if (csv) printCsv(null, events.map(cellsOf));
     else for (const event of events) print(json ? JSON.stringify(event) : lineOf(event));
     if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
   };

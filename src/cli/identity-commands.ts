@@ -4,10 +4,12 @@ import { CommandFailure } from '../core/command-failure.ts';
 import { principalKinds, roles } from '../core/principal.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { callApi } from './api-client.ts';
+import { callApi, listAll } from './api-client.ts';
 import { type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
 import { choice, connect, parseBoolean, splitId } from './command-arguments.ts';
+import { confirm } from './confirmation.ts';
 import { deletePrincipal, transfer } from './holdings.ts';
+import { printJson } from './output.ts';
 import { deleteTenant } from './tenant-deletion.ts';
 
 interface TenantFlags {
@@ -215,11 +217,39 @@ export function addGroupCommands(program: Command): void {
   }
   group
     .command('delete <tenant/name>')
-    .description('delete a group; its members stay')
-    .action(calling((id: string) => ({ method: 'DELETE', path: pathIn('groups', id) })));
+    .description('delete a group; its members stay; asks where it has some, or a grant names it')
+    .option('--yes', 'do not ask')
+    .action(deleteGroup);
 }
 
-/** One after the other: what was done before a failure is told by `group show`. */
+async function deleteGroup(id: string, { yes }: { yes?: true }, command: Command): Promise<void> {
+  const { connection, flags } = connect(command);
+  const path = pathIn('groups', id);
+  const [tenant] = splitId(id);
+  if (!yes) {
+    const { members = [] } = (await callApi(connection, { method: 'GET', path })).json as Group;
+    type Grant = Answers['ListGrants']['grants'][number];
+    const all = await listAll<Grant>(connection, ['tenants', tenant, 'grants'], 'grants');
+    const naming = all.filter(({ subjects }) => subjects.includes(`group:${id}`));
+    const lines = [
+      ...(members.length > 0 ? [`${id} has ${members.length} members: ${shortened(members)}`] : []),
+      ...naming.map(({ name }) => `grant ${tenant}/${name} names it, and nobody in its place`),
+      'its name is not given again',
+    ];
+    if (lines.length > 1) await confirm(lines, `Delete group ${id}?`, flags);
+  }
+  const { json } = await callApi(connection, { method: 'DELETE', path });
+  if (flags.json) printJson(json ?? {});
+}
+
+const membersShown = 10;
+
+function shortened(names: readonly string[]): string {
+  const more = names.length - membersShown;
+  return `${names.slice(0, membersShown).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+/** Nobody is added or removed unless all are there. */
 async function changeMembers(
   id: string,
   given: readonly string[],
@@ -229,6 +259,7 @@ async function changeMembers(
   const [tenant, group] = splitId(id);
   const path = pathIn('groups', id);
   await callApi(connection, { method: 'GET', path });
+  const changes: { path: string[]; after: string[] }[] = [];
   for (const one of given) {
     const [of, name] = one.includes('/') ? splitId(one) : [tenant, one];
     if (of !== tenant) throw new CommandFailure('usage', `${one} is not of ${tenant}`);
@@ -238,6 +269,9 @@ async function changeMembers(
     const others = before.filter((other) => other !== group);
     const after = verb === 'add' ? [...others, group] : others;
     if (before.includes(group) === (verb === 'add')) continue;
+    changes.push({ path: principal, after });
+  }
+  for (const { path: principal, after } of changes) {
     await callApi(connection, { method: 'PATCH', path: principal, body: { groups: after } });
   }
   const { json } = await callApi(connection, { method: 'GET', path });

@@ -2,8 +2,8 @@
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { listAll } from './api-client.ts';
-import { calling } from './api-command.ts';
+import { type Connection, listAll } from './api-client.ts';
+import { askWho, calling } from './api-command.ts';
 import { connect } from './command-arguments.ts';
 import { addLimitFlags, type LimitFlags, readLimitFlags, readLimitsPatch } from './limit-flags.ts';
 import { print, printJson, printNote, printTable } from './output.ts';
@@ -26,9 +26,19 @@ export function addLimitCommands(program: Command): void {
   const limit = program.command('limit').description('limits: how much an account may use');
   addSet(limit);
   limit
-    .command('show <account>')
-    .description(`show an account's limits, and what is left of them (${accountHelp})`)
-    .action(calling((account: string) => ({ method: 'GET', path: ['limits', account] }), showOne));
+    .command('show [account]')
+    .description(
+      `show an account's limits, and what is left of them (${accountHelp}); without one your own`,
+    )
+    .action(
+      calling(
+        (account: string | undefined) => async (connection) => ({
+          method: 'GET',
+          path: ['limits', account ?? (await ownAccount(connection))],
+        }),
+        showOne,
+      ),
+    );
   limit
     .command('list')
     .description('list the accounts with limits, but for tokens (see bursar token list)')
@@ -50,6 +60,11 @@ export function addLimitCommands(program: Command): void {
         return { method: 'POST', path: ['limits', account, 'reconcile'] };
       }, showOne),
     );
+}
+
+async function ownAccount(connection: Connection): Promise<string> {
+  const { tenant, principal } = await askWho(connection);
+  return `principal:${tenant}/${principal}`;
 }
 
 function addSet(limit: Command): void {

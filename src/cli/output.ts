@@ -41,11 +41,61 @@ export function printTable(asJson: boolean | undefined, answer: Table): void {
     printCsv(answer.heading.map(columnName), answer.csv ?? answer.rows);
     return;
   }
-  const lines = [answer.heading, ...answer.rows];
-  const widths = answer.heading.map((_, i) => Math.max(...lines.map((line) => width(line[i]))));
-  for (const line of lines) {
-    const cells = line.map((cell, i) => printable(cell).padEnd(widths[i] as number));
-    print(cells.join('  ').trimEnd());
+  new PagedLines(answer.heading).print(answer.rows);
+}
+
+interface PagesOf<Entry> {
+  heading: readonly string[];
+  row(entry: Entry): readonly string[];
+  /** The row as CSV has it, with exact amounts. */
+  csvRow(entry: Entry): readonly string[];
+}
+
+/**
+ * The same of a list of which no more than a page is in memory: columns become wider where a page
+ * needs it.
+ */
+export async function printPages<Entry>(
+  { heading, row, csvRow }: PagesOf<Entry>,
+  pages: AsyncIterable<readonly Entry[]>,
+): Promise<void> {
+  const lines = new PagedLines(heading);
+  let count = 0;
+  for await (const page of pages) {
+    if (asked.json) {
+      for (const one of page)
+        print(`${count++ === 0 ? '[' : ','}\n${JSON.stringify(one, null, 2)}`);
+      continue;
+    }
+    if (asked.csv) printCsv(count++ === 0 ? heading.map(columnName) : null, page.map(csvRow));
+    else lines.print(page.map(row));
+  }
+  if (asked.json) print(count === 0 ? '[]' : ']');
+}
+
+/** Columns that come page by page, under their heading. */
+export class PagedLines {
+  readonly #widths: number[];
+  #heading: readonly string[] | null;
+
+  constructor(heading: readonly string[]) {
+    this.#heading = heading;
+    this.#widths = heading.map(() => 0);
+  }
+
+  /** Cells are shown as `printable` has them. */
+  print(rows: readonly (readonly string[])[]): void {
+    const lines = this.#heading ? [this.#heading, ...rows] : rows;
+    this.#heading = null;
+    for (const line of lines) {
+      for (const [i, cell] of line.entries()) {
+        this.#widths[i] = Math.max(this.#widths[i] ?? 0, width(cell));
+      }
+    }
+    for (const line of lines) {
+      const cells = line.map((cell, i) => printable(cell).padEnd(this.#widths[i] as number));
+      print(cells.join('  ').trimEnd());
+    }
   }
 }
 
@@ -101,13 +151,21 @@ function width(cell: string | undefined): number {
 }
 
 /** Writes lines of CSV: `heading`, then `rows`, for programs and spreadsheets. */
-export function printCsv(heading: readonly string[], rows: readonly (readonly string[])[]): void {
+export function printCsv(
+  heading: readonly string[] | null,
+  rows: readonly (readonly string[])[],
+): void {
   process.stdout.write(csvText(heading, rows));
 }
 
-/** RFC 4180. */
-export function csvText(heading: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [heading, ...rows].map((row) => `${row.map(csvField).join(',')}\r\n`).join('');
+/** RFC 4180. `heading`: null where it was written before. */
+export function csvText(
+  heading: readonly string[] | null,
+  rows: readonly (readonly string[])[],
+): string {
+  return [...(heading ? [heading] : []), ...rows]
+    .map((row) => `${row.map(csvField).join(',')}\r\n`)
+    .join('');
 }
 
 const number = /^-?\d+(?:\.\d+)?(?:e[+-]\d+)?$/;

@@ -7,6 +7,7 @@ import { readVersion } from '../core/version.ts';
 import { ApiRefusal, Unreachable } from './api-client.ts';
 import { reword } from './old-words.ts';
 import { chooseForm, type FailureDocument, print, printFailure } from './output.ts';
+import { checkRange } from './times.ts';
 
 /** Adds to a program the command that a word names, or all that there are. */
 type AddCommands = (program: Command, word: string | undefined) => Promise<void>;
@@ -18,15 +19,19 @@ async function makeProgram(addCommands: AddCommands, word: string | undefined): 
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(`bursar: ${oneLine(text)}\n`) })
     .addHelpText('after', clientHelp)
-    .hook('preAction', (_, command) => chooseForm(command.optsWithGlobals()));
+    .hook('preAction', (_, command) => {
+      chooseForm(command.optsWithGlobals());
+      checkRange(command.optsWithGlobals());
+    });
   await addCommands(program, word);
   return program;
 }
 
 const introduction = `bursar: what people do most
 
-  who am I here, and what may I do?        bursar whoami
-  let somebody read a part of my bucket    bursar token create --scope storage.read:/BUCKET/PREFIX
+  who am I here, and at which gateway?     bursar whoami
+  let somebody read a part of my bucket    bursar token create --bearer --expires 1h \\
+                                             --scope storage.read:/BUCKET/PREFIX
   send somebody a link to an object        bursar share create s3://BUCKET/KEY
   what did I use, and what is left?        bursar usage; bursar limit show principal:TENANT/NAME
   what happened to my data?                bursar records --bucket BUCKET

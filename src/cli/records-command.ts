@@ -6,7 +6,7 @@ import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
-import { chooseForm, csvText, print, writeOutput } from './output.ts';
+import { chooseForm, PagedLines, print, printCsv, writeOutput } from './output.ts';
 import { placeFor } from './record-place.ts';
 import { time, timeForms } from './times.ts';
 
@@ -49,6 +49,8 @@ interface RecordFlags {
 }
 
 const pageMax = 1000;
+/** So many of a follower's own looks are known. */
+const ownMax = 1000;
 /** How long a follower waits before it looks again. */
 const followMs = 1000;
 
@@ -90,7 +92,12 @@ export function addRecordsCommand(program: Command): void {
       checkTogether(given);
       const show = showerOf(flags.json ? 'json' : given.csv ? 'csv' : 'text');
       const pages = given.follow ? followRecords : readRecords;
-      for await (const page of pages(connection, given)) for (const record of page) show(record);
+      let count = 0;
+      for await (const page of pages(connection, given)) {
+        count += page.length;
+        if (page.length > 0) show(page);
+      }
+      if (count === 0) process.stderr.write('bursar: no records fit\n');
     });
 }
 
@@ -107,17 +114,18 @@ function checkTogether({ last, after, limit }: RecordFlags): void {
   }
 }
 
-/** Shows records one by one; people and spreadsheets get the columns' names first. */
-function showerOf(form: 'json' | 'csv' | 'text'): (record: AuditRecord | AlteredMark) => void {
-  if (form === 'json') return (record) => print(JSON.stringify(record));
-  const names = form === 'csv' ? heading.map((name) => name.toLowerCase()) : heading;
-  let hasBegun = false;
-  return (record) => {
-    const cells = cellsOf(record);
-    const lines = hasBegun ? [cells] : [names, cells];
-    hasBegun = true;
-    if (form === 'csv') process.stdout.write(csvText(lines[0] as string[], lines.slice(1)));
-    else for (const line of lines) print(shownOf(line));
+type Page = (AuditRecord | AlteredMark)[];
+
+/** Shows pages of records; people and spreadsheets get the columns' names first. */
+function showerOf(form: 'json' | 'csv' | 'text'): (page: Page) => void {
+  if (form === 'json') return (page) => page.forEach((one) => void print(JSON.stringify(one)));
+  const lines = new PagedLines(heading);
+  let names: string[] | null = heading.map((name) => name.toLowerCase());
+  return (page) => {
+    const rows = page.map(cellsOf);
+    if (form === 'text') lines.print(rows.map((row) => row.map(quoted)));
+    else printCsv(names, rows);
+    names = null;
   };
 }
 
@@ -128,7 +136,8 @@ function showerOf(form: 'json' | 'csv' | 'text'): (record: AuditRecord | Altered
 export async function* readRecords(
   connection: Connection,
   given: RecordFlags,
-): AsyncGenerator<(AuditRecord | AlteredMark)[]> {
+  onCall?: (requestId: string | undefined) => void,
+): AsyncGenerator<Page> {
   const { from, to, tenant, principal, bucket, prefix, key, action, token, status } = given;
   const { address, last } = given;
   const about = { tenant, principal, bucket, prefix, key, action, token, status, address };
@@ -138,8 +147,9 @@ export async function* readRecords(
   let cursor = given.after;
   while (left > 0) {
     const query = { ...filters, cursor, limit: String(Math.min(left, pageMax)) };
-    const { json } = await callApi(connection, { method: 'GET', path: ['records'], query });
-    const page = json as { records: (AuditRecord | AlteredMark)[]; next: string | null };
+    const answer = await callApi(connection, { method: 'GET', path: ['records'], query });
+    onCall?.(answer.requestId);
+    const page = answer.json as { records: Page; next: string | null };
     yield page.records;
     left -= page.records.length;
     if (page.next === null) return;
@@ -147,28 +157,37 @@ export async function* readRecords(
   }
 }
 
-/** The same from the first of them on, or from the last so many, and then what comes. */
-async function* followRecords(
-  connection: Connection,
-  given: RecordFlags,
-): AsyncGenerator<(AuditRecord | AlteredMark)[]> {
+/**
+ * The same from the first of them on, or from the last so many, and then what comes. Its own looks
+ * are recorded, too: each would be shown by the next, without end, so they are left out.
+ */
+async function* followRecords(connection: Connection, given: RecordFlags): AsyncGenerator<Page> {
   const { last, ...about } = given;
+  const own = new Set<string | undefined>();
+  const isOthers = (one: AuditRecord | AlteredMark) => one.altered || !own.delete(one.requestId);
+  const note = (id: string | undefined) => {
+    own.add(id);
+    // Where a filter leaves them out already, they are never met.
+    if (own.size > ownMax) own.delete(own.values().next().value);
+  };
+  const read = (what: RecordFlags) => readRecords(connection, what, note);
   let left = given.limit ?? Number.POSITIVE_INFINITY;
   let after = given.after;
   if (last !== undefined) {
-    const newest: (AuditRecord | AlteredMark)[] = [];
-    for await (const page of readRecords(connection, given)) newest.push(...page);
+    const newest: Page = [];
+    for await (const page of read(given)) newest.push(...page);
     after = newest[0] === undefined ? after : String(newest[0].index);
     yield newest.reverse();
   }
   while (left > 0) {
     const limit = Number.isFinite(left) ? left : undefined;
     const wanted = { ...about, ...(limit && { limit }), ...(after && { after }) };
-    for await (const page of readRecords(connection, wanted)) {
+    for await (const page of read(wanted)) {
       const end = page.at(-1);
       if (end) after = String(end.index);
-      left -= page.length;
-      yield page;
+      const others = page.filter(isOthers);
+      left -= others.length;
+      yield others;
     }
     if (left > 0) await sleep(followMs);
   }
@@ -208,11 +227,8 @@ function aboutOf(record: AuditRecord): string {
  * A text that is shown differently from what it is, is quoted, so that nobody takes an escape for
  * the key's own text.
  */
-function shownOf(cells: readonly string[]): string {
-  const shown = cells.map((cell) =>
-    printable(cell) === cell ? cell : printable(JSON.stringify(cell)),
-  );
-  return shown.join('  ').trimEnd();
+function quoted(cell: string): string {
+  return printable(cell) === cell ? cell : printable(JSON.stringify(cell));
 }
 
 function parseStatus(value: string): string {

@@ -2,11 +2,12 @@
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { parseCount, parseDuration } from '../server/settings/quantities.ts';
+import { parseCount } from '../server/settings/quantities.ts';
 import { callApi } from './api-client.ts';
 import { type Columns, calling, listing } from './api-command.ts';
 import { connect, readFlag } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
+import { noteMade, readLifetime } from './token-restrictions.ts';
 
 const shares: Columns<Answers['ListShares']['shares'][number]> = {
   heading: ['ID', 'BY', 'OPENS', 'EXPIRES', 'DOWNLOADS', 'STATE'],
@@ -36,13 +37,16 @@ export function addShareCommands(program: Command): void {
         (url: string, { expires, downloads }: ShareFlags) => {
           const body = {
             ...splitUrl(url),
-            expiresIn: Math.round(readFlag('--expires', expires, parseDuration) / 1000),
+            expiresIn: readLifetime(expires),
             downloads:
               downloads === undefined ? null : readFlag('--downloads', downloads, parseCount),
           };
           return { method: 'POST', path: ['shares'], body };
         },
-        ({ url }: Answers['CreateShare']) => print(url),
+        ({ url, id, expiresAt }: Answers['CreateShare']) => {
+          print(url);
+          noteMade(id, expiresAt);
+        },
       ),
     );
   share

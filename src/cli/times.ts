@@ -2,6 +2,7 @@
 // and months begin at midnight, UTC. What cannot be one is a usage error that shows all forms; the
 // native API is given RFC 3339.
 import { InvalidArgumentError } from 'commander';
+import { CommandFailure } from '../core/command-failure.ts';
 import { duration } from './command-arguments.ts';
 
 /** The forms, for what `--help` says of a flag. */
@@ -33,6 +34,16 @@ export function time(written: string): string {
 export function day(written: string): string {
   if (!timeForm.test(written)) return time(written).slice(0, 'yyyy-mm-dd'.length);
   throw new InvalidArgumentError('Must be a day (2026-11-23), a month (2026-11) or 7d ago.');
+}
+
+/**
+ * An empty range is a mistake, and what fits it would look like an answer. Throws `CommandFailure`;
+ * what are no times is left to the command.
+ */
+export function checkRange({ from, to }: { from?: unknown; to?: unknown }): void {
+  if (typeof from !== 'string' || typeof to !== 'string') return;
+  if (!/^\d{4}-\d\d-\d\d/.test(from) || !/^\d{4}-\d\d-\d\d/.test(to) || from < to) return;
+  throw new CommandFailure('usage', `--to ${to} is not after --from ${from}: nothing is between`);
 }
 
 /** The index of a record, or a time. */

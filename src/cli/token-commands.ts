@@ -21,8 +21,10 @@ import { addSignRequest } from './sign-request-command.ts';
 import { loadHolder, loadPublicKeys, readToken, refusing } from './token-files.ts';
 import {
   addRestrictionFlags,
+  noteMade,
   type RestrictionFlags,
   readExpiry,
+  readLifetime,
   readRestrictions,
   readScope,
 } from './token-restrictions.ts';
@@ -152,7 +154,7 @@ function addCreate(token: Command): void {
     .command('create')
     .description('have the gateway issue a token in your name; it is shown only now')
     .requiredOption('--scope <scope>', 'such as storage.read:/bucket/prefix; repeatable', collect)
-    .option('--expires <duration>', 'how long it is valid, such as 12h or 7d', '1h')
+    .option('--expires <duration>', 'how long it is valid, such as 12h or 7d; at most 366d', '1h')
     .option('--label <text>', 'what to call it in lists');
   addRestrictionFlags(command).action(
     calling(
@@ -162,13 +164,16 @@ function addCreate(token: Command): void {
         const { depthMax, conditions, limits } = readRestrictions(given, holder);
         const body = {
           scope: given.scope.join(' '),
-          expiresIn: Math.round((readExpiry(given.expires) - nowMs()) / 1000),
+          expiresIn: readLifetime(given.expires),
           ...(holder && { cnf: { jwk: holder.jwk } }),
           ...{ maxDepth: depthMax, conditions, limits, label: given.label },
         };
         return { method: 'POST', path: ['tokens'], body };
       },
-      ({ token }: Answers['CreateToken']) => print(token),
+      ({ token, jti, expiresAt }: Answers['CreateToken']) => {
+        print(token);
+        noteMade(jti, expiresAt);
+      },
     ),
   );
 }

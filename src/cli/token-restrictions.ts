@@ -64,6 +64,20 @@ export function readScope(entries: readonly string[] = []): Scope {
   }
 }
 
+const lifetimeDaysMax = 366;
+
+/** How long something that is made is to be valid, in seconds. */
+export function readLifetime(text: string): number {
+  const seconds = Math.round(readFlag('--expires', text, parseDuration) / 1000);
+  if (seconds <= lifetimeDaysMax * 86_400) return seconds;
+  throw new CommandFailure('usage', `--expires ${text}: at most ${lifetimeDaysMax}d`);
+}
+
+/** Beside what was made, which is alone where it goes into a variable or a file. */
+export function noteMade(id: string, expiresAt: string): void {
+  if (process.stdout.isTTY) process.stderr.write(`bursar: ${id}, valid until ${expiresAt}\n`);
+}
+
 /** The time in so long from now, in milliseconds since 1970. */
 export function readExpiry(duration: string): number {
   return nowMs() + readFlag('--expires', duration, parseDuration);

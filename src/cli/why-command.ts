@@ -33,7 +33,14 @@ function parseRequestId(value: string): string {
 
 function show({ request, records, searched }: Answer): void {
   if (request) printPairs(12, pairsOf(request));
-  else print('The gateway no longer remembers how it went; this is what was recorded.');
+  else {
+    print(
+      'How it went is not told: the gateway forgets it after a while, and tells it to who asked,',
+    );
+    print(
+      'to the admins and auditors of their tenant, and to operators. This is what was recorded:',
+    );
+  }
   for (const record of records as unknown as Recorded[]) printPairs(12, pairsOfRecord(record));
   if (records.length > 0) return;
   const { from, to, whole } = searched;
@@ -58,12 +65,16 @@ function pairsOf(request: Request): Pair[] {
     ['answer', status === 0 ? 'none was sent' : String(status)],
     ['error', error],
     ['because', message],
+    ['more', error === 'AccessDenied' && tenant !== null ? `${explained} ${tenant}` : null],
     ['bytes', `${request.bytesIn} in, ${request.bytesOut} out`],
     ['took', `${durationMs} ms, ${request.firstByteMs} ms to the first byte`],
     ['stages', spent.map(([stage, spentMs]) => `${stage} ${spentMs} ms`).join(', ')],
   ];
   return pairs.filter((pair): pair is Pair => pair[1] !== null && pair[1] !== '');
 }
+
+const explained =
+  'which rule decides, "bursar explain" tells admins of the bucket\u2019s tenant or of';
 
 interface Recorded {
   index: number;

@@ -187,7 +187,7 @@ test('calls are charged to nobody, and recorded with who made them, refused or n
   const found = await run('records', '--principal', 'dune/member', '--limit', '1', '--json');
   expect(found.stdout).toBe(`${records[0]}\n`);
   expect((await run('records', '--tenant', 'dune')).stdout).toMatch(
-    /dune\/member {2}key:\w+ {2}shared-secret {2}127\.0\.0\.1 {2}bursar:ListTenants {2}AccessDenied {2}\w+ {2}tenants\n/,
+    /dune\/member +key:\w+ +shared-secret +127\.0\.0\.1 +bursar:ListTenants +AccessDenied +\w+ +tenants\n/,
   );
 });
 

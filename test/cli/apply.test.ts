@@ -55,7 +55,7 @@ limits:
     spend: {month: 20.50, total: '100'}
     egressBytes: {day: 50GiB}
     rate: {requests: 50, bytes: 10MiB}
-  tenant:cms: {storedBytes: {total: 1TiB}}
+  tenant:cms: {storedBytes: 1TiB}
 `;
 
 test('all that is described is made, once, and dumped in the same form', async () => {
@@ -109,13 +109,32 @@ test('what is different is set, and nothing is removed without --prune', async (
   expect((await json('apply -f none.yaml --prune')).done).toEqual([]);
 });
 
+test('what no gateway takes is refused before anything is done', async () => {
+  const refused = async (name: string, text: string) => {
+    write(name, text);
+    const { code, stdout, stderr } = await run(`apply -f ${name}`);
+    expect([code, stdout]).toEqual([2, '']);
+    return stderr;
+  };
+  const people = 'principal,role\ncms/early,member\ncms/late,auditr\n';
+  expect(await refused('typo.csv', people)).toBe(
+    'bursar: typo.csv:3: cms/late: role auditr is none of operator, admin, auditor, member\n',
+  );
+  const of = (members: string) => refused('typo.yaml', `tenants:\n  cms:\n    ${members}\n`);
+  expect(await of('buckets: {mc: {}}')).toMatch(/^bursar: typo\.yaml:3: .* 3 to 63 /);
+  expect(await of('principals: {r: {kind: robt}}')).toMatch(/typo\.yaml:3: .*kind robt/);
+  expect((await run('principal show cms/early')).code).toBe(1);
+});
+
 test('what fails is told, the rest is done, and a second run goes on', async () => {
+  await run('principal create cms/carol');
+  await run('principal delete cms/carol');
   write(
     'part.yaml',
     `tenants:
   cms:
     principals:
-      carol: {role: emperor}
+      carol: {role: member}
       dave: {}
     buckets:
       made-elsewhere: {}
@@ -126,12 +145,16 @@ test('what fails is told, the rest is done, and a second run goes on', async () 
   const { done, failed } = JSON.parse(failing.stdout);
   expect(done).toMatchObject([{ name: 'cms/dave' }]);
   expect(failed).toMatchObject([
-    { name: 'cms/carol', at: 'part.yaml:4', reason: expect.stringContaining('role') },
+    { name: 'cms/carol', at: 'part.yaml:4', reason: expect.stringContaining('or was one') },
     { name: 'cms/made-elsewhere', reason: expect.stringContaining('a key of cms') },
   ]);
   expect(failing.stderr).toMatch(/^bursar: part\.yaml:4: create principal cms\/carol: /m);
-  write('part.yaml', 'tenants: {cms: {principals: {carol: {role: member}, dave: {}}}}');
-  expect((await json('apply -f part.yaml')).done).toMatchObject([{ name: 'cms/carol' }]);
+  // One who is not made keeps nobody else from a key.
+  write('part.csv', 'principal\ncms/carol\ncms/dave\n');
+  const keyed = await run('apply -f part.csv --keys part-keys.csv --json');
+  expect([keyed.code, JSON.parse(keyed.stdout)]).toMatchObject([1, { keys: 1, keysFailed: [] }]);
+  write('part.yaml', 'tenants: {cms: {principals: {karl: {role: member}, dave: {}}}}');
+  expect((await json('apply -f part.yaml')).done).toMatchObject([{ name: 'cms/karl' }]);
 });
 
 test('people come from a table, and their keys go into a file of one’s own', async () => {
@@ -187,11 +210,21 @@ test('a run that is killed can be run again', async () => {
 });
 
 test('members of groups are added and removed', async () => {
-  expect(await json('group add cms/shifters dave cms/carol dave')).toMatchObject({
-    members: ['alice', 'carol', 'dave'],
+  expect(await json('group add cms/shifters dave cms/karl dave')).toMatchObject({
+    members: ['alice', 'dave', 'karl'],
   });
-  expect(await json('group remove cms/shifters alice nobody').catch(() => null)).toBe(null);
-  expect(await json('group remove cms/shifters carol')).toMatchObject({ members: ['dave'] });
+  // Nobody is removed unless all are there.
+  expect((await run('group remove cms/shifters alice nobody')).code).toBe(1);
+  expect(await json('group remove cms/shifters karl')).toMatchObject({
+    members: ['alice', 'dave'],
+  });
+  const grant = "{subjects: ['group:cms/shifters'], actions: ['s3:GetObject'], bucket: raw}";
+  write('grant.yaml', `tenants: {cms: {grants: {read: ${grant}}}}`);
+  await json('apply -f grant.yaml');
+  const asked = await run('group delete cms/shifters');
+  expect([asked.code, asked.stderr]).toEqual([1, expect.stringContaining('has 2 members: alice')]);
+  expect(asked.stderr).toContain('grant cms/read names it');
+  expect((await run('group show cms/shifters')).code).toBe(0);
   expect((await run('group add cms/none dave')).stderr).toContain('NoSuchGroup');
   expect((await run('group add cms/shifters ligo/eve')).code).toBe(2);
 });

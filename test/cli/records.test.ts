@@ -66,7 +66,7 @@ test('finds what is behind many records that do not fit', async () => {
 test('shows names without what would command the terminal or deceive who reads', async () => {
   const { stdout } = await place.run(['records', '--principal', 'default/rare']);
   const [heading, ...lines] = stdout.trimEnd().split('\n');
-  expect(heading).toMatch(/^INDEX {2}TIME {2}WHO {2}HOW .* ABOUT$/);
+  expect(heading).toMatch(/^INDEX {2}TIME +WHO +HOW +.* ABOUT$/);
   expect(lines.map((line) => line.split('  ').at(-1))).toEqual([
     '"data/\\u202egpj.exe"',
     '"data/c\\u009b31mred"',
@@ -95,6 +95,17 @@ test('gives the last ones from the newest back, wherever the index ends', async 
   ]) {
     const { code, stderr } = await place.run(['records', '--last', '3', ...other]);
     expect([code, stderr]).toEqual([2, expect.stringContaining(`--last and ${other[0]} exclude`)]);
+  }
+});
+
+test('says that nothing fits, and refuses a range that nothing is in', async () => {
+  const none = await place.run(['records', '--principal', 'default/nobody']);
+  expect(none).toEqual({ code: 0, stdout: '', stderr: 'bursar: no records fit\n' });
+  for (const command of [['records'], ['audit', 'report', '--out', 'none.html']]) {
+    const given = [...command, '--from', '2026-11-28', '--to', '2026-11-27'];
+    const { code, stdout, stderr } = await place.run(given);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(/^bursar: --to 2026-11-27T.* is not after --from 2026-11-28T/);
   }
 });
 
@@ -128,6 +139,22 @@ test('follows what comes until it is stopped', async () => {
   expect(indexes()).toEqual(indexes().toSorted((a, b) => a - b));
   behind.stop();
   follower.stop();
+  // Its own looks are no news: they would go on for ever.
+  const all = place.begin(['records', '--last', '1', '--follow', '--json']);
+  const actions = () =>
+    all
+      .stdout()
+      .split('\n')
+      .filter(Boolean)
+      .slice(1)
+      .map((line) => JSON.parse(line).action);
+  await expect.poll(() => all.stdout(), { timeout: 20_000 }).not.toBe('');
+  for (const count of [1, 2]) {
+    expect(await place.run(['tenant', 'list'])).toMatchObject({ code: 0 });
+    await expect.poll(() => actions().length, { timeout: 20_000 }).toBe(count);
+  }
+  expect(actions()).toEqual(['bursar:ListTenants', 'bursar:ListTenants']);
+  all.stop();
 });
 
 test('writes each such character, also one of two units, so that it can be told', () => {

@@ -155,7 +155,7 @@ test('after a start its records are there still, and the rest is not', async () 
   expect(request).toBeNull();
   expect(records).toMatchObject([{ requestId: id, action: 's3:PutObject', key: 'run3' }]);
   const { stdout } = await place.run(['why', id], as('cms/alice'));
-  expect(stdout).toContain('no longer remembers');
+  expect(stdout).toContain('How it went is not told');
   const early = await place.run(['why', id, '--near', '2026-01'], as('cms/alice'));
   expect(early.code).toBe(1);
 });

@@ -154,6 +154,13 @@ describe('a link to an object', () => {
     expect((await egress()) - before).toBe(12);
     const secret = link.url.split('.').at(-1)?.split('/')[0] as string;
     expect(JSON.stringify(await reads())).not.toContain(secret);
+    await callNative(alice, 'DELETE', `/_/v1/shares/${link.id}`);
+    await ended(open(link.url));
+    const about = { bucket: 'raw', key: 'recorded', tokens: [link.id] };
+    await expect.poll(reads).toMatchObject([
+      { ...about, status: 200 },
+      { ...about, status: 410, error: 'ShareEnded' },
+    ]);
   });
 });
 

@@ -14,6 +14,7 @@ import {
   stringify,
 } from 'yaml';
 import { messageOfFailure } from '../../core/command-failure.ts';
+import { isLevel, type Meter } from '../../core/quota-terms.ts';
 import { parseSize } from '../../server/settings/quantities.ts';
 import {
   checkName,
@@ -236,7 +237,10 @@ function readLimits(limits: Value, field: string, at: string): Members {
   if (typeof limits !== 'object' || limits === null || Array.isArray(limits)) {
     throw wrong(at, `${field} must be a mapping`);
   }
-  const read = Object.entries(limits as Members).map(([meter, windows]) => {
+  const read = Object.entries(limits as Members).map(([meter, said]) => {
+    // Of what is stored there is one window only.
+    const isAmount = typeof said === 'string' || typeof said === 'number';
+    const windows = isLevel(meter as Meter) && isAmount ? { total: said } : said;
     if (typeof windows !== 'object' || windows === null || Array.isArray(windows)) {
       throw wrong(at, `${field}.${meter} must say a window, such as month`);
     }

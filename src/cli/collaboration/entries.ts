@@ -1,6 +1,7 @@
 // What a collaboration is described by: entries, each of a kind and with a name. A file says them
 // (`document.ts`, `people.ts`), and a gateway has them (`present.ts`).
 import { CommandFailure } from '../../core/command-failure.ts';
+import { principalKinds, roles } from '../../core/principal.ts';
 
 export const kinds = [
   ...['tenant', 'group', 'principal', 'bucket', 'mount', 'issuer', 'grant', 'limit'],
@@ -43,6 +44,7 @@ export class Gathered implements Description {
     const key = keyOf(entry);
     const before = this.entries.get(key);
     if (before) throw wrong(entry.at, `${entry.kind} ${entry.name} is in ${before.at} too`);
+    checkWords(entry);
     if (this.entries.size >= entriesMax) throw wrong(entry.at, `more than ${entriesMax} entries`);
     this.entries.set(key, entry);
     this.say(entry.kind, tenantOf(entry));
@@ -64,6 +66,25 @@ export class Gathered implements Description {
         this.entries.set(keyOf(wanted), { ...wanted, value: {}, at });
       }
     }
+  }
+}
+
+/** As S3 has them. */
+const bucketForm = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+
+/** What a gateway would refuse only when all before it is done. Throws `CommandFailure`. */
+function checkWords({ kind, name, value, at }: Entry): void {
+  if (kind === 'bucket' && !bucketForm.test(ownNameOf({ name }))) {
+    throw wrong(at, `bucket ${name}: names of buckets have 3 to 63 of a-z, 0-9, . and -`);
+  }
+  if (kind !== 'principal') return;
+  for (const [member, words] of [
+    ['role', roles],
+    ['kind', principalKinds],
+  ] as const) {
+    const said = value[member];
+    if (said === undefined || said === null || words.includes(said as never)) continue;
+    throw wrong(at, `${name}: ${member} ${said} is none of ${words.join(', ')}`);
   }
 }
 

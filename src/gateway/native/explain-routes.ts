@@ -297,7 +297,12 @@ async function requestFor(
   const found = asked === '' || !isNamed ? null : await lookUpBucket(call.deps, principal, asked);
   const tenant = found?.tenant ?? principal.tenant;
   if (!administers(call.who, tenant)) {
-    const message = 'What decides there only the admins of the tenant that has the bucket can see.';
+    const own = call.who.tenant;
+    const message =
+      isNamed || asked === ''
+        ? 'What decides there only the admins of the tenant that has the bucket can see.'
+        : `${asked} is taken as ${principal.id} names it, for a bucket of ${principal.tenant}: ` +
+          `for one of ${own} write ${own}:${asked}.`;
     throw new Refusal('AccessDenied', { message });
   }
   const listPrefix = isList ? rest : null;

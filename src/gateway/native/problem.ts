@@ -7,7 +7,7 @@ import { echoed } from '../http/echo.ts';
 import { exchangeOf } from '../http/exchange.ts';
 import type { DescribeRefusal } from '../http/reply.ts';
 import { missingWords } from './missing-words.ts';
-import { text } from './schemas.ts';
+import { name, text } from './schemas.ts';
 
 /** The refusal that an error means; undefined for a bug. */
 export function refusalOf(error: unknown): Refusal | undefined {
@@ -109,11 +109,16 @@ function invalidInput(violation: Violation, context: string, cause: unknown): Re
     const allowed = (params.allowedValues as unknown[]).join(', ');
     return refuseField(at, `${at} must be one of: ${allowed}`, cause);
   }
+  if (keyword === 'pattern' && params.pattern === name.pattern) {
+    return refuseField(at, `${at} must be a name: ${nameWords}`, cause);
+  }
   if (keyword === 'minProperties') {
     return refuseField(at, `${at} must have at least one member`, cause);
   }
   return refuseField(at, `${at} ${message ?? 'does not fit'}`, cause);
 }
+
+const nameWords = 'at most 63 of a-z, 0-9, ".", "_" and "-", beginning with a letter or a digit';
 
 function refuseField(field: string, message: string, cause: unknown): Refusal {
   return new Refusal('InvalidInput', { message, fields: { field }, cause });

@@ -222,12 +222,24 @@ export function decide(asked: Asked, index: GrantIndex): Reach {
       message: 'The token does not cover the native API: its scope has no bursar.admin:/.',
     });
   }
-  const { reach, isSeen } = reachOf(asked, index);
-  if (reach === 'none') throw new Refusal(isSeen ? 'AccessDenied' : 'NoSuchTenant');
+  const { reach, isSeen, by } = reachOf(asked, index);
+  if (reach === 'none') {
+    if (!isSeen) throw new Refusal('NoSuchTenant');
+    const message = by === 'role' ? `Access Denied: ${whoMay(action)}` : undefined;
+    throw new Refusal('AccessDenied', message === undefined ? {} : { message });
+  }
   if (isNarrowed) return 'self';
   const isOther = addressed.principal !== undefined && addressed.principal !== principal.name;
   if (reach === 'self' && isOther) throw new Refusal('AccessDenied');
   return reach;
+}
+
+/** Whose roles let them do it, in words: what the documents say to everybody. */
+function whoMay(action: BursarAction): string {
+  const row: readonly Reach[] = table[action];
+  const names = (Object.keys(column) as Role[]).filter((role) => row[column[role]] !== 'none');
+  const who = names.map((role) => `${role}s`).join(' and ');
+  return `${action} is what ${who} may, and whom a grant lets.`;
 }
 
 /**

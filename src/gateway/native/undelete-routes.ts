@@ -106,6 +106,10 @@ export const undeleteRoutes = routeTable([
   },
 ]);
 
+const notKept =
+  'There is no object with this key, and nothing of one is kept: what is deleted can be brought ' +
+  'back while an undelete window, or a snapshot, holds it.';
+
 async function readPlan(call: Call): Promise<object> {
   const { read, keyring } = call.deps;
   const { key, prefix = '', asOf } = call.query;
@@ -119,7 +123,8 @@ async function readPlan(call: Call): Promise<object> {
       asOf === undefined
         ? await planDeleted(catalog, bucket, { key, heldSinceMs: 0 })
         : await planAsOf(catalog, bucket, { key, at: await indexOf(call, bucket, asOf) });
-    if (!found && !(await isKnown(call, bucket, key))) throw new Refusal('NoSuchKey');
+    if (!found && !(await isKnown(call, bucket, key)))
+      throw new Refusal('NoSuchKey', { message: notKept });
     return { objects: found ? [show(found)] : [], next: null };
   }
   if (asOf === undefined && call.query.prefix === undefined) {

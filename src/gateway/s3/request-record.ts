@@ -23,10 +23,11 @@ export function draftOf(
   charge: Charge | null = null,
   detail: RecordDetail | null = null,
 ): RecordDraft {
-  const { tenant, bucketTenant, versionId, exchange, request } = asked;
+  const { tenant, versionId, exchange, request } = asked;
+  const { bucket, bucketTenant } = placeOf(asked);
   const draft: RecordDraft = draftRecord(actorOf(asked.who, tenant), request, {
     action: asked.recordedAs,
-    bucket: asked.bucketName ?? asked.askedName,
+    bucket,
     bucketTenant: bucketTenant === tenant ? null : bucketTenant,
     key: asked.key,
     // Not what can be the id of none.
@@ -39,6 +40,17 @@ export function draftOf(
     error: outcome.error,
   });
   return detail ? Object.assign(draft, detail) : draft;
+}
+
+/**
+ * The bucket by its name in its tenant. One that a request was refused before it was looked up is
+ * called what the request called it; but share links, which the gateway made, name both.
+ */
+function placeOf({ bucketName, askedName, bucketTenant, who }: AskedRequest) {
+  const isShared = bucketName === null && who.delegation?.shareId !== undefined;
+  const [, tenant, bucket] = (isShared && /^([^:]*):(.*)$/s.exec(askedName ?? '')) || [];
+  if (tenant !== undefined && bucket !== undefined) return { bucket, bucketTenant: tenant };
+  return { bucket: bucketName ?? askedName, bucketTenant };
 }
 
 type Known = Pick<

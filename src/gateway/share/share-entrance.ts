@@ -50,7 +50,8 @@ export function shareEntrance(
       const { share, who } = await find();
       const { key, refused: notThere } = findKey(share, rest);
       const cause = sealFaults.ofPrincipal(who.principal);
-      const refused = cause ? new Refusal('BursarIntegrityError', { cause }) : notThere;
+      const unsealed = cause ? new Refusal('BursarIntegrityError', { cause }) : null;
+      const refused = findEnd(share) ?? unsealed ?? notThere;
       const isPage = isFolder({ key });
       const request: S3Request = {
         ...{ raw, id, source, isSecure, method, target, path },
@@ -97,17 +98,19 @@ function findKey(share: Share, rest: string): { key: string; refused: Refusal | 
   return { key: share.key, refused: isNamed ? null : new Refusal('NoSuchKey') };
 }
 
-/** Throws `Refusal` ShareEnded, which only who knows the secret gets to see. */
 function operationOf(
   share: Share,
   token: string,
   { isPage, isHead }: { isPage: boolean; isHead: boolean },
 ): AnyOperation {
-  const { isRevoked, expiresMs, downloads, downloadsMax } = share;
-  if (isRevoked) throw wasRevoked();
-  if (Date.now() >= expiresMs) throw shareEnded('It has expired.');
-  if (downloadsMax !== null && downloads >= downloadsMax) throw shareEnded('It is used up.');
   return isPage ? sharedFolder(share, token) : sharedObject(share, isHead);
+}
+
+/** Why it opens nothing, which only who knows the secret gets to see; null: it does. */
+function findEnd({ isRevoked, expiresMs, downloads, downloadsMax }: Share): Refusal | null {
+  if (isRevoked) return wasRevoked();
+  if (Date.now() >= expiresMs) return shareEnded('It has expired.');
+  return downloadsMax !== null && downloads >= downloadsMax ? shareEnded('It is used up.') : null;
 }
 
 function wasRevoked(): Refusal {

@@ -18,7 +18,8 @@ export function readTrust({ key = [], keys, witness = [], witnessesMin }: GivenT
   const published = keys === undefined ? { keys: [], revoked: [] } : readPublished(keys);
   const trusted = [...key.flatMap((one) => readVerifiers(one, ed25519)), ...published.keys];
   if (trusted.length === 0 && keys === undefined) {
-    throw new CommandFailure('usage', "whose signature counts? Give the log's key with --key");
+    const how = "Give the log's key with --key (bursar log key > log.key)";
+    throw new CommandFailure('usage', `whose signature counts? ${how}`);
   }
   const witnesses = witness.flatMap((one) => readVerifiers(one, cosignature));
   const min = witnessesMin ?? witnesses.length;

@@ -25,6 +25,7 @@ describe('usage', () => {
         storedBytes: 0,
         heldBytes: 0,
         storedObjects: 0,
+        isCounting: false,
         readsPaidBy: null,
         caps: [],
         accrued: '0.00',
