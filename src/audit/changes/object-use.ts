@@ -32,6 +32,7 @@ interface Recorded {
   index: number;
   time: string;
   lastRead?: string;
+  target?: string;
   action: string;
   error?: string;
   tenant: string;
@@ -81,11 +82,13 @@ function useOf(record: Recorded, key: string, what: ObjectUse['what']): ObjectUs
 }
 
 function copiedOf(record: Recorded, of: UsedBucket, isHere: boolean): ObjectUse[] {
-  const { key, size = 0, version } = record;
+  const { action, key, size = 0, target } = record;
   const source = record.change?.source;
   if (source?.bucket !== of.name || source.bucketTenant !== of.tenant) return [];
   if (typeof source.key !== 'string' || typeof source.version !== 'number') return [];
-  if ((isHere && source.key === key) || version === undefined) return [];
+  if (action !== 's3:PutObject') return [];
+  // As part of an upload it becomes another object, though it may have the same key.
+  if (isHere && source.key === key && target === undefined) return [];
   const use = { ...useOf(record, source.key, 'read'), version: source.version, versionId: null };
   return size > 0 ? [{ ...use, size, reads: 1, bytes: size }] : [];
 }

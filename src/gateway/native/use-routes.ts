@@ -8,7 +8,8 @@ import { param, routeTable } from './route.ts';
 import { answerObject, integer, integerOrNull, next, text, textOrNull, time } from './schemas.ts';
 import { bucketOf } from './snapshot-routes.ts';
 
-const limitDefault = 1000;
+/** Each call is a record of the bucket, so a page has many more, and whoever goes on ends. */
+const recordsPerPage = 1000;
 
 const use = answerObject({
   index: integer('Of the record that says so.'),
@@ -39,9 +40,6 @@ export const useRoutes = routeTable([
     query: {
       prefix: text('Of object keys that begin so.'),
       after: text('The `next` of the page before.', { pattern: '^[0-9]{1,15}$' }),
-      limit: text(`Records a page, 1 to 1000; ${limitDefault} if absent.`, {
-        pattern: '^([1-9][0-9]{0,2}|1000)$',
-      }),
     },
     answer: answerObject({
       uses: { type: 'array', items: use },
@@ -53,7 +51,7 @@ export const useRoutes = routeTable([
       next,
     }),
     run: async (call) => {
-      const { prefix = '', after, limit } = call.query;
+      const { prefix = '', after } = call.query;
       checkKeyLength(prefix);
       await call.decideOn({ bucket: param(call, 'bucket'), prefix });
       const bucket = await bucketOf(call);
@@ -63,7 +61,7 @@ export const useRoutes = routeTable([
       const { records, nextIndex } = await call.deps.search.find({
         ...{ tenant, bucket: name, prefix: prefix === '' ? undefined : prefix },
         ...{ pastIndex: pastIndex < 0 ? undefined : pastIndex },
-        limit: Number(limit ?? limitDefault),
+        limit: recordsPerPage,
       });
       const uses: ObjectUse[] = [];
       const altered: number[] = [];
