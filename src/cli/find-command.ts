@@ -52,7 +52,7 @@ A query compares key, size, modified, class, type, owner, etag, sha256, checksum
 meta.NAME by =, !=, <, <=, >, >=, like, in and exists, joined by and, or, not and parentheses:
 
   bursar find s3://raw 'meta.run >= 1000 and tag.detector = "CMS" and size > 1GB'
-  bursar find s3://raw s3://mc/2026/ 'modified < 30d and not type like "image/*"' --sum size
+  bursar find s3://raw s3://sim/2026/ 'modified < 30d and not type like "image/*"' --sum size
   bursar find s3://raw 'meta.run in (1042, 1043)' --exec -- aws s3 cp {} data/
 
 Found and counted is what you may list and read.`;

@@ -15,6 +15,7 @@ import { openDatabase } from '../core/database.ts';
 import { compareText } from '../core/text-order.ts';
 import {
   commitmentOf,
+  damageOf,
   type IndexedVersion,
   type IndexState,
   indexedColumns,
@@ -23,6 +24,7 @@ import {
   ObjectIndexWriter,
   type ObjectNow,
   type ObjectPlace,
+  takeDamage,
 } from './object-index.ts';
 import type { IndexedMetadata } from './postings.ts';
 import { WatchedFile } from './watched-file.ts';
@@ -132,7 +134,7 @@ async function keep(): Promise<void> {
       failures = 0;
     } catch (cause) {
       if (stopping.signal.aborted) return;
-      if (isDamage(cause)) damaged = `it is damaged: ${String(cause)}`;
+      if (isDamage(cause)) damaged = damageOf(cause);
       else tell({ failed: cause instanceof Error ? (cause.stack ?? cause.message) : `${cause}` });
       failures += 1;
       rest = Math.min(intervalMs * 2 ** failures, pauseMsMax);
@@ -156,7 +158,9 @@ async function open(): Promise<{ writer: ObjectIndexWriter }> {
   const wasGone = index?.file.isOther() === true;
   if (index && !wasGone && damaged === null) return index;
   closeIndex();
-  const reason = damaged ?? (wasGone ? 'its file was not there any more' : null);
+  const gone = wasGone ? 'its file was not there any more' : null;
+  const found = takeDamage(indexPath);
+  const reason = damaged ?? found ?? gone;
   if (reason !== null) tell({ begun: reason });
   const isOf = async (state: IndexState) => damaged === null && (await isOfLog(catalog.tx, state));
   const writer = await ObjectIndexWriter.open(indexPath, metadata, isOf);

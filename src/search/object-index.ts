@@ -2,6 +2,7 @@
 // any time. Invariants: an object's postings are those of its current version as the catalog has
 // it, once all of the log is followed; a batch of changes and how far the log was followed become
 // durable together; and of an object that is gone, or of what it said before, nothing is kept.
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type OpenDatabase, openDatabase, type Reader, removeDatabase } from '../core/database.ts';
 import type { Described } from './facts.ts';
 import type { ValueKind } from './plan.ts';
@@ -337,7 +338,29 @@ export function isDamage(cause: unknown): boolean {
   return code === 'SQLITE_NOTADB' || code?.startsWith('SQLITE_CORRUPT') === true;
 }
 
-/** Throws where the index has none: it is not one. */
+/** What is said of an index that is made anew because of this error. */
+export function damageOf(cause: unknown): string {
+  return `it is damaged: ${String(cause)}`;
+}
+
+/** Who only reads a damaged index removes it, and leaves word for the thread that keeps it. */
+export function giveUp(path: string, cause: unknown): void {
+  try {
+    writeFileSync(`${path}-damage`, damageOf(cause));
+  } finally {
+    removeDatabase(path);
+  }
+}
+
+/** Why the index was removed by who reads it; null: it was not. */
+export function takeDamage(path: string): string | null {
+  const word = `${path}-damage`;
+  if (!existsSync(word)) return null;
+  const reason = readFileSync(word, 'utf8');
+  rmSync(word);
+  return reason;
+}
+
 /**
  * Whether an index follows this log: one that was put back from elsewhere, or whose database was,
  * may be of another one, or ahead of it. Such an index is made anew.
@@ -357,6 +380,7 @@ export async function commitmentOf(catalog: Reader, at: number): Promise<Buffer 
   return (await catalog.get<{ commitment: Buffer }>(sql, at))?.commitment ?? null;
 }
 
+/** Throws where the index has none: it is not one. */
 export async function readState(index: Reader): Promise<IndexState> {
   const row = await index.get<{
     through: number;

@@ -1,8 +1,7 @@
 // The thread that reads the index for queries, so that none of them holds up anything else.
 import { parentPort, workerData } from 'node:worker_threads';
-import { removeDatabase } from '../core/database.ts';
 import { CandidateReader, type Candidates, type Wanted } from './candidates.ts';
-import { isDamage } from './object-index.ts';
+import { giveUp, isDamage } from './object-index.ts';
 import type { IndexedMetadata } from './postings.ts';
 import { WatchedFile } from './watched-file.ts';
 
@@ -46,7 +45,7 @@ async function answer(wanted: Wanted): Promise<Candidates | null> {
     const isBroken = isDamage(cause) && opened?.file.isOther() === false;
     closeIndex();
     // The thread that keeps it makes another where there is none.
-    if (isBroken) removeDatabase(indexPath);
+    if (isBroken) giveUp(indexPath, cause);
     return null;
   }
 }

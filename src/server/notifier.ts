@@ -1,7 +1,7 @@
 // What tells targets of changes, and what it tells of itself.
 import type { ChangeLog } from '../audit/changes/change-log.ts';
 import { readLagMs } from '../audit/changes/lag.ts';
-import { countAllDeadLetters } from '../audit/changes/targets.ts';
+import { countAllDeadLetters, readCursor } from '../audit/changes/targets.ts';
 import { onlyPrivate } from '../authz/oidc/address-policy.ts';
 import type { AlarmNotifier } from '../gateway/alarms/alarm-notifier.ts';
 import { Notifier } from '../gateway/notifications/notifier.ts';
@@ -39,12 +39,15 @@ export async function startNotifier(
       for (const { tenant, name, count } of await countAllDeadLetters(read)) {
         dead.set(`${tenant}/${name}`, count);
       }
-      const numbers = all.map(async ({ tenant, name, sent, failed, isStuck, cursor, noted }) => ({
-        ...{ tenant, target: name, sent, failed, isStuck },
-        deadLetters: dead.get(`${tenant}/${name}`) ?? 0,
-        behind: Math.max(newest - (cursor ?? noted), 0),
-        lagMs: await readLagMs(read, cursor ?? noted),
-      }));
+      const numbers = all.map(async ({ tenant, name, sent, failed, isStuck, cursor }) => {
+        const told = cursor ?? (await readCursor(read, { tenant, name })) ?? newest;
+        return {
+          ...{ tenant, target: name, sent, failed, isStuck },
+          deadLetters: dead.get(`${tenant}/${name}`) ?? 0,
+          behind: Math.max(newest - told, 0),
+          lagMs: await readLagMs(read, told),
+        };
+      });
       return Promise.all(numbers);
     },
     followers: () => changes.followers,

@@ -1,32 +1,52 @@
-// A follower of a bucket's changes, killed and started again as often as the gateway that it
-// follows, under load: what it has seen, replayed, is the bucket. BURSAR_CHANGE_KILLS gives more
-// kills, BURSAR_KILL_SEED others.
+// Subscribers of a bucket's changes, killed and started again as often as the gateway that tells
+// them, under load: a follower, and at full length a webhook as well, which is away at times. What
+// each has seen, replayed, is the bucket. BURSAR_CHANGE_KILLS gives more kills, BURSAR_KILL_SEED
+// others, and BURSAR_CHANGE_EVENTS so many events at least: BURSAR_FULL=1 asks for a million, most
+// of them by requests that delete up to a thousand versions each.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { appendFileSync, closeSync, openSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';
 import { readCredentials } from '#bursar/server/folder/credentials-file.js';
 import { Workplace } from '../cli/command.ts';
 import { randomBelow, randomOf, seededRandom } from '../fuzz/seeded-random.ts';
-import { elementOf, elementsOf, type Message, send, type Target } from '../protocol/target.ts';
+import {
+  callNative,
+  elementOf,
+  elementsOf,
+  type Message,
+  send,
+  type Target,
+} from '../protocol/target.ts';
+import { type Received, Receiver, status } from '../tooling/webhook-receiver.ts';
+import { ReplayedChanges } from './replayed-changes.ts';
 
-const kills = Number(process.env.BURSAR_CHANGE_KILLS ?? (process.env.BURSAR_FULL === '1' ? 8 : 3));
+const isFull = process.env.BURSAR_FULL === '1';
+const kills = Number(process.env.BURSAR_CHANGE_KILLS ?? (isFull ? 8 : 3));
+const events = Number(process.env.BURSAR_CHANGE_EVENTS ?? (isFull ? 1_000_000 : 0));
 const random = seededRandom(Number(process.env.BURSAR_KILL_SEED ?? 25));
 const place = new Workplace();
+const receiver = new Receiver();
 let following: ChildProcess | null = null;
 const follower = ['changes', 's3://raw', '--follow', '--cursor', 'cursor', '--json'];
-const written = join(place.folder, 'events');
+const [followed, told] = ['followed', 'told'].map((name) => join(place.folder, name)) as [
+  string,
+  string,
+];
+/** Where many events are asked for, it is killed seldomer, so that most of the time is theirs. */
+const sparedMs = events > 0 ? 8000 : 300;
 
-afterAll(() => {
+afterAll(async () => {
   following?.kill();
-  return place.remove();
+  if (events > 0) await receiver.close();
+  await place.remove();
 });
 
 /** Follows into a file, as a shell's `>>` does. */
 function beginFollowing() {
-  const output = openSync(written, 'a');
+  const output = openSync(followed, 'a');
   const child = spawn(process.execPath, [resolve('dist/cli/main.js'), ...follower], {
     cwd: place.folder,
     env: { PATH: process.env.PATH ?? '' },
@@ -36,36 +56,112 @@ function beginFollowing() {
   return child;
 }
 
-interface Seen {
-  eventName: string;
-  s3: { object: { key: string; versionId: string; eTag: string; sequencer: string } };
-}
+type Ask = (method: string, path: string, more?: Partial<Message>) => ReturnType<typeof send>;
 
-/** What the events say that there is: versions, or delete markers, with their ETags. */
-function replay(): { versions: Map<string, string>; isOrdered: boolean } {
-  const versions = new Map<string, string>();
-  const lines = readFileSync(written, 'utf8').split('\n');
-  const seen = new Set<string>();
-  let isOrdered = true;
-  let newest = '';
-  for (const line of lines) {
-    // A kill can cut a line, which comes again whole, behind what is left of it.
-    const begin = line.lastIndexOf('{"eventVersion"');
-    if (begin < 0 || !line.endsWith('}')) continue;
-    const { eventName, s3 } = JSON.parse(line.slice(begin)) as Seen;
-    const { key, versionId, eTag, sequencer } = s3.object;
-    isOrdered &&= sequencer > newest || seen.has(sequencer);
-    seen.add(sequencer);
-    newest = sequencer;
-    const id = `${key} ${versionId}`;
-    if (eventName === 'ObjectRemoved:Delete') versions.delete(id);
-    else versions.set(id, eTag ?? 'marker');
+/** What writes, as many times at once as `work` is called. */
+class Writers {
+  isEnded = false;
+  /** Versions and delete markers that were made, by what was answered. */
+  made = 0;
+  readonly #ask: Ask;
+  readonly #known: [key: string, version: string][] = [];
+
+  constructor(ask: Ask) {
+    this.#ask = ask;
   }
-  return { versions, isOrdered };
+
+  async work(): Promise<void> {
+    const kinds = ['put', 'put', 'put', 'delete', 'version'];
+    // Half of what there is in bulk makes events, the other half takes away what they made.
+    if (events > 0) kinds.push('bulk', 'bulk', 'bulk');
+    while (!this.isEnded) {
+      try {
+        const kind = randomOf(random, kinds);
+        await (kind === 'bulk' ? this.#changeMany() : this.#changeOne(kind));
+      } catch {
+        // It is being killed.
+        await sleep(100);
+      }
+    }
+  }
+
+  async #changeOne(kind: string): Promise<void> {
+    const key = `k${randomBelow(random, 40)}`;
+    const [old, versionId] = (kind === 'version' && randomOf(random, this.#known)) || [key];
+    const query = versionId === undefined ? [] : ([['versionId', versionId]] as const);
+    const answer = await (kind === 'put'
+      ? this.#ask('PUT', `/raw/${key}`, { body: String(randomBelow(random, 1e9)) })
+      : this.#ask('DELETE', `/raw/${old}`, { query }));
+    const id = answer.headers['x-amz-version-id'];
+    if (versionId === undefined && answer.status < 300) this.made += 1;
+    if (id !== undefined && this.#known.length < 5000) this.#known.push([old, id]);
+  }
+
+  /** Puts delete markers at many keys, or takes away many versions. */
+  async #changeMany(): Promise<void> {
+    const isMany = this.#known.length > 3000;
+    const some: [string, string?][] = isMany
+      ? this.#known.splice(0, 1000)
+      : Array.from({ length: 1000 }, (_, i) => [`k${i}`]);
+    const objects = some.map(
+      ([key, id]) =>
+        `<Object><Key>${key}</Key>${id ? `<VersionId>${id}</VersionId>` : ''}</Object>`,
+    );
+    const body = `<Delete>${objects.join('')}</Delete>`;
+    const { text } = await this.#ask('POST', '/raw', { query: [['delete', '']], body });
+    const keys = elementsOf(text, 'Key');
+    if (isMany) return;
+    this.made += keys.length;
+    const ids = elementsOf(text, 'DeleteMarkerVersionId');
+    for (const [i, key] of keys.entries()) this.#known.push([key, ids[i] ?? '']);
+  }
 }
 
-it(`replays to the bucket after ${kills} kills of each`, { timeout: 600_000 }, async () => {
-  let served = await place.serve();
+/** A webhook that writes down what it is told, in a process that is not killed. */
+async function tellWebhook(target: Target): Promise<void> {
+  receiver.answer = (response) => {
+    // Of what was received nothing is kept in memory.
+    const { body } = receiver.received.pop() as Received;
+    // It is away at times, for longer than one message is tried.
+    if (Date.now() % 30_000 < 3000) return status(503)(response, response.req);
+    const { Records: records = [] } = JSON.parse(body) as { Records?: object[] };
+    appendFileSync(told, records.map((one) => `${JSON.stringify(one)}\n`).join(''));
+    response.writeHead(204).end();
+  };
+  await receiver.listen();
+  const { arn } = await callNative(target, 'PUT', '/_/v1/tenants/default/targets/hook', {
+    ...{ kind: 'webhook', url: receiver.url },
+  });
+  const rule = `<QueueConfiguration><Id>all</Id><Queue>${arn}</Queue>
+    <Event>s3:ObjectCreated:*</Event><Event>s3:ObjectRemoved:*</Event></QueueConfiguration>`;
+  const body = `<NotificationConfiguration>${rule}</NotificationConfiguration>`;
+  const query = [['notification', '']] as const;
+  const put = await send(target, { method: 'PUT', path: '/raw', query, body });
+  expect(put.status).toBe(200);
+}
+
+/** All versions and delete markers of the bucket, with their ETags. */
+async function listVersions(ask: Ask): Promise<Map<string, string>> {
+  const versions = new Map<string, string>();
+  for (let marker: [string, string][] = []; ; ) {
+    const { text } = await ask('GET', '/raw', { query: [['versions', ''], ...marker] });
+    for (const [kind] of text.matchAll(/<(Version|DeleteMarker)>.*?<\/\1>/gs)) {
+      const id = `${elementOf(kind, 'Key')} ${elementOf(kind, 'VersionId')}`;
+      versions.set(id, elementOf(kind, 'ETag')?.replaceAll('&quot;', '') ?? 'marker');
+    }
+    if (elementOf(text, 'IsTruncated') !== 'true') return versions;
+    marker = [
+      ['key-marker', elementOf(text, 'NextKeyMarker') ?? ''],
+      ['version-id-marker', elementOf(text, 'NextVersionIdMarker') ?? ''],
+    ];
+  }
+}
+
+const lengthMs = events > 0 ? 4 * 3_600_000 : 600_000;
+
+it(`replays to the bucket after ${kills} kills of each`, { timeout: lengthMs }, async () => {
+  const serving = events > 0 ? ['--private-webhooks', '127.0.0.1:*'] : [];
+  let served = await place.serve(serving);
   const { endpoint } = served;
   const profile = readCredentials(join(place.data, 'credentials'), 'bursar');
   const accessKeyId = profile?.aws_access_key_id ?? '';
@@ -74,69 +170,53 @@ it(`replays to the bucket after ${kills} kills of each`, { timeout: 600_000 }, a
     ...{ endpoint, keys: { accessKeyId, secretAccessKey }, strayNames: () => [] },
     stop: async () => {},
   };
-  const ask = (method: string, path: string, more: Partial<Message> = {}) =>
-    send(target, { ...more, method, path });
+  const ask: Ask = (method, path, more = {}) => send(target, { ...more, method, path });
   await ask('PUT', '/raw');
   const versioning = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
   await ask('PUT', '/raw', { query: [['versioning', '']], body: versioning });
+  for (const file of [followed, told]) writeFileSync(file, '');
+  if (events > 0) await tellWebhook(target);
 
-  let isEnded = false;
-  const known: [string, string][] = [];
-  const work = async () => {
-    while (!isEnded) {
-      const key = `k${randomBelow(random, 40)}`;
-      try {
-        const kind = randomOf(random, ['put', 'put', 'put', 'delete', 'version']);
-        const [old, versionId] = (kind === 'version' && randomOf(random, known)) || [key];
-        const query = versionId === undefined ? [] : ([['versionId', versionId]] as const);
-        const answer = await (kind === 'put'
-          ? ask('PUT', `/raw/${key}`, { body: String(randomBelow(random, 1e9)) })
-          : ask('DELETE', `/raw/${old}`, { query }));
-        const id = answer.headers['x-amz-version-id'];
-        if (id !== undefined && known.length < 5000) known.push([old, id]);
-      } catch {
-        // It is being killed.
-        await sleep(100);
-      }
-    }
-  };
-  const workers = Array.from({ length: 4 }, work);
+  const writers = new Writers(ask);
+  const writing = Array.from({ length: 4 }, () => writers.work());
   following = beginFollowing();
-  for (let i = 0; i < kills; i++) {
-    await sleep(300 + randomBelow(random, 1500));
+  let killed = 0;
+  const behind = new ReplayedChanges(followed);
+  for (; killed < kills || behind.readOn().count < events; killed++) {
+    await sleep(sparedMs + randomBelow(random, 1500));
     // It outlives its gateway, unless that was killed before it was reached at all.
     if (following.exitCode === null) {
       following.kill('SIGKILL');
       await once(following, 'exit');
     }
-    if (i % 2 === 0) await sleep(randomBelow(random, 500));
+    if (killed % 2 === 0) await sleep(randomBelow(random, 500));
     following = beginFollowing();
-    await sleep(300 + randomBelow(random, 1500));
+    await sleep(sparedMs + randomBelow(random, 1500));
     await served.stop('SIGKILL');
-    served = await place.serve(['--listen', new URL(endpoint).host]);
+    served = await place.serve([...serving, '--listen', new URL(endpoint).host]);
   }
-  isEnded = true;
-  await Promise.all(workers);
+  writers.isEnded = true;
+  await Promise.all(writing);
 
-  const pages: string[] = [];
-  for (let marker: [string, string][] = []; ; ) {
-    const { text } = await ask('GET', '/raw', { query: [['versions', ''], ...marker] });
-    pages.push(text);
-    if (elementOf(text, 'IsTruncated') !== 'true') break;
-    marker = [
-      ['key-marker', elementOf(text, 'NextKeyMarker') ?? ''],
-      ['version-id-marker', elementOf(text, 'NextVersionIdMarker') ?? ''],
-    ];
+  const is = await listVersions(ask);
+  expect(is.size).toBeGreaterThan(10);
+  for (const file of events > 0 ? [followed, told] : [followed]) {
+    const seen = new ReplayedChanges(file);
+    await expect
+      .poll(() => difference(seen.readOn().versions, is), { timeout: lengthMs / 4, interval: 500 })
+      .toEqual([]);
+    expect(seen.isOrdered).toBe(true);
+    // Some were committed and not answered, when it was killed.
+    expect(seen.count).toBeGreaterThanOrEqual(writers.made);
+    if (events > 0) console.info(`${killed} kills, ${seen.count} events, ${is.size} versions`);
   }
-  const listed = pages.join('');
-  const ids = elementsOf(listed, 'VersionId');
-  const is = elementsOf(listed, 'Key').map((key, i) => `${key} ${ids[i]}`);
-  expect(is.length).toBeGreaterThan(10);
-  await expect
-    .poll(() => [...replay().versions.keys()].sort(), { timeout: 90_000, interval: 500 })
-    .toEqual(is.sort());
-  const { versions, isOrdered } = replay();
-  expect(isOrdered).toBe(true);
-  const etags = elementsOf(listed, 'ETag').map((etag) => etag.replaceAll('&quot;', ''));
-  expect([...versions.values()].filter((etag) => etag !== 'marker').sort()).toEqual(etags.sort());
 });
+
+/** The first versions that only one of two has, or that differ. */
+function difference(one: Map<string, string>, other: Map<string, string>): string[] {
+  const lines = (of: Map<string, string>) => [...of].map((pair) => pair.join(' '));
+  const [left, right] = [lines(one), lines(other)];
+  const [known, wanted] = [new Set(left), new Set(right)];
+  const only = [...left.filter((it) => !wanted.has(it)), ...right.filter((it) => !known.has(it))];
+  return only.slice(0, 5);
+}

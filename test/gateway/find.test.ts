@@ -449,7 +449,7 @@ describe('the index', () => {
     await vi.waitFor(async () => {
       expect((await planned()).count).toBe(2);
       expect(await planned()).toEqual({ count: 2, isPlanned: true });
-      expect(gateway.output().includes('the index of objects is made anew')).toBe(true);
+      expect(gateway.output()).toContain('the index of objects is made anew: it is damaged');
     }, soon);
     await gateway.stop();
     damage();

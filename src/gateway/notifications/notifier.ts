@@ -64,8 +64,8 @@ const idleRecords = 10_000;
 
 /** What its admins are shown of a target. */
 export interface TargetState {
-  /** All up to and with this record was told. */
-  cursor: number;
+  /** All up to and with this record was told; null: as far as the database says. */
+  cursor: number | null;
   /** Why the last attempt failed; null: it did not. */
   problem: string | null;
   /** Since when it has failed; null: it does not. */
@@ -135,16 +135,16 @@ export class Notifier {
   stateOf(id: TargetId): TargetState | undefined {
     const line = this.#lines.get(keyOf(id));
     if (!line) return undefined;
-    const { noted, cursor, problem, failingSinceMs, toldMs, isStuck } = line;
+    const { cursor, problem, failingSinceMs, toldMs, isStuck } = line;
     return {
-      ...{ cursor: cursor ?? noted, problem, isStuck },
+      ...{ cursor, problem, isStuck },
       failingSince: failingSinceMs === null ? null : isoTime(failingSinceMs),
       toldAt: toldMs === null ? null : isoTime(toldMs),
     };
   }
 
   /** For metrics: each target that is told something. */
-  *list(): Generator<TargetId & Pick<Line, 'sent' | 'failed' | 'isStuck' | 'cursor' | 'noted'>> {
+  *list(): Generator<TargetId & Pick<Line, 'sent' | 'failed' | 'isStuck' | 'cursor'>> {
     yield* this.#lines.values();
   }
 
