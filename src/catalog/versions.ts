@@ -4,6 +4,8 @@
 // authentic before it is given. Writing is version-changes.ts's.
 import type { Acl } from '../core/acl.ts';
 import type { Reader } from '../core/database.ts';
+import { IntegrityError } from '../core/errors.ts';
+import { macBytes } from '../core/hmac.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { objectBytesMax } from '../core/limits.ts';
 import { principalId } from '../core/principal.ts';
@@ -113,8 +115,9 @@ export interface ObjectDraft {
 }
 
 /** The columns that all tables of versions have, except the bucket and the manifest. */
-export const sharedColumns = `key, seq, version_id AS versionId, is_marker AS isMarker,
-  size AS sizeBytes, etag, sha256, class, owner, created_ms AS createdMs, attributes, epoch,
+const plainColumns = `key, seq, version_id AS versionId, is_marker AS isMarker,
+  size AS sizeBytes, etag, class, owner, created_ms AS createdMs, attributes, epoch`;
+export const sharedColumns = `${plainColumns}, sha256,
   manifest_mac AS manifestMac, row_mac AS rowMac`;
 
 const hasEnded = 'EXISTS(SELECT 1 FROM superseded AS s WHERE s.seq = v.seq)';
@@ -123,9 +126,40 @@ const hasEnded = 'EXISTS(SELECT 1 FROM superseded AS s WHERE s.seq = v.seq)';
  * All but bucket and manifest of `versions AS v`. A row that is older than a kept one is not
  * current.
  */
-export const currentColumns = `${sharedColumns}, NULL AS supersededSeq, NULL AS supersededMs,
-  ${hasEnded} OR EXISTS(SELECT 1 FROM noncurrent_versions AS n WHERE n.bucket_id = v.bucket_id
-    AND n.key = v.key AND n.seq >= v.seq) AS isStale`;
+export const currentColumns = currentBeside(sharedColumns);
+
+/**
+ * The same with its three BLOBs as one, which takes 0.6 of the time where thousands are read: most
+ * of it is the memory of each. null where one is null that must not be.
+ */
+export const packedColumns = currentBeside(
+  `${plainColumns}, CAST(manifest_mac || row_mac || coalesce(sha256, x'') AS BLOB) AS packed`,
+);
+
+function currentBeside(columns: string): string {
+  return `${columns}, NULL AS supersededSeq, NULL AS supersededMs,
+    ${hasEnded} OR EXISTS(SELECT 1 FROM noncurrent_versions AS n WHERE n.bucket_id = v.bucket_id
+      AND n.key = v.key AND n.seq >= v.seq) AS isStale`;
+}
+
+/** A row of `packedColumns`. */
+export type PackedVersion = Omit<
+  Version,
+  'bucketId' | 'manifest' | 'sha256' | 'manifestMac' | 'rowMac'
+> & { packed: Uint8Array };
+
+/** Throws IntegrityError for what cannot be unpacked, and so is not authentic. */
+export function unpackVersion(row: PackedVersion): Omit<Version, 'bucketId' | 'manifest'> {
+  const { packed } = row;
+  if (!(packed instanceof Uint8Array) || packed.length < 2 * macBytes) {
+    throw new IntegrityError(`version ${row.seq} is not authentic`);
+  }
+  const unpacked = row as PackedVersion & Omit<Version, 'bucketId' | 'manifest'>;
+  unpacked.manifestMac = packed.subarray(0, macBytes);
+  unpacked.rowMac = packed.subarray(macBytes, 2 * macBytes);
+  unpacked.sha256 = packed.length === 2 * macBytes ? null : packed.subarray(2 * macBytes);
+  return unpacked;
+}
 
 /** The same of `noncurrent_versions AS v`: there is a newer one, which is current. */
 export const noncurrentColumns = `${sharedColumns}, superseded_seq AS supersededSeq,

@@ -63,9 +63,19 @@ export class Facts {
       case 'checksum':
         return this.attributes.checksum?.value;
       default:
-        return this.named.get(field);
+        return namedValue(this.attributes, field);
     }
   }
+}
+
+/** The same as `Facts.named` has, of one name. */
+function namedValue({ tags = [], metadata }: Attributes, field: FieldName): string | undefined {
+  const isTag = field.startsWith('tag.');
+  const name = field.slice(isTag ? 'tag.'.length : 'meta.'.length);
+  if (isTag) return tags.findLast(([one]) => one === name)?.[1];
+  let value: string | undefined;
+  for (const one in metadata) if (one.toLowerCase() === name) value = metadata[one];
+  return value;
 }
 
 function namedOf({ tags = [], metadata }: Attributes): ReadonlyMap<FieldName, string> {

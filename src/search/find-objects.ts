@@ -7,7 +7,12 @@
 import { type BucketName, verifyListed } from '../catalog/authentic.ts';
 import type { ListedObject } from '../catalog/listing.ts';
 import { listKeysEver, readListedAt } from '../catalog/snapshot-reads.ts';
-import { type Catalog, currentColumns } from '../catalog/versions.ts';
+import {
+  type Catalog,
+  type PackedVersion,
+  packedColumns,
+  unpackVersion,
+} from '../catalog/versions.ts';
 import { Pace } from '../core/pace.ts';
 import { textSuccessor } from '../core/text-order.ts';
 import { Facts, fits } from './facts.ts';
@@ -96,22 +101,30 @@ export async function findObjects<E>(
     // Large pages take turns from their beginning, however many of them begin at once.
     if (!found || found.keys.length > rowsAtOnce) await pace.wait();
     const reader = new PageReader(services, bucket, start, at);
-    for await (const row of found ? reader.named(found.keys) : reader.all()) {
-      if (!found && page.looked + hidden >= lookedMax) return page;
-      page.through = row.key;
-      if (pace.isDue) await pace.wait();
-      const facts = isObject(row) ? new Facts(row) : null;
-      if (!isObject(row) || !facts || !(await isVisible(services, bucket, asked, row, facts))) {
-        hidden += 1;
-        continue;
+    for await (const rows of found ? reader.named(found.keys) : reader.all()) {
+      // Whatever is no promise is not awaited: a thousand times that is a third of a page's time.
+      for (const row of rows) {
+        if (!found && page.looked + hidden >= lookedMax) return page;
+        page.through = row.key;
+        if (pace.isDue) await pace.wait();
+        const facts = isObject(row) ? new Facts(row) : null;
+        if (!isObject(row) || !facts || !isThere(services, bucket, asked, row, facts)) {
+          hidden += 1;
+          continue;
+        }
+        if (asked.mayRead && !(await asked.mayRead(row))) {
+          hidden += 1;
+          continue;
+        }
+        const isFit = fits(query, facts);
+        if (isFit || !found) page.looked += 1;
+        else unfit += 1;
+        const taken = isFit ? take(row, facts) : null;
+        const entry = taken instanceof Promise ? await taken : taken;
+        if (entry !== null && page.entries.push(entry) === asked.max) return page;
+        // Here, and not with the next one, which may be one that who asks may not read.
+        if (found && (page.looked >= lookedMax || unfit >= passedMax)) return page;
       }
-      const isFit = fits(query, facts);
-      if (isFit || !found) page.looked += 1;
-      else unfit += 1;
-      const entry = isFit ? await take(row, facts) : null;
-      if (entry !== null && page.entries.push(entry) === asked.max) return page;
-      // Here, and not with the next one, which may be one that who asks may not read.
-      if (found && (page.looked >= lookedMax || unfit >= passedMax)) return page;
     }
     page.through = found?.through ?? null;
     if (page.through === null || hidden >= passedMax || asks === asksMax) return page;
@@ -121,17 +134,16 @@ export async function findObjects<E>(
 
 type Row = ListedObject | { key: string; isMarker: 1 };
 
-/** Is there such an object, for who asks? */
-async function isVisible(
+/** Is there such an object, as the bucket is named? */
+function isThere(
   { keyring }: Catalog,
   bucket: BucketName,
-  { within, mayRead }: FindQuery,
+  { within }: FindQuery,
   row: ListedObject,
   facts: Facts,
-): Promise<boolean> {
+): boolean {
   verifyListed(keyring, bucket, row);
-  if (within && !fits(within, facts)) return false;
-  return (await mayRead?.(row)) ?? true;
+  return !within || fits(within, facts);
 }
 
 function isObject(row: Row): row is ListedObject {
@@ -164,47 +176,48 @@ class PageReader {
     this.#at = at;
   }
 
-  async *named(keys: readonly string[]): AsyncGenerator<Row> {
+  async *named(keys: readonly string[]): AsyncGenerator<Row[]> {
     for (let at = 0; at < keys.length; at += rowsAtOnce) {
       const some = keys.slice(at, at + rowsAtOnce);
       const rows = new Map<string, ListedObject>();
-      for (const row of await this.#readNamed(some)) rows.set(row.key, row);
-      for (const key of some) yield rows.get(key) ?? { key, isMarker: 1 };
+      for (const row of await this.#readNamed(some)) rows.set(row.key, unpackVersion(row));
+      yield some.map((key): Row => rows.get(key) ?? { key, isMarker: 1 });
     }
   }
 
-  #readNamed(keys: readonly string[]): Promise<ListedObject[]> {
+  #readNamed(keys: readonly string[]): Promise<PackedVersion[]> {
     // Of as many forms as there are powers of two: each is prepared once.
     const width = 2 ** Math.ceil(Math.log2(keys.length));
     const filled = Array.from({ length: width }, (_, i) => keys[Math.min(i, keys.length - 1)]);
-    return this.#catalog.read.all<ListedObject>(
-      `SELECT ${currentColumns} FROM versions AS v
+    return this.#catalog.read.all<PackedVersion>(
+      `SELECT ${packedColumns} FROM versions AS v
          WHERE bucket_id = ? AND key IN (${filled.map(() => '?').join(', ')})`,
       ...[this.#bucketId, ...(filled as string[])],
     );
   }
 
-  async *all(): AsyncGenerator<Row> {
+  async *all(): AsyncGenerator<Row[]> {
     let { from, exclusive } = this.#start;
     for (;;) {
       const rows = await (this.#at === undefined
         ? this.#readNow(from, exclusive)
         : this.#readThen(from, exclusive, this.#at));
-      yield* rows;
+      yield rows;
       const last = rows.at(-1);
       if (!last || rows.length < rowsAtOnce) return;
       [from, exclusive] = [last.key, true];
     }
   }
 
-  #readNow(from: string, exclusive: boolean): Promise<ListedObject[]> {
+  async #readNow(from: string, exclusive: boolean): Promise<ListedObject[]> {
     const { below } = this.#start;
-    return this.#catalog.read.all<ListedObject>(
-      `SELECT ${currentColumns} FROM versions AS v
+    const rows = await this.#catalog.read.all<PackedVersion>(
+      `SELECT ${packedColumns} FROM versions AS v
          WHERE bucket_id = ? AND key ${exclusive ? '>' : '>='} ?
          ${below === null ? 'AND ? IS NULL' : 'AND key < ?'} ORDER BY key LIMIT ?`,
       ...[this.#bucketId, from, below, rowsAtOnce],
     );
+    return rows.map(unpackVersion);
   }
 
   async #readThen(from: string, exclusive: boolean, at: number): Promise<Row[]> {
