@@ -1,9 +1,11 @@
-// `node bench/find.mjs [OBJECTS [ROUNDS]]`: what finding objects costs. First the index alone, with
-// a thousand, ten thousand, … objects (100,000 by default), each with four tags of which 10 to
-// 10,000 objects have the same, two of metadata and a key of its own: how large it is, how fast it
-// is written, and how long the first page of candidates takes by each kind of comparison. Then
-// gateways, with and without an index, in turn: PUTs of 4 KiB, and then pages of 20,000 objects by
-// each kind of comparison, with the longest turn of the main thread.
+// `node bench/find.mjs [OBJECTS [ROUNDS [PAGED]]]`: what finding objects costs. First the index
+// alone, with a thousand, ten thousand, … objects (100,000 by default), each with four tags of which
+// 10 to 10,000 objects have the same, two of metadata and a key of its own: how large it is, how
+// fast it is written, and how long the first page of candidates takes by each kind of comparison.
+// Then gateways, with and without an index, in many short turns: PUTs of 4 KiB, what of a core the
+// threads that serve them take for one, and how far the index is behind them. And then pages of
+// PAGED objects (20,000) by each kind of comparison, with how long they hold up others: the longest
+// turns of the main thread and of the ledger's, of their processor's time and by the clock.
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { Agent, request } from 'node:http';
@@ -17,15 +19,21 @@ import { ObjectIndexWriter } from '#bursar/search/object-index.js';
 import { spanOf } from '#bursar/search/plan.js';
 import { parseQuery } from '#bursar/search/query.js';
 import { makeBucket, send } from './control.mjs';
-import { makeBody } from './load.mjs';
-import { count, number, table, times } from './markdown.mjs';
-import { stopAll } from './processes.mjs';
-import { startGateway } from './servers.mjs';
+import { count, interval, number, table } from './markdown.mjs';
+import { pause, resume, stopAll } from './processes.mjs';
+import { metricsToken, startGateway } from './servers.mjs';
+import {
+  bucket,
+  compareInTurns,
+  ratioBetween,
+  smallWorkload,
+  withLoadTool,
+} from './short-turns.mjs';
 import { median, quantile } from './statistics.mjs';
 
 const most = Number(process.argv[2] ?? 100_000);
 /** In which PUTs with and without the index are compared; 0: no gateway is measured. */
-const rounds = Number(process.argv[3] ?? 6);
+const rounds = Number(process.argv[3] ?? 20);
 const dir = mkdtempSync(join(tmpdir(), 'bursar-find-'));
 const batch = 1024;
 const asks = 200;
@@ -80,7 +88,14 @@ async function measureIndex(size) {
   const cells = [];
   for (const text of queries(size)) {
     const query = parseQuery(text, Date.now());
-    const wanted = { bucketId: 1, query, ...spanOf(query), exclusive: false, max: 1000 };
+    const wanted = {
+      bucketId: 1,
+      query,
+      ...spanOf(query),
+      exclusive: false,
+      max: 1000,
+      isBlind: false,
+    };
     const took = [];
     for (let i = 0; i < asks; i++) {
       const sinceMs = performance.now();
@@ -112,23 +127,11 @@ function showIndexes(found) {
 }
 
 const agent = new Agent({ keepAlive: true });
-const body = makeBody(4 * 1024);
 /** Objects that pages are asked of. */
-const paged = 20_000;
-
-async function put(target, seconds) {
-  let written = 0;
-  const endMs = performance.now() + seconds * 1000;
-  const worker = async (_, w) => {
-    for (let i = 0; performance.now() < endMs; i++, written++) {
-      const path = `/found/${w}/${i % 2000}`;
-      const { status } = await send(target, { method: 'PUT', path, body, agent });
-      if (status !== 200) throw new Error(`PUT ${path}: ${status}`);
-    }
-  };
-  await Promise.all(Array.from({ length: 8 }, worker));
-  return written / seconds;
-}
+const paged = Number(process.argv[4] ?? 20_000);
+const lagSeconds = 15;
+/** The threads that a PUT waits for. */
+const serving = ['MainThread', 'ledger', 'libuv-worker'];
 
 /** Objects with tags and metadata, as the index alone has them. */
 async function fill(target) {
@@ -189,42 +192,81 @@ async function measurePages(target, turns, text, limit) {
   };
   await Promise.all(Array.from({ length: 4 }, many));
   await sleep(200);
-  const longest = Math.max(...readTurns(turns, sinceMs));
-  return [text, limit, count, median(took), quantile(took, 0.99), longest];
+  const [main, ledger] = ['main', 'ledger'].map((name) => longestOf(`${turns}-${name}`, sinceMs));
+  return [text, limit, count, median(took), quantile(took, 0.99), ...main, ...ledger];
 }
 
-/** The longest turn of each tenth of a second since then, milliseconds. */
-function readTurns(file, sinceMs) {
+/** The longest turn since then, milliseconds of the thread's processor and by the clock. */
+function longestOf(file, sinceMs) {
   const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
-  const pairs = lines.map((line) => line.split(' ').map(Number));
-  return pairs.filter(([atMs]) => atMs > sinceMs).map(([, ms]) => ms);
+  const noted = lines.map((line) => line.split(' ').map(Number)).filter(([at]) => at > sinceMs);
+  return [1, 2].map((column) => Math.max(...noted.map((one) => one[column])));
+}
+
+/** PUTs beside those of a gateway without an index, and what of a core the threads take for one. */
+async function comparePuts(servers) {
+  for (const server of Object.values(servers)) {
+    await makeBucket(server.target, bucket);
+    pause(server);
+  }
+  const workloads = [smallWorkload('put', 8)];
+  const say = (line) => process.stdout.write(`${line}\n`);
+  const [compared] = await withLoadTool((tool) =>
+    compareInTurns(servers, { workloads, rounds, tool, say }),
+  );
+  for (const turn of Object.values(compared.turns).flat()) {
+    turn.servingMs = serving.reduce((sum, name) => sum + (turn.byThread[name] ?? 0), 0);
+  }
+  const ratio = (of) => interval(ratioBetween(compared, { ours: 'with', other: 'without', of }));
+  say(`with the index, ratios: PUTs a second ${ratio('perSecond')}; of a core for one, in threads`);
+  say(`that serve ${ratio('servingMs')}, in all ${ratio('cpuMs')}\n`);
+  for (const server of Object.values(servers)) resume(server);
+}
+
+/** How far the index is behind while objects of 4 KiB are put as fast as can be. */
+async function measureLag({ target }) {
+  const lags = [];
+  let isEnded = false;
+  const look = async () => {
+    for (; !isEnded; await sleep(200)) lags.push(await readLagSeconds(target));
+  };
+  const looking = look();
+  const load = await withLoadTool((tool) =>
+    tool.run({
+      ...{ target, bucket, kind: 'put', keyPrefix: 'lag', keyCount: 20_000, sizeBytes: 4096 },
+      ...{ connections: 16, seconds: lagSeconds, warmupSeconds: 0.1, seed: 1 },
+    }),
+  );
+  isEnded = true;
+  await looking;
+  const sinceMs = performance.now();
+  while ((await readLagSeconds(target)) > 0) await sleep(100);
+  const after = number((performance.now() - sinceMs) / 1000);
+  const [half, most] = [median(lags), Math.max(...lags)].map(number);
+  process.stdout.write(
+    `at ${count(Math.round(load.perSecond))} PUTs a second for ${lagSeconds} s the index is ` +
+      `${half} s behind, ${most} at most, and ${after} s after them not at all\n\n`,
+  );
+}
+
+async function readLagSeconds({ host, port }) {
+  const headers = { authorization: `Bearer ${metricsToken}` };
+  const answer = await fetch(`http://${host}:${port}/_/metrics`, { headers });
+  const [, lag] = /^bursar_object_index_lag_seconds (\S+)$/m.exec(await answer.text()) ?? [];
+  return Number(lag);
 }
 
 async function measureGateways() {
-  const targets = [];
   const turns = join(dir, 'turns');
   const nodeArgs = ['--import', join(import.meta.dirname, 'loop-delay.mjs')];
-  for (const args of [['--object-index', 'off'], []]) {
-    const options = { args, nodeArgs, env: { LOOP_DELAY_FILE: `${turns}${args.length}` } };
-    const gateway = await startGateway({ dir: join(dir, `g${args.length}`), ...options });
-    await makeBucket(gateway.target, 'found');
-    await put(gateway.target, 2);
-    targets.push(gateway.target);
-  }
-  const ratios = [];
-  for (let i = 0; i < rounds; i++) {
-    // Who is first has the machine as the other one left it.
-    const [first, second] = i % 2 ? [1, 0] : [0, 1];
-    const rate = [];
-    rate[first] = await put(targets[first], 4);
-    rate[second] = await put(targets[second], 4);
-    ratios.push(rate[1] / rate[0]);
-  }
-  process.stdout.write(
-    `PUTs with the index: ${times(median(ratios))} of those without ` +
-      `(${ratios.map(times).join(', ')})\n`,
-  );
-  const [, target] = targets;
+  const begin = (name, args) =>
+    startGateway({ dir: join(dir, name), args, nodeArgs, env: { LOOP_DELAY_FILE: turns + name } });
+  const without = await begin('without', ['--object-index', 'off']);
+  const servers = { with: await begin('with', []), without };
+  await comparePuts(servers);
+  pause(without);
+  await measureLag(servers.with);
+  const { target } = servers.with;
   await makeBucket(target, 'paged');
   await fill(target);
   const last = `meta.run = ${paged - 1}`;
@@ -233,10 +275,11 @@ async function measureGateways() {
   const rows = [];
   for (const limit of [100, 1000]) {
     for (const text of [...queries(paged), 'not size < 0', 'owner != "nobody" and size > 5']) {
-      rows.push(await measurePages(target, `${turns}0`, text, limit));
+      rows.push(await measurePages(target, `${turns}with`, text, limit));
     }
   }
-  const head = ['through the gateway', 'limit', 'found', 'median, ms', 'p99', 'longest turn'];
+  const head = ['through the gateway', 'limit', 'found', 'median, ms', 'p99'];
+  head.push('main thread: longest turn, ms', 'by the clock', "ledger's", 'by the clock');
   const shown = rows.map(([text, ...cells]) => [text, ...cells.map((one) => number(one))]);
   process.stdout.write(`${table({ head, rows: shown }).join('\n')}\n`);
 }

@@ -13,8 +13,8 @@ import {
   runsOf,
   sortedMax,
 } from './plan.ts';
-import { type IndexedMetadata, isIndexed } from './postings.ts';
-import type { Query } from './query.ts';
+import { type IndexedMetadata, isIndexed as isIndexedIn } from './postings.ts';
+import type { FieldName, Query } from './query.ts';
 
 export interface Wanted extends KeySpan {
   bucketId: number;
@@ -22,6 +22,8 @@ export interface Wanted extends KeySpan {
   /** Not `from` itself, but what is behind it. */
   exclusive: boolean;
   max: number;
+  /** The plan depends on the query alone, and on nothing that the bucket has. */
+  isBlind: boolean;
 }
 
 export interface Candidates {
@@ -86,14 +88,20 @@ export class CandidateReader {
     this.#db.close();
   }
 
-  async #plan({ bucketId, query }: Wanted): Promise<Plan | null> {
+  async #plan({ bucketId, query, isBlind }: Wanted): Promise<Plan | null> {
+    const isIndexed = (field: FieldName) => isIndexedIn(field, this.#metadata);
+    if (isBlind) {
+      // How long a range takes, and whether it leads, depends on how many have such values.
+      const count = (run: Run) => (isOneValue(run) ? 1 : Number.POSITIVE_INFINITY);
+      return planOf(query, { isIndexed, count });
+    }
     const counts = new Map<string, number>();
     for (const run of runsOf(query)) {
       const name = nameOf(bucketId, run);
       counts.set(name, await this.#count(name, bucketId, run));
     }
     return planOf(query, {
-      isIndexed: (field) => isIndexed(field, this.#metadata),
+      isIndexed,
       count: (run) => counts.get(nameOf(bucketId, run)) ?? Number.POSITIVE_INFINITY,
     });
   }

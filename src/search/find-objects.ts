@@ -51,6 +51,8 @@ export interface FindQuery {
   at?: number | undefined;
   /** Absent: who asks may read all. */
   mayRead?: (row: ListedObject) => Promise<boolean>;
+  /** How the index leads depends on nothing that the bucket has; absent: it may. */
+  isBlind?: boolean;
 }
 
 export interface FoundPage<E> {
@@ -81,7 +83,7 @@ export async function findObjects<E>(
   asked: FindQuery,
   take: (row: ListedObject, facts: Facts) => E | null | Promise<E | null>,
 ): Promise<FoundPage<E>> {
-  const { query, within, after, at, prefix } = asked;
+  const { query, within, after, at, prefix, isBlind = false } = asked;
   const below = prefix === '' ? null : textSuccessor(prefix);
   const bounds = narrow({ from: prefix, below }, { from: asked.from ?? '', below: null });
   const both: Query = within ? { is: 'and', parts: [within, query] } : query;
@@ -93,7 +95,7 @@ export async function findObjects<E>(
   let start = startOf(span, after);
   let max = Math.min(asked.max + spareCandidates, lookedMax);
   for (let asks = 1; ; asks++) {
-    const wanted = { ...start, bucketId: bucket.id, query: within ?? query, max };
+    const wanted = { ...start, bucketId: bucket.id, query: within ?? query, max, isBlind };
     max = Math.min(2 * max, lookedMax);
     // The index knows nothing of what was.
     const found = at === undefined ? await services.objects.find(wanted) : null;

@@ -16,7 +16,7 @@ import type { Operation } from '../s3/operation.ts';
 import { checkKeyLength, parameter, type S3Request } from '../s3/request.ts';
 import type { Reserved } from '../s3/stages.ts';
 import type { FoundObject, FoundObjects } from './find-schema.ts';
-import { readableBy } from './readable.ts';
+import { readableBy, readsAll } from './readable.ts';
 
 export const findObjectsIn: Operation<'listing'> = {
   name: 'FindObjects',
@@ -58,7 +58,7 @@ async function run(context: Reserved<'listing'>): Promise<Reply> {
   const page = await findObjects(
     services,
     bucket,
-    { ...wanted, at: asked.at?.seq, mayRead },
+    { ...wanted, at: asked.at?.seq, mayRead, isBlind: !(await readsAll(asked, asked, mayRead)) },
     (row, facts) => {
       bytes += row.sizeBytes;
       objects += 1;

@@ -1,6 +1,7 @@
 // Which of the objects that fit a query who asks may know of. Invariant: an object is found, and
 // counted, only if who asks may read it, and its tags where the query asks for tags; else whoever
 // may list could learn by queries what objects say.
+import { randomBytes } from 'node:crypto';
 import type { S3Action } from '../../authz/grants/actions.ts';
 import type { ListedObject } from '../../catalog/listing.ts';
 import { asksForTags } from '../../search/facts.ts';
@@ -10,6 +11,23 @@ import { aclOf, tagsOf } from '../s3/objects/object-attributes.ts';
 
 /** Whether who asks may know what this object says. */
 type MayRead = (row: Pick<ListedObject, 'key' | 'attributes'>) => Promise<boolean>;
+
+/**
+ * Whether who asks may read all of the bucket by rules that look at no key and no tag: who may not
+ * is not to learn, by how a query is answered, how many objects say something. A rule that denies
+ * some keys to who may read all others is not looked for.
+ */
+export async function readsAll(
+  asked: Pick<AskedRequest, 'mayReach'>,
+  { askedName, found }: Pick<AskedRequest, 'askedName' | 'found'>,
+  mayRead: MayRead,
+): Promise<boolean> {
+  const list = { action: 's3:ListBucket', askedName, found, key: null, listPrefix: '' } as const;
+  if (!(await asked.mayReach(list))) return false;
+  // No grant on a prefix covers a name that nobody knows.
+  const key = randomBytes(16).toString('hex');
+  return mayRead({ key, attributes: '{"headers":{},"metadata":{}}' });
+}
 
 /** Of the request's own bucket, or of another that it names. */
 export function readableBy(

@@ -9,7 +9,7 @@ import { textSuccessor } from '../../core/text-order.ts';
 import { type Described, Facts, fits } from '../../search/facts.ts';
 import { findObjects, lookedMax } from '../../search/find-objects.ts';
 import { parseQuery } from '../../search/query.ts';
-import { readableBy } from '../find/readable.ts';
+import { readableBy, readsAll } from '../find/readable.ts';
 import type { AskedRequest } from './asked.ts';
 import type { ListingParameters } from './buckets/listing-xml.ts';
 import type { AnyOperation } from './operation.ts';
@@ -66,12 +66,13 @@ export async function listShown<E>(
   const isApart = !prefix.startsWith(within) && !within.startsWith(prefix);
   if (max === 0 || isPast || isApart) return listing;
   let last: Position | null = null;
+  const mayRead = readableBy(asked, asked, where);
   const page = await findObjects(
     services,
     bucket,
     {
       query: where,
-      mayRead: readableBy(asked, asked, where),
+      ...{ mayRead, isBlind: !(await readsAll(asked, asked, mayRead)) },
       prefix: prefix.length > within.length ? prefix : within,
       after: after?.kind === 'key' ? after.text : null,
       from: from ?? '',
