@@ -40,7 +40,7 @@ async function candidatesOf(reader: CandidateReader, query: Query, max: number) 
   const { from, below } = spanOf(query);
   const all: string[] = [];
   for (let at = { from, exclusive: false }; ; ) {
-    const found = await reader.find({ bucketId: 1, query, below, max, ...at });
+    const found = await reader.find({ bucketId: 1, query, below, max, isBlind: false, ...at });
     if (!found) return null;
     all.push(...found.keys);
     if (found.through === null) return all;
@@ -120,8 +120,17 @@ describe('the index of objects', () => {
     await put(Array.from({ length: 1100 }, (_, i) => [version(i).key, version(i)]));
     const ranges = (count: number) =>
       parseQuery(Array.from({ length: count }, (_, i) => `meta.pad >= -${i}`).join(' or '), nowMs);
-    const asked = { bucketId: 1, from: '', below: null, exclusive: false, max: 1000 };
+    const asked = {
+      bucketId: 1,
+      from: '',
+      below: null,
+      exclusive: false,
+      max: 1000,
+      isBlind: false,
+    };
     expect((await reader.find({ ...asked, query: ranges(22) }))?.keys).toHaveLength(1000);
+    // Who may not know how many there are is led by no range.
+    expect(await reader.find({ ...asked, query: ranges(1), isBlind: true })).toBeNull();
     // What would be sorted for each page is bounded for all ranges together.
     expect(await candidatesOf(reader, ranges(50), 1000)).toBeNull();
     const same = parseQuery(Array.from({ length: 50 }, () => 'size >= 0').join(' or '), nowMs);
