@@ -1,6 +1,6 @@
 // `node bench/find.mjs [OBJECTS [ROUNDS [PAGED]]]`: what finding objects costs. First the index
-// alone, with a thousand, ten thousand, … objects (100,000 by default), each with four tags of which
-// 10 to 10,000 objects have the same, two of metadata and a key of its own: how large it is, how
+// alone, with a thousand, ten thousand, … objects (100,000 by default), each with four tags which
+// 10 to 10,000 objects have in common, two of metadata and a key of its own: how large it is, how
 // fast it is written, and how long the first page of candidates takes by each kind of comparison.
 // Then gateways, with and without an index, in many short turns: PUTs of 4 KiB, what of a core the
 // threads that serve them take for one, and how far the index is behind them. And then pages of
