@@ -83,7 +83,7 @@ describeWithTool(awsCli, "the README's tour", (aws) => {
       expect(ended.stdout).toMatch(/^bucket:cms\/first .* 2 +0 B +owner$/m);
       expect(ended.stdout).toMatch(/^bucket:default\/first .* 2 +0 B +owner$/m);
       expect(ended.stdout).toMatch(
-        / cms\/alice {2}key:\w+ {2}shared-secret {2}127\.0\.0\.1 {2}s3:\w+ {2}\w+ {2}\w+ {2}first\/zeros$/m,
+        / cms\/alice +key:\w+ +shared-secret +127\.0\.0\.1 +s3:\w+ +\w+ +\w+ +first\/zeros$/m,
       );
       expect(ended.stdout).toMatch(/^{"accessKeyId":.*"key":"notes\/readme\.md".*}$/m);
     });
