@@ -97,7 +97,7 @@ export function addRecordsCommand(program: Command): void {
         count += page.length;
         if (page.length > 0) show(page);
       }
-      if (count === 0) process.stderr.write('bursar: no records fit\n');
+      if (count === 0 && !flags.json) process.stderr.write('bursar: no records fit\n');
     });
 }
 

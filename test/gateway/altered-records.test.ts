@@ -134,7 +134,7 @@ test('one that was edited while the gateway runs is marked wherever it is shown'
   const trust = { keys: parseVerifiers(text, ed25519) ?? [] };
   expect(await verifyBundle(lines, { trust })).toMatchObject({ ok: true, altered: [index] });
 
-  expect(run('records').out).toMatch(new RegExp(`^${index}  ALTERED: `, 'm'));
+  expect(run('records').out).toMatch(new RegExp(`^${index} +ALTERED: `, 'm'));
   const cost = run('cost tenant:cms');
   expect(cost.out + cost.err).toMatch(/Left out: 1 records that are not what was recorded/);
 
