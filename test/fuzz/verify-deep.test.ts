@@ -38,7 +38,7 @@ beforeAll(async () => {
   );
   db.close();
   tables = named.map(({ name }) => name);
-}, 60_000);
+}, 120_000);
 
 afterAll(() => place.remove());
 

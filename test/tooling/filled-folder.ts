@@ -63,24 +63,36 @@ export async function fill(client: S3Client, endpoint: string): Promise<void> {
   await call(client, 'DELETE', `log/keys/${id}`);
 }
 
-/** An object of so many extents that its manifest does not lie in its row. */
+/**
+ * An object of so many runs that its manifest does not lie in its row. Each round copies the object
+ * and, behind it, the single bytes at its end, which it doubles: what has 257 runs then has few
+ * bytes more than the first part, so that it is soon read.
+ */
 async function fillLong(client: S3Client): Promise<void> {
-  await send(client, 'PUT', '/data/part', { body: Buffer.alloc(5 * 1024 * 1024, 'x') });
-  const begun = await send(client, 'POST', '/data/long', { query: [['uploads', '']] });
-  const id = /<UploadId>(.*?)</.exec(String(begun.body))?.[1] ?? '';
-  const copy = async (_: unknown, i: number) => {
-    const query: [string, string][] = [
-      ['partNumber', String(i + 1)],
-      ['uploadId', id],
-    ];
-    const headers = { 'x-amz-copy-source': 'data/part' };
-    const { body } = await send(client, 'PUT', '/data/long', { query, headers });
-    const etag = /<ETag>(.*?)<.ETag>/.exec(String(body))?.[1];
-    return `<Part><PartNumber>${i + 1}</PartNumber><ETag>${etag}</ETag></Part>`;
+  const partBytes = 5 * 1024 * 1024;
+  const upload = async (key: string, parts: Sending[]) => {
+    const begun = await send(client, 'POST', `/data/${key}`, { query: [['uploads', '']] });
+    const id = /<UploadId>(.*?)</.exec(String(begun.body))?.[1] ?? '';
+    let all = '';
+    for (const [i, part] of parts.entries()) {
+      const query: [string, string][] = [
+        ['partNumber', String(i + 1)],
+        ['uploadId', id],
+      ];
+      const { body, headers } = await send(client, 'PUT', `/data/${key}`, { ...part, query });
+      const etag = headers.etag ?? /<ETag>(.*?)<.ETag>/.exec(String(body))?.[1];
+      all += `<Part><PartNumber>${i + 1}</PartNumber><ETag>${etag}</ETag></Part>`;
+    }
+    const body = `<CompleteMultipartUpload>${all}</CompleteMultipartUpload>`;
+    await send(client, 'POST', `/data/${key}`, { query: [['uploadId', id]], body });
   };
-  const parts = await Promise.all(Array.from({ length: 230 }, copy));
-  const body = `<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`;
-  await send(client, 'POST', '/data/long', { query: [['uploadId', id]], body });
+  await upload('part', [{ body: Buffer.alloc(partBytes, 'x') }, { body: 'x' }]);
+  for (let round = 0; round < 8; round++) {
+    const source = { 'x-amz-copy-source': `data/${round === 0 ? 'part' : 'long'}` };
+    const range = `bytes=${partBytes}-${partBytes + 2 ** round - 1}`;
+    const tail = { ...source, 'x-amz-copy-source-range': range };
+    await upload('long', [{ headers: source }, { headers: tail }]);
+  }
 }
 
 /** Two snapshots and a window, and what they hold: a version, a marker's, and an image of one. */
@@ -103,7 +115,7 @@ async function fillBuckets(client: S3Client): Promise<void> {
   await send(client, 'PUT', '/data');
   const headers = { 'x-amz-bucket-object-lock-enabled': 'true' };
   await send(client, 'PUT', '/locked', { headers });
-  for (let i = 0; i < 400; i += 10) {
+  for (let i = 0; i < 450; i += 10) {
     const ten = Array.from({ length: 10 }, (_, j) => `/data/many/${(i + j) % 300}`);
     await Promise.all(ten.map((path) => send(client, 'PUT', path, { body: Buffer.from(path) })));
   }
