@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { S3Client } from '../fault/s3-client.ts';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { type Environment, type Outcome, type Served, Workplace } from './command.ts';
 
 // Each step is a process of its own, and the machine may be busy.
@@ -285,7 +286,7 @@ test('what a start says can be pasted, and samples go where the gateway has its 
     );
     const from = {
       cwd: tmpdir(),
-      env: { PATH: process.env.PATH ?? '' },
+      env: bareEnvironment(),
       encoding: 'utf8',
     } as const;
     expect(execFileSync('sh', ['-c', pasted], from)).toMatch(/\ndefault +yes/);

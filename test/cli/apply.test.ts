@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { type Served, Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
@@ -195,7 +196,7 @@ test('a run that is killed can be run again', async () => {
   const child = spawn(process.execPath, args, {
     cwd: place.folder,
     stdio: 'ignore',
-    env: { PATH: process.env.PATH ?? '' },
+    env: bareEnvironment(),
   });
   const ended = new Promise((end) => child.on('exit', end));
   await expect

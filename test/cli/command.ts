@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { metricsToken } from '../tooling/served-gateway.ts';
 
 const main = resolve('dist/cli/main.js');
@@ -121,7 +122,7 @@ export class Workplace {
   ): ChildProcess {
     const child = spawn(process.execPath, [main, ...args], {
       cwd: this.folder,
-      env: { PATH: process.env.PATH ?? '', ...environment },
+      env: { ...bareEnvironment(), ...environment },
       stdio: [stdin, 'pipe', 'pipe'],
     });
     this.#running.add(child);

@@ -17,6 +17,7 @@ import {
   serveStatically,
   signerOf,
 } from '../audit/log/made-log.ts';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
 import { Workplace } from './command.ts';
@@ -76,7 +77,7 @@ describe('bursar log export', { timeout }, () => {
       const main = resolve('dist/cli/main.js');
       const child = spawn(process.execPath, [main, ...args], {
         cwd: work.folder,
-        env: { PATH: process.env.PATH },
+        env: bareEnvironment(),
         stdio: 'ignore',
       });
       kill = () => child.kill('SIGKILL');

@@ -12,6 +12,7 @@ import { makeTenant, postSlice, type Slice, verifyAll } from '../fault/integrity
 import { sleep } from '../fault/plain-start.ts';
 import { S3Client } from '../fault/s3-client.ts';
 import { CatalogEditor, flipBit, StoredExtents } from '../tooling/attacks.ts';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { type Served, Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
@@ -69,7 +70,7 @@ function beginSlowly(...flags: string[]): Begun {
   const args = [main, 'verify', 'data', '--json', '--rate', '1MiB/s', ...flags];
   const child = spawn(process.execPath, args, {
     cwd: place.folder,
-    env: { PATH: process.env.PATH ?? '' },
+    env: bareEnvironment(),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const told = { stdout: '', stderr: '' };

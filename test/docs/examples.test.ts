@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as s3 from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { blocksOf, readPage, root, sectionOf } from './markdown.ts';
 
@@ -127,7 +128,7 @@ async function useBucket(client: s3.S3Client): Promise<void> {
 /** Runs a script to its end, as the operator. Rejects with all it said when it fails. */
 function run(args: string[]): Promise<string> {
   const env = {
-    PATH: process.env.PATH ?? '',
+    ...bareEnvironment(),
     BURSAR_ENDPOINT: gateway.endpoint,
     BURSAR_ACCESS_KEY_ID: gateway.accessKeyId,
     BURSAR_SECRET_ACCESS_KEY: gateway.secretAccessKey,

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { checkDatabase, openDatabase } from '#bursar/core/database.js';
 import { packed010 } from '../fixtures/contents-0.1.0.ts';
 import { unpackFolder } from '../fixtures/packed-folder.ts';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { describeWithTool } from '../tooling/tools.ts';
 import { compiler } from './compiler.ts';
 
@@ -40,7 +41,7 @@ describeWithTool(compiler, 'an acceptance of edited rights that is killed', (cc)
       writeFileSync(faultFile, `${call} bursar.db ${number} kill`);
     }
     const env = {
-      PATH: process.env.PATH ?? '',
+      ...bareEnvironment(),
       ...(moment && { LD_PRELOAD: library, FAULT_AT: faultFile }),
     };
     const args = [main, 'database', ...command.split(' '), '--data', join(folder, 'data')];

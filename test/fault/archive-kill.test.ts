@@ -25,6 +25,7 @@ import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { Stores } from '#bursar/tiering/stores/stores.js';
 import { openArchiveRig } from '../audit/archive/archive-rig.ts';
 import { keyring, rootKey } from '../ledger/fixture.ts';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
 import { compiler } from './compiler.ts';
@@ -208,7 +209,7 @@ describeWithTool(compiler, 'archiving on a disk that refuses a write', (cc) => {
   function archiveUnder(call: string, number: number): boolean {
     writeFileSync(faultFile, `${call} /data/ ${number} ENOSPC`);
     const args = [run, database, join(data, 'extents'), '2', '-1'];
-    const env = { PATH: process.env.PATH ?? '', LD_PRELOAD: library, FAULT_AT: faultFile };
+    const env = { ...bareEnvironment(), LD_PRELOAD: library, FAULT_AT: faultFile };
     const { signal } = spawnSync(process.execPath, args, { env });
     expect(signal).toBeNull();
     const isMet = !existsSync(faultFile);

@@ -20,6 +20,7 @@ import {
   send,
   type Target,
 } from '../protocol/target.ts';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { type Received, Receiver, status } from '../tooling/webhook-receiver.ts';
 import { ReplayedChanges } from './replayed-changes.ts';
 
@@ -49,7 +50,7 @@ function beginFollowing() {
   const output = openSync(followed, 'a');
   const child = spawn(process.execPath, [resolve('dist/cli/main.js'), ...follower], {
     cwd: place.folder,
-    env: { PATH: process.env.PATH ?? '' },
+    env: bareEnvironment(),
     stdio: ['ignore', output, 'ignore'],
   });
   closeSync(output);

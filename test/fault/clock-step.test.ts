@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { signRequest } from '#bursar/core/sigv4.js';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import { describeWithTool } from '../tooling/tools.ts';
 import { compiler } from './compiler.ts';
@@ -78,7 +79,7 @@ describeWithTool(compiler, 'a clock that steps', (cc) => {
     const args = ['limit', 'set', 'tenant:default', '--requests', requests];
     execFileSync(process.execPath, [resolve('dist/cli/main.js'), ...args], {
       env: {
-        ...{ PATH: process.env.PATH, LD_PRELOAD: library, CLOCK_STEP: stepFile },
+        ...{ ...bareEnvironment(), LD_PRELOAD: library, CLOCK_STEP: stepFile },
         BURSAR_ENDPOINT: gateway.endpoint,
         BURSAR_ACCESS_KEY_ID: gateway.accessKeyId,
         BURSAR_SECRET_ACCESS_KEY: gateway.secretAccessKey,

@@ -10,6 +10,7 @@ import { checkDatabase, openDatabase } from '#bursar/core/database.js';
 import { oldestSchema, schemaVersion, steps } from '#bursar/ledger/migrations/steps.js';
 import { packed010 } from '../fixtures/contents-0.1.0.ts';
 import { unpackFolder } from '../fixtures/packed-folder.ts';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { describeWithTool } from '../tooling/tools.ts';
 import { compiler } from './compiler.ts';
 
@@ -43,7 +44,7 @@ describeWithTool(compiler, 'a migration that is killed', (cc) => {
       const [call, number] = moment.split(' ');
       writeFileSync(faultFile, `${call} bursar.db ${number} ${fault}`);
     }
-    const env = { PATH: process.env.PATH ?? '', LD_PRELOAD: library, FAULT_AT: faultFile };
+    const env = { ...bareEnvironment(), LD_PRELOAD: library, FAULT_AT: faultFile };
     const args = [main, 'database', 'migrate', '--data', data];
     const { signal, status, stderr } = spawnSync(process.execPath, args, { env });
     const isMet = moment !== null && !existsSync(faultFile);

@@ -6,6 +6,7 @@ import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { openDatabase } from '#bursar/core/database.js';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import type { FaultProxy } from '../tooling/fault-proxy.ts';
 import { listFiles } from '../tooling/files.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
@@ -139,7 +140,7 @@ export class RebuildRig {
 
   rebuild(args: string[] = []): Promise<Rebuilt> {
     const flags = ['rebuild', '--data', this.dataDir, '--json', ...this.#storeFlags(), ...args];
-    const env = { PATH: process.env.PATH ?? '', ...this.#credentials() };
+    const env = { ...bareEnvironment(), ...this.#credentials() };
     return new Promise((done) => {
       const options = { env, maxBuffer: 1 << 26 };
       const child = execFile(process.execPath, [main, ...flags], options, (_, stdout, stderr) => {
@@ -164,7 +165,7 @@ export class RebuildRig {
   /** Runs another command on the folder and its store. */
   run(command: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
     const flags = [...command, '--data', this.dataDir, ...this.#storeFlags()];
-    const env = { PATH: process.env.PATH ?? '', ...this.#credentials() };
+    const env = { ...bareEnvironment(), ...this.#credentials() };
     return new Promise((done) => {
       const child = execFile(process.execPath, [main, ...flags], { env }, (_, stdout, stderr) => {
         done({ code: child.exitCode ?? -1, stdout, stderr });
@@ -177,7 +178,7 @@ export class RebuildRig {
     command: string[],
     more: Record<string, string> = {},
   ): Promise<{ code: number; stdout: string; stderr: string }> {
-    const env = { PATH: process.env.PATH ?? '', ...this.#credentials(), ...more };
+    const env = { ...bareEnvironment(), ...this.#credentials(), ...more };
     return new Promise((done) => {
       const child = execFile(process.execPath, [main, ...command], { env }, (_, stdout, stderr) => {
         done({ code: child.exitCode ?? -1, stdout, stderr });
@@ -205,7 +206,7 @@ export class RebuildRig {
   /** The same of another command on the folder and its store. */
   async killAt(command: string[], step: string): Promise<void> {
     const flags = [...command, '--data', this.dataDir, ...this.#storeFlags()];
-    const env = { PATH: process.env.PATH ?? '', ...this.#credentials() };
+    const env = { ...bareEnvironment(), ...this.#credentials() };
     await new Promise<void>((done) => {
       const child = execFile(process.execPath, [main, ...flags], { env }, () => done());
       child.stderr?.on('data', (text: string) => {

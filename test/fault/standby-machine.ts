@@ -4,6 +4,7 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { vi } from 'vitest';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
 import type { RebuildRig } from './rebuild-rig.ts';
 import { S3Client } from './s3-client.ts';
@@ -104,7 +105,7 @@ export class Standby {
   #env(): Record<string, string> {
     const { accessKeyId, secretAccessKey } = this.#rig.backend.credentials;
     return {
-      PATH: process.env.PATH ?? '',
+      ...bareEnvironment(),
       AWS_ACCESS_KEY_ID: accessKeyId,
       AWS_SECRET_ACCESS_KEY: secretAccessKey,
       AWS_EC2_METADATA_DISABLED: 'true',

@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { readSamples } from '#bursar/instruments/sample-log.js';
 import { compiler } from '../fault/compiler.ts';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { describeWithTool } from '../tooling/tools.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -29,7 +30,7 @@ describeWithTool(compiler, 'a log of samples on a disk that refuses a write', (c
 
   /** The times of the samples that were told to be durable; undefined: it could not begin. */
   function append(folder: string): number[] | undefined {
-    const env = { PATH: process.env.PATH ?? '', LD_PRELOAD: library, FAULT_AT: faultFile };
+    const env = { ...bareEnvironment(), LD_PRELOAD: library, FAULT_AT: faultFile };
     try {
       const args = [script, folder, String(count)];
       const told = execFileSync(process.execPath, args, { env, stdio: 'pipe' });
