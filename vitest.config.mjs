@@ -10,6 +10,8 @@ export default defineConfig({
   test: {
     globalSetup: 'test/tooling/own-environment.ts',
     maxWorkers: Math.max(3, availableParallelism()),
+    // What is built is loaded as it is, by Node, which may have kept it compiled.
+    server: { deps: { external: [/\/dist\//] } },
     // A busy machine may take its time; what never comes fails all the same.
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -14,7 +14,6 @@ import { ObjectReader } from '#bursar/tiering/object-reader.js';
 import { ObjectWriter } from '#bursar/tiering/object-writer.js';
 import { failureCauses } from '#bursar/tiering/stores/attempt-failure.js';
 import { LocalStore } from '#bursar/tiering/stores/local-store.js';
-import { S3Store } from '#bursar/tiering/stores/s3/s3-store.js';
 import { Stores } from '#bursar/tiering/stores/stores.js';
 
 const [path, folder, tilesPerPack, killAt, remoteOptions] = process.argv.slice(2);
@@ -27,6 +26,12 @@ function take(name, work) {
   if (steps.length === Number(killAt)) process.kill(process.pid, 'SIGKILL');
   steps.push(name);
   return work();
+}
+
+/** Its driver takes longer to load than all else. */
+async function openRemote(options) {
+  const { S3Store } = await import('#bursar/tiering/stores/s3/s3-store.js');
+  return S3Store.open({ ...options, meter: new StoreMeter({ causes: failureCauses }) });
 }
 
 const fail = (reason) => {
@@ -42,12 +47,7 @@ const ledger = await Ledger.open({
 const db = openDatabase(path, { readonly: true, cacheKib: 1024 });
 const buffers = new BufferPool({});
 const digests = new DigestPool({ buffers });
-const remote =
-  remoteOptions &&
-  (await S3Store.open({
-    ...JSON.parse(remoteOptions),
-    meter: new StoreMeter({ causes: failureCauses }),
-  }));
+const remote = remoteOptions && (await openRemote(JSON.parse(remoteOptions)));
 const stores = new Stores(await LocalStore.open(folder), remote ? [remote] : []);
 const writer = new ObjectWriter({ keyring, stores, digests, buffers });
 const reader = new ObjectReader({ keyring, stores, digests, buffers });
