@@ -1,4 +1,4 @@
-// Most tests wait for processes, disks and timers: four files at a time keep two cores busy.
+// Most tests wait for processes, disks and timers: three files at a time keep even two cores busy.
 import { availableParallelism } from 'node:os';
 import { configDefaults, defineConfig } from 'vitest/config';
 
@@ -9,7 +9,7 @@ const rooms = 'test/{audit,authz,catalog,core,gateway,ledger,quota,tiering}/**';
 export default defineConfig({
   test: {
     globalSetup: 'test/tooling/own-environment.ts',
-    maxWorkers: Math.max(4, availableParallelism()),
+    maxWorkers: Math.max(3, availableParallelism()),
     // What is built is loaded as it is, by Node, which may have kept it compiled.
     server: { deps: { external: [/\/dist\//] } },
     // A busy machine may take its time; what never comes fails all the same.
