@@ -211,6 +211,9 @@ class Unit {
     const part = this.#parts[at] as ChunkPart;
     const moved = { ...part, run: { ...part.run, store: other } };
     const [second] = this.#begin(other, [moved], [scratch], ending.signal) as [ReadChunk];
+    second.data.catch((error: unknown) => {
+      if (!ending.signal.aborted) tellFault(this.#options, moved.run, error);
+    });
     const isSecond = await Promise.any([first.then(() => false), second.data.then(() => true)])
       // Both have failed: what the first one has is told.
       .catch(() => false);
@@ -220,7 +223,10 @@ class Unit {
       await first;
       return null;
     }
-    first.catch((error: unknown) => this.#tell(asked.store, error));
+    first.catch((error: unknown) => {
+      const asIs = { ...part.run, store: asked.store };
+      if (!asked.ending.signal.aborted) tellFault(this.#options, asIs, error);
+    });
     try {
       const next = await this.#goOn(asked, other, at + 1, at);
       // Nothing else writes to its own buffer by now.
@@ -230,13 +236,6 @@ class Unit {
       return next;
     } finally {
       buffers.release(scratch);
-    }
-  }
-
-  #tell(store: number, error: unknown): void {
-    const { run } = this.#parts[0] as ChunkPart;
-    if (error instanceof IntegrityError && mayBeElsewhere(error, { ...run, store })) {
-      this.#options.copies.suspect(run.id, store, error);
     }
   }
 
@@ -281,7 +280,7 @@ export async function openFastest({
     } catch (error) {
       // Where the other one was faster, this one took longer than that at least.
       if (ending.signal.aborted) speeds.answered(from.store, 'small', monotonicMs() - startMs);
-      else if (mayBeElsewhere(error, from)) speeds.failed(from.store);
+      else tellFault({ copies, speeds }, from, error);
       throw error;
     }
   };
@@ -297,6 +296,17 @@ export async function openFastest({
   } finally {
     ending.abort();
   }
+}
+
+/** Tells what a store failed with, whether or not somebody waits for it. */
+function tellFault(
+  { copies, speeds }: Pick<FastestReadingOptions, 'copies' | 'speeds'>,
+  run: ExtentRun,
+  error: unknown,
+): void {
+  if (!mayBeElsewhere(error, run)) return;
+  speeds.failed(run.store);
+  if (error instanceof IntegrityError) copies.suspect(run.id, run.store, error);
 }
 
 /** The stores that have an extent, in the order in which they are to be asked; at least one. */

@@ -122,6 +122,16 @@ test('a small object is asked of the other where one does not answer', async () 
   for (let i = 0; i < 3; i++) expect((await getSmall()).equals(small)).toBe(true);
 });
 
+test.each([
+  ['a small object', getSmall, () => small],
+  ['a large one', () => get(objects.large), () => body],
+])('what the other lacks of %s is told, though the first answers', async (_, read, bytes) => {
+  rmSync(join(folder, '3', 'extents'), { recursive: true });
+  delays[2] = (index) => sleep(index === 0 ? 1500 : 0);
+  expect((await read()).equals(bytes())).toBe(true);
+  expect(new Set(suspects)).toEqual(new Set(['3 missing']));
+});
+
 const extentsOf = (store: string) =>
   readdirSync(join(folder, store, 'extents'), { recursive: true, withFileTypes: true })
     .filter((one) => one.isFile())
