@@ -62,6 +62,7 @@ function prepare(...args: string[]): string[] {
 const build = 'tsc -p tsconfig.json --noCheck';
 const serving = 'npm ci --omit=dev --no-audit --no-fund';
 const all = 'npm ci --include=dev --no-audit --no-fund';
+const rest = 'npm install --no-save --include=dev --no-audit --no-fund';
 
 it('installs what serving needs, and nothing again while the lock file stays', () => {
   expect(prepare()).toEqual([serving, build]);
@@ -70,11 +71,17 @@ it('installs what serving needs, and nothing again while the lock file stays', (
   expect(prepare()).toEqual([serving, build]);
 });
 
-it('installs the rest when that is asked for, which serving has no need to take away', () => {
+it('adds the rest when that is asked for, which serving has no need to take away', () => {
   expect(prepare()).toEqual([serving, build]);
-  expect(prepare('all')).toEqual([all, build]);
+  expect(prepare('all')).toEqual([rest, build]);
   expect(prepare('all')).toEqual([build]);
   expect(prepare()).toEqual([build]);
+});
+
+it('installs all anew where the lock file is another', () => {
+  expect(prepare('all')).toEqual([all, build]);
+  write('package-lock.json', '{ "changed": true }');
+  expect(prepare('all')).toEqual([all, build]);
 });
 
 it('makes SQLite’s module from its source where it has no build for the platform', () => {
