@@ -224,8 +224,9 @@ class Unit {
       return null;
     }
     first.catch((error: unknown) => {
+      // It is ended below, which is no fault of the store.
       const asIs = { ...part.run, store: asked.store };
-      if (!asked.ending.signal.aborted) tellFault(this.#options, asIs, error);
+      if (error instanceof IntegrityError) tellFault(this.#options, asIs, error);
     });
     try {
       const next = await this.#goOn(asked, other, at + 1, at);
