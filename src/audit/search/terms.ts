@@ -127,8 +127,9 @@ export class Wanted {
   }
 }
 
-/** `tenants/cms/buckets/raw/snapshots`, `limits/bucket:cms/raw` */
-const aboutBucket = /^(?:tenants\/[^/]+\/buckets\/|(?:limits|usage)\/bucket:[^/]+\/)([^/]+)/;
+/** `tenants/cms/buckets/raw/snapshots`, `limits/bucket:cms/raw`, `limits/prefix:cms/raw/run1/` */
+const aboutBucket =
+  /^(?:tenants\/[^/]+\/buckets\/|(?:limits|usage)\/(?:bucket|prefix):[^/]+\/)([^/]+)/;
 
 /** What was asked for, what was read by a copy, and the bucket that the native API was used on. */
 function subjectsOf({ bucket, key, change, target }: FoundBy): Subject[] {

@@ -21,6 +21,7 @@ const records: Partial<RecordDraft>[] = [
   { tenant: 'four', bucket: 'to', key: 'k/2', change: { source: { bucket: 'of', key: 'from/1' } } },
   { ...native, target: 'tenants/five/buckets/raw/snapshots/s' },
   { ...native, target: 'limits/bucket:five/raw' },
+  { ...native, target: 'limits/prefix:five/raw/run1/' },
   { ...native, target: 'tenants/five/buckets/raw2' },
 ];
 
@@ -72,7 +73,7 @@ describe.each([
     [{ tenant: 'two' }, [1, 6, 7, 8]],
     [{ tenant: 'three' }, [8]],
     [{ tenant: 'six' }, []],
-    [{ tenant: 'five', bucket: 'raw' }, [10, 11]],
+    [{ tenant: 'five', bucket: 'raw' }, [10, 11, 12]],
     [{ tenant: 'five', bucket: 'buckets' }, []],
     [{ tenant: 'one', bucket: 'raw' }, []],
     [{ tenant: 'four' }, [9]],
