@@ -7,6 +7,7 @@ import { monotonicMs } from '../core/clock.ts';
 import { IntegrityError } from '../core/errors.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import { type BufferPool, type ChunkBuffer, copyIntoShared, type Party } from './buffer-pool.ts';
+import { chunkLength } from './chunk-format.ts';
 import type { ChunkPart, ReadChunk, Reading } from './chunk-reading.ts';
 import type { CopySpeeds } from './copy-speeds.ts';
 import { type ExtentCopies, mayBeElsewhere, readElsewhere } from './extent-copies.ts';
@@ -224,15 +225,18 @@ class Unit {
       return null;
     }
     first.catch((error: unknown) => {
-      // It is ended below, which is no fault of the store.
       const asIs = { ...part.run, store: asked.store };
-      if (error instanceof IntegrityError) tellFault(this.#options, asIs, error);
+      // It may have failed before it was ended.
+      const isFault = error instanceof IntegrityError || !asked.ending.signal.aborted;
+      if (isFault) tellFault(this.#options, asIs, error);
     });
     try {
       const next = await this.#goOn(asked, other, at + 1, at);
-      // Nothing else writes to its own buffer by now.
+      // Nothing else writes to its own buffer by now. All of the chunk, of which other runs of the
+      // stream may use more than this part.
       const own = this.#buffers[at] as ChunkBuffer;
-      copyIntoShared(own.bytes, part.from, scratch.bytes.subarray(part.from, part.to));
+      const length = chunkLength(part.run.extentBytes, part.index);
+      copyIntoShared(own.bytes, 0, scratch.bytes.subarray(0, length));
       (this.#settling[at] as Settling).resolve(own.bytes.subarray(part.from, part.to));
       return next;
     } finally {

@@ -117,6 +117,17 @@ test('where one does not answer, the other does, for all that is behind it', asy
   expect(suspects).toEqual([]);
 });
 
+test('pieces of one chunk are whole where another store has given it', async () => {
+  delays[2] = never;
+  const [run] = objects.large.runs as [WrittenObject['runs'][number]];
+  const pieceOf = (offset: number, length: number) => ({ ...run, offset, length });
+  const runs = [pieceOf(C, 2000), pieceOf(C + 2000, 3000), pieceOf(C + 500, 100)];
+  const expected = Buffer.concat(
+    runs.map(({ offset, length }) => body.subarray(offset, offset + length)),
+  );
+  expect((await get({ ...objects.large, runs })).equals(expected)).toBe(true);
+});
+
 test('a small object is asked of the other where one does not answer', async () => {
   delays[2] = never;
   for (let i = 0; i < 3; i++) expect((await getSmall()).equals(small)).toBe(true);
@@ -129,6 +140,16 @@ test.each([
   rmSync(join(folder, '3', 'extents'), { recursive: true });
   delays[2] = (index) => sleep(index === 0 ? 1500 : 0);
   expect((await read()).equals(bytes())).toBe(true);
+  expect(new Set(suspects)).toEqual(new Set(['3 missing']));
+});
+
+test('what the slower one lacks is told, though the other answers', async () => {
+  rmSync(join(folder, '3', 'extents'), { recursive: true });
+  delays[3] = () => sleep(1100);
+  delays[2] = () => sleep(1500);
+  const [run] = objects.large.runs as [WrittenObject['runs'][number]];
+  const runs = [{ ...run, store: 3, length: C }];
+  expect((await get({ ...objects.large, runs })).equals(body.subarray(0, C))).toBe(true);
   expect(new Set(suspects)).toEqual(new Set(['3 missing']));
 });
 
