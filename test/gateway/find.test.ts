@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
+import { readsAll } from '#bursar/gateway/find/readable.js';
 import {
   as,
   callNative,
@@ -197,6 +198,13 @@ describe('what is found', () => {
       expect(record.cost.amount ?? record.cost).toBeTruthy();
     }, soon);
   });
+});
+
+it('no grant on a prefix of a character counts as one on all of a bucket', async () => {
+  const asked = { mayReach: async () => true };
+  const place = { askedName: 'raw', found: undefined } as never;
+  const mayRead = async ({ key }: { key: string }) => /[ -~]/.test(key);
+  expect(await readsAll(asked, place, mayRead)).toBe(false);
 });
 
 describe('rights', () => {

@@ -24,8 +24,8 @@ export async function readsAll(
 ): Promise<boolean> {
   const list = { action: 's3:ListBucket', askedName, found, key: null, listPrefix: '' } as const;
   if (!(await asked.mayReach(list))) return false;
-  // No grant on a prefix covers a name that nobody knows.
-  const key = randomBytes(16).toString('hex');
+  // No grant on a prefix, however short, covers a name of characters that nobody uses.
+  const key = String.fromCodePoint(...Array.from(randomBytes(16), (byte) => 0x10_0000 + byte));
   return mayRead({ key, attributes: '{"headers":{},"metadata":{}}' });
 }
 
