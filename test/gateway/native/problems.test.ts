@@ -245,6 +245,7 @@ describe('the description', () => {
       '/_/v1/tenants/{t}/buckets/{bucket}/snapshots/{snapshot}/diff',
       '/_/v1/tenants/{t}/buckets/{bucket}/undelete',
       '/_/v1/tenants/{t}/buckets/{bucket}/uploads/{upload}/initiator',
+      '/_/v1/tenants/{t}/buckets/{bucket}/uses',
       '/_/v1/tenants/{t}/bundle',
       '/_/v1/tenants/{t}/bundle/{index}',
       '/_/v1/tenants/{t}/changes',
