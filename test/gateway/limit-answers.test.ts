@@ -180,7 +180,8 @@ describe('an answer where an account has limits', () => {
     const [requests, egress, rate] = (headers.ratelimit ?? '').split(', ');
     expect(requests).toMatch(/^"requests\/day principal:cms\/alice";r=9\d\d;t=\d{1,5}$/);
     expect(egress).toMatch(/^"egressBytes\/day principal:cms\/alice";r=99\d{4};t=\d{1,5}$/);
-    expect(rate).toMatch(/^"rate principal:cms\/alice";r=4\d;t=1$/);
+    // Of 50 a second, what the request took is back after 20 ms.
+    expect(rate).toMatch(/^"rate principal:cms\/alice";r=(4\d|50);t=1$/);
     expect(headers['x-bursar-budget']).toMatch(
       /^"12\.49\d{4}";window="month";t=\d+;account="principal:cms\/alice"$/,
     );
