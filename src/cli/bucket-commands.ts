@@ -1,6 +1,6 @@
 // `bursar bucket`: settings of a bucket for which S3 has no request. Buckets are written
 // TENANT/NAME.
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { readPayers } from '../core/read-payer.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
@@ -11,7 +11,7 @@ import { addBucketCopy } from './bucket-copy.ts';
 import { addBucketDeletion } from './bucket-deletion.ts';
 import { addBucketLocks } from './bucket-locks.ts';
 import { findPlace } from './bucket-names.ts';
-import { choice, connect, duration, durationText } from './command-arguments.ts';
+import { choice, connect, duration, durationForm, durationText } from './command-arguments.ts';
 import { print } from './output.ts';
 import { formatBytes } from './progress.ts';
 
@@ -86,10 +86,10 @@ const windowMsMax = duration('366d');
 /** Milliseconds; 0: off. */
 function windowOf(written: string): number {
   if (written === 'off') return 0;
-  const ms = duration(written);
+  const ms = durationForm.test(written) ? duration(written) : Number.NaN;
   if (ms >= windowMsMin && ms <= windowMsMax) return ms;
-  const bounds = `${durationText(windowMsMin)} to ${durationText(windowMsMax)}, or off`;
-  throw new CommandFailure('usage', `${written} must be ${bounds}`);
+  const bounds = `${durationText(windowMsMin)} to ${durationText(windowMsMax)}`;
+  throw new InvalidArgumentError(`Must be off, or a time with its unit (7d, 12h, 30m), ${bounds}.`);
 }
 
 type Undelete = Answers['PutUndelete'];

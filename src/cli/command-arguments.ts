@@ -82,9 +82,11 @@ const units: Readonly<Record<string, number>> = {
   ...{ h: 3_600_000, d: 86_400_000 },
 };
 
+export const durationForm = /^(\d{1,6})([smhd])$/;
+
 /** Milliseconds. Throws `CommandFailure`. */
 export function duration(written: string): number {
-  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(written) ?? [];
+  const [, count, unit] = durationForm.exec(written) ?? [];
   if (count && unit) return Number(count) * (units[unit] ?? 0);
   throw new CommandFailure('usage', `${written} must be a time such as 30m, 12h or 90d`);
 }

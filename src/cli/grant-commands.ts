@@ -3,9 +3,11 @@ import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
-import { parseBoolean } from './command-arguments.ts';
-import { print, printTable, printWarnings } from './output.ts';
+import { ApiRefusal, type Connection, callApi } from './api-client.ts';
+import { askWho, type Columns, calling, listing, pathIn, printEntries } from './api-command.ts';
+import { connect, parseBoolean } from './command-arguments.ts';
+import { showAmount, showRates } from './limit-commands.ts';
+import { print, printJson, printTable, printWarnings } from './output.ts';
 import { time as readTime, timeForms } from './times.ts';
 
 type Grant = Omit<Answers['GetGrant'], 'warnings'>;
@@ -107,14 +109,6 @@ interface ExplainFlags {
   time?: string;
 }
 
-const self: Columns<Answers['WhoAmI']> = {
-  heading: ['PRINCIPAL', 'ROLE', 'GROUPS', 'EVIDENCE', 'SCOPE', 'EXPIRES'],
-  row: ({ tenant, principal, role, groups, evidence, delegation }) => [
-    ...[`${tenant}/${principal}`, role, groups.join(','), evidence],
-    ...[delegation?.scope ?? '', delegation?.expiresAt ?? ''],
-  ],
-};
-
 export function addExplainCommands(program: Command): void {
   program
     .command('explain')
@@ -140,8 +134,8 @@ export function addExplainCommands(program: Command): void {
     );
   program
     .command('whoami')
-    .description('say who one is to the gateway')
-    .action(calling(() => ({ method: 'GET', path: ['whoami'] }), self));
+    .description('say who one is to the gateway, with what rights and limits')
+    .action(whoAmI);
 }
 
 function show({ allowed, by, reason, considered, chargedTo }: Answers['Explain']): void {
@@ -152,4 +146,66 @@ function show({ allowed, by, reason, considered, chargedTo }: Answers['Explain']
     ...[name, effect, condition === undefined ? verdict : `${verdict}: ${condition}`],
   ]);
   printTable(false, { json: null, heading: ['RULE', 'EFFECT', 'VERDICT'], rows });
+}
+
+type Self = Answers['WhoAmI'];
+type Limits = Answers['GetLimit'];
+
+async function whoAmI(_given: object, command: Command): Promise<void> {
+  const { connection, flags } = connect(command);
+  const self = await askWho(connection);
+  const limits = await ownLimits(connection, self);
+  const gateway = connection.endpoint;
+  if (flags.json) {
+    printJson({ gateway, ...self, limits });
+    return;
+  }
+  const heading = ['PRINCIPAL', 'ROLE', 'GROUPS', 'KEY', 'EVIDENCE', 'SCOPE', 'EXPIRES', 'GATEWAY'];
+  const { tenant, principal, role, groups, accessKeyId, evidence, delegation } = self;
+  const row = [
+    ...[`${tenant}/${principal}`, role, groups.join(','), accessKeyId ?? '-', evidence],
+    ...[delegation?.scope ?? '', delegation?.expiresAt ?? '', gateway],
+  ];
+  printTable(false, { json: null, heading, rows: [row] });
+  print(`may: ${mayOf(self)}`);
+  for (const line of limitLines(limits)) print(line);
+}
+
+/** null: the credential does not let them be seen. */
+async function ownLimits(connection: Connection, self: Self): Promise<Limits | null> {
+  const path = ['limits', `principal:${self.tenant}/${self.principal}`];
+  try {
+    return (await callApi(connection, { method: 'GET', path })).json as Limits;
+  } catch (error) {
+    if (error instanceof ApiRefusal && error.status < 500) return null;
+    throw error;
+  }
+}
+
+const rightsOf: Readonly<Record<string, string>> = {
+  operator: 'all in its own tenant, and administer every tenant',
+  admin: 'all in its tenant, and administer it',
+  auditor: 'see records, usage and limits of its tenant, and none of its data',
+  member: 'all in its own buckets, and what it is granted elsewhere',
+};
+
+function mayOf({ role, mayCreateBuckets, delegation }: Self): string {
+  const ownRights = rightsOf[role] ?? role;
+  const made = role !== 'member' ? '' : `; it may${mayCreateBuckets ? '' : ' not'} create buckets`;
+  const { hasPolicies = false, scope = null } = delegation ?? {};
+  const within = [scope === null ? '' : 'its scope', hasPolicies ? 'its session policies' : ''];
+  const narrowed = within.filter((one) => one !== '').join(' and ');
+  return `${ownRights}${made}${narrowed === '' ? '' : `; of that, what ${narrowed} leave`}`;
+}
+
+function limitLines(limits: Limits | null): string[] {
+  if (limits === null) return ['limits: not shown to this credential'];
+  if (limits.limits === null) return ['limits: none of its own'];
+  const caps = limits.caps.map(({ meter, window, limit, left, resetAt }) => {
+    const [most, rest] = [limit, left].map((amount) => showAmount(meter, amount, limit));
+    const reset = resetAt === null ? '' : `, until ${resetAt}`;
+    return `limit: ${meter} ${window} ${most}, ${rest} left${reset}`;
+  });
+  const rates = showRates(limits.limits).map((rate) => `limit: ${rate} a second`);
+  return [...caps, ...rates];
 }

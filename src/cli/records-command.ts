@@ -5,6 +5,7 @@ import type { AuditRecord as Recorded } from '../audit/verify/opening.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import { type Connection, callApi } from './api-client.ts';
+import { findPlace } from './bucket-names.ts';
 import { connect } from './command-arguments.ts';
 import { chooseForm, PagedLines, print, printCsv, writeOutput } from './output.ts';
 import { placeFor } from './record-place.ts';
@@ -35,6 +36,7 @@ interface RecordFlags {
   tenant?: string;
   principal?: string;
   bucket?: string;
+  bucketTenant?: string | undefined;
   prefix?: string;
   key?: string;
   action?: string;
@@ -68,8 +70,9 @@ export function addRecordsCommand(program: Command): void {
     .option('--tenant <name>', 'of principals of this tenant, and about its buckets')
     .option('--principal <name>', 'of this principal (alice or cms/alice)')
     .option(
-      '--bucket <name>',
-      'about this bucket, also by the native API (snapshots, owner, limits)',
+      '--bucket <bucket>',
+      'about this bucket, also by the native API (snapshots, owner, limits): s3://raw, cms:raw or ' +
+        's3://cms:raw; raw finds those of all tenants',
     )
     .option('--prefix <text>', 'about keys that begin so')
     .option('--key <key>', 'about the object with this key')
@@ -92,11 +95,13 @@ export function addRecordsCommand(program: Command): void {
       checkTogether(given);
       const show = showerOf(flags.json ? 'json' : given.csv ? 'csv' : 'text');
       const pages = given.follow ? followRecords : readRecords;
+      const wanted = { ...given, ...(await bucketOf(connection, given.bucket)) };
       let count = 0;
-      for await (const page of pages(connection, given)) {
+      for await (const page of pages(connection, wanted)) {
         count += page.length;
         if (page.length > 0) show(page);
       }
+      if (count === 0 && given.csv) show([]);
       if (count === 0 && !flags.json) process.stderr.write('bursar: no records fit\n');
     });
 }
@@ -105,6 +110,15 @@ const helpText = `
 HOW is the access key, the token (its jti), the share link (its id) or the public key that was
 used; EVIDENCE how well that proves who it was; FROM the client's address. A copy is about what was
 written and what was read, and is found by both.`;
+
+/** A name alone is that of buckets of all tenants. Throws `CommandFailure`. */
+async function bucketOf(connection: Connection, text: string | undefined) {
+  if (text === undefined || !/[:/]/.test(text)) return { bucket: text };
+  const url = /^[^/:]+:[^/:]+$/.test(text) ? `s3://${text}` : text;
+  const { tenant, bucket, key } = await findPlace(connection, url);
+  if (key === '') return { bucket, bucketTenant: tenant };
+  throw new CommandFailure('usage', `--bucket ${text} has a key: give it by --key or --prefix`);
+}
 
 function checkTogether({ last, after, limit }: RecordFlags): void {
   if (last === undefined) return;
@@ -138,9 +152,10 @@ export async function* readRecords(
   given: RecordFlags,
   onCall?: (requestId: string | undefined) => void,
 ): AsyncGenerator<Page> {
-  const { from, to, tenant, principal, bucket, prefix, key, action, token, status } = given;
-  const { address, last } = given;
-  const about = { tenant, principal, bucket, prefix, key, action, token, status, address };
+  const { from, to, tenant, principal, bucket, bucketTenant, prefix, key } = given;
+  const { action, token, status, address, last } = given;
+  const place = { bucket, bucketTenant, prefix, key };
+  const about = { tenant, principal, ...place, action, token, status, address };
   const order = last === undefined ? undefined : 'newest';
   const filters = { from, to, ...about, order };
   let left = given.limit ?? last ?? Number.POSITIVE_INFINITY;

@@ -14,12 +14,17 @@ interface Contents {
   grants: string[];
   issuers: string[];
   mounts: string[];
+  /** Of its principals: `alice/data`. */
+  ownMounts: string[];
   classes: string[];
 }
 
-const collections: readonly (keyof Contents)[] = [
-  ...(['principals', 'groups', 'grants', 'issuers', 'mounts', 'classes'] as const),
-];
+/** With what each is called in the singular. */
+const kinds: Readonly<Record<keyof Contents, string>> = {
+  ...{ principals: 'principal', groups: 'group', grants: 'grant', issuers: 'issuer' },
+  ...{ mounts: 'mount', ownMounts: 'personal mount', classes: 'storage class' },
+};
+const collections = Object.keys(kinds) as readonly (keyof Contents)[];
 
 interface DeletionFlags extends CommandFlags {
   yes?: true;
@@ -45,13 +50,20 @@ export async function deleteTenant(name: string, _: object, command: Command): P
 async function readContents(connection: Connection, tenant: string): Promise<Contents> {
   const contents = Object.fromEntries(collections.map((what) => [what, []])) as never as Contents;
   for (const what of collections) {
-    const path = ['tenants', tenant, what];
-    const all = await listAll<{ tenant?: string; name: string }>(connection, path, what);
+    const isOwn = what === 'ownMounts';
+    const path = ['tenants', tenant, isOwn ? 'own-mounts' : what];
+    const all = await listAll<Named>(connection, path, isOwn ? 'mounts' : what);
     // Classes that are everybody's stay.
     const own = all.filter((one) => (one.tenant ?? tenant) === tenant);
-    contents[what] = own.map(({ name }) => name);
+    contents[what] = own.map(({ principal, name }) => (isOwn ? `${principal}/${name}` : name));
   }
   return contents;
+}
+
+interface Named {
+  tenant?: string;
+  principal?: string;
+  name: string;
 }
 
 /** The buckets that the tenant's principals own: each is somebody's. */
@@ -104,11 +116,10 @@ async function ask(tenant: string, contents: Contents, flags: CommandFlags): Pro
 function describe(contents: Contents): string[] {
   return collections.map((what) => {
     const names = contents[what];
-    const kind = what === 'classes' ? 'storage class' : what.slice(0, -1);
     const keys = what === 'principals' && names.length > 0 ? ', with their keys and tokens' : '';
     const shown = names.slice(0, namesMax).join(', ');
     const more = names.length > namesMax ? ', …' : '';
-    return `  ${count(names.length, kind)}${keys}${shown === '' ? '' : `: ${shown}${more}`}`;
+    return `  ${count(names.length, kinds[what])}${keys}${shown === '' ? '' : `: ${shown}${more}`}`;
   });
 }
 

@@ -1,7 +1,9 @@
-// Whom a grant or a policy names that is nobody: most likely a slip of the pen. Invariant: of
-// another tenant's principals, and of whether there is such a tenant, nothing is said and nothing
-// is looked up, but for operators, who see all tenants.
+// Whom a grant or a policy names that is nobody, and a grant's bucket that is not there: most
+// likely a slip of the pen. Invariant: of another tenant's principals and buckets, and of whether
+// there is such a tenant, nothing is said and nothing is looked up, but for operators, who see all
+// tenants.
 import type { Principal } from '../core/principal.ts';
+import type { BucketCache } from '../state/bucket-cache.ts';
 import type { Directory } from '../state/directory.ts';
 
 type Known = Pick<Directory, 'readTenant' | 'readPrincipal' | 'readGroup'>;
@@ -38,6 +40,18 @@ export async function warnOfNobody(
     warnings.push(`not checked whether there is ${shown}${more}: ${why}`);
   }
   return warnings;
+}
+
+/** Of a grant of `tenant`; null: it is about none. */
+export async function warnOfNoBucket(
+  buckets: Pick<BucketCache, 'find'>,
+  who: Pick<Principal, 'tenant' | 'role'>,
+  { tenant, bucket }: { tenant: string; bucket: string | undefined },
+): Promise<string[]> {
+  if (bucket === undefined) return [];
+  if (tenant !== who.tenant && who.role !== 'operator') return [];
+  if (await buckets.find(tenant, bucket)) return [];
+  return [`there is no bucket ${tenant}/${bucket} yet: the grant counts once it is made`];
 }
 
 const subjectForm = /^(principal|group|tenant):([^/]+)(?:\/(.+))?$/;

@@ -146,7 +146,7 @@ export interface Services extends RequestServices {
   altered: AlteredRecords;
   search: RecordSearch;
   changes: ChangeLog;
-  alarms: Pick<AlarmNotifier, 'mailer' | 'stateOf' | 'test'>;
+  alarms: Pick<AlarmNotifier, 'mailer' | 'policyOf' | 'stateOf' | 'test'>;
   /** Tells targets of changes. */
   inventories: Pick<Inventories, 'stateOf' | 'begin'>;
   notifier: Pick<Notifier, 'stateOf' | 'test' | 'renew'>;

@@ -60,7 +60,7 @@ test('a tenant is created, shown, changed, listed and deleted', async () => {
   );
   const gone =
     'tenant lhcb is deleted\n  no principal\n  no group\n  no grant\n  no issuer\n  no mount\n' +
-    '  no storage class\n';
+    '  no personal mount\n  no storage class\n';
   expect(await run('tenant', 'delete', 'lhcb', '--yes')).toEqual({
     ...{ code: 0, stdout: gone, stderr: '' },
   });
@@ -96,9 +96,12 @@ test('a tenant is deleted when somebody has seen what goes with it and said yes'
   expect(await place.run([...all, '--yes'], dora)).toEqual({
     ...{ code: 0, stdout: 'bucket opal/opal-raw is deleted, 0 versions\n', stderr: '' },
   });
+  const mount = ['mount', 'create', 'mine', '--from', 'default:theirs'];
+  expect((await place.run(mount, dora)).code).toBe(0);
   const contents =
     '  3 principals, with their keys and tokens: dora, emil, fay\n' +
-    '  1 group: shifts\n  no grant\n  no issuer\n  no mount\n  no storage class\n';
+    '  1 group: shifts\n  no grant\n  no issuer\n  no mount\n' +
+    '  1 personal mount: dora/mine\n  no storage class\n';
   for (const answer of [undefined, 'n\n', 'opal\n']) {
     const refused = await place.run(['tenant', 'delete', 'opal'], {}, answer);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
@@ -107,8 +110,8 @@ test('a tenant is deleted when somebody has seen what goes with it and said yes'
   }
   expect((await remove('--json')).code).toBe(1);
   expect(await json(['principal', 'list', 'opal'])).toHaveLength(3);
-  expect(await place.run(['tenant', 'delete', 'opal'], {}, 'y\n')).toMatchObject({
-    ...{ code: 0, stdout: `tenant opal is deleted\n${contents}` },
+  expect(await json(['tenant', 'delete', 'opal', '--yes'])).toMatchObject({
+    ...{ deleted: 'opal', principals: ['dora', 'emil', 'fay'], ownMounts: ['dora/mine'] },
   });
   expect((await remove('--yes')).stderr).toContain('NoSuchTenant');
 });

@@ -68,6 +68,23 @@ async function limitsOf(name = account): Promise<Record<string, unknown> | null>
 }
 
 describe('bursar limit', () => {
+  test('and whoami say whom one is, where, by what key, and what one may', async () => {
+    await run(`limit set ${account} --requests hour=1000 --rate requests=500`);
+    const self = JSON.parse(await run('whoami --json', asAlice()));
+    expect(self).toMatchObject({
+      ...{ gateway: served.endpoint, principal: 'alice', accessKeyId: keys.accessKeyId },
+      ...{ mayCreateBuckets: true, limits: { account, limits: { rate: { requests: 500 } } } },
+    });
+    const text = await run('whoami', asAlice());
+    expect(text).toContain(served.endpoint);
+    expect(text).toMatch(new RegExp(`^cms/alice +member +${keys.accessKeyId} `, 'm'));
+    expect(text).toContain('may: all in its own buckets, and what it is granted elsewhere; it may');
+    expect(text).toMatch(/^limit: requests hour 1000, \d+ left, until \d{4}-/m);
+    expect(text).toMatch(/^limit: 500 requests a second$/m);
+    expect(text + JSON.stringify(self)).not.toContain(keys.secretAccessKey);
+    await run(`limit delete ${account}`);
+  });
+
   test('set says what is left of all limits, in the words of people', async () => {
     const text = await run(
       `limit set ${account} --spend month=12.50 --egress day=50GiB,month=1TiB --requests ` +

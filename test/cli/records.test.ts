@@ -101,12 +101,28 @@ test('gives the last ones from the newest back, wherever the index ends', async 
 test('says that nothing fits, and refuses a range that nothing is in', async () => {
   const none = await place.run(['records', '--principal', 'default/nobody']);
   expect(none).toEqual({ code: 0, stdout: '', stderr: 'bursar: no records fit\n' });
+  const csv = await place.run(['records', '--bucket', 's3://atlas:data', '--csv']);
+  expect(csv).toMatchObject({ code: 0, stderr: 'bursar: no records fit\n' });
+  expect(csv.stdout).toMatch(/^index,time,who,[^\n]*\r\n$/);
+  const json = await place.run(['records', '--bucket', 'atlas:data', '--json']);
+  expect(json).toEqual({ code: 0, stdout: '', stderr: '' });
   for (const command of [['records'], ['audit', 'report', '--out', 'none.html']]) {
     const given = [...command, '--from', '2026-11-28', '--to', '2026-11-27'];
     const { code, stdout, stderr } = await place.run(given);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(/^bursar: --to 2026-11-27T.* is not after --from 2026-11-28T/);
   }
+});
+
+test('names a bucket as other commands do', async () => {
+  const rare = ['--principal', 'rare', '--json'];
+  const whole = await place.run(['records', '--bucket', 'data', ...rare]);
+  expect(whole.stdout.trim().split('\n')).toHaveLength(names.length);
+  for (const bucket of ['s3://data', 'default:data', 's3://default:data', 'default/data']) {
+    expect(await place.run(['records', '--bucket', bucket, ...rare])).toEqual(whole);
+  }
+  const keyed = await place.run(['records', '--bucket', 's3://data/k']);
+  expect([keyed.code, keyed.stderr]).toEqual([2, expect.stringContaining('--key or --prefix')]);
 });
 
 test('is CSV for spreadsheets', async () => {

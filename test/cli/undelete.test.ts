@@ -55,6 +55,9 @@ const keys = Array.from({ length: 20 }, (_, i) => `2026/run ${i}/é+${i}`);
 test('a window is set, says what it costs, and shows the bucket as of then', async () => {
   await send(client, 'PUT', '/raw/early', { body: 'early' });
   const before = await betweenMoments();
+  const bare = await place.run(['bucket', 'set', 's3://raw', '--undelete', '7']);
+  expect(bare.code).toBe(2);
+  expect(bare.stderr).toMatch(/'--undelete <duration>' argument '7' is invalid.* off, .*7d, 12h/);
   const set = await place.run(['bucket', 'set', 's3://raw', '--undelete', '7d']);
   expect([set.code, set.stderr]).toEqual([0, '']);
   expect(set.stdout).toMatch(/^BUCKET +UNDELETE +SINCE[\s\S]*default\/raw +7d[\s\S]*charged/);

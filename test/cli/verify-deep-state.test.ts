@@ -271,7 +271,7 @@ describe('of who there is, what they may and how much', () => {
       });
       await call(client, 'PUT', 'tenants/cms/issuers/iam', { url, audience: 'x/cms', mapping });
       for (const name of ['hook', 'ended']) {
-        const target = { kind: 'webhook', url: 'http://127.0.0.1:9/cms' };
+        const target = { kind: 'webhook', url: 'https://127.0.0.1:9/cms' };
         await call(client, 'PUT', `tenants/cms/targets/${name}`, target);
       }
       await call(client, 'DELETE', 'tenants/cms/targets/ended');

@@ -209,12 +209,12 @@ export async function populate(admin: Admin): Promise<Made> {
   await admin.call('DELETE', 'limits/principal:cms/bob');
   await admin.call('PUT', 'alarm-hook', { url: 'http://127.0.0.1:9/hook' });
   for (const whose of hookOwners) {
-    await admin.call('PUT', hookOf(whose), { url: `http://127.0.0.1:9/cms${whose}` });
+    await admin.call('PUT', hookOf(whose), { url: `https://127.0.0.1:9/cms${whose}` });
   }
   const queue = 'https://sqs.eu-central-1.amazonaws.com/123456789012/raw';
   await admin.call('PUT', 'tenants/cms/targets/queue', { kind: 'sqs', url: queue });
   for (const name of ['hook', 'gone']) {
-    const target = { kind: 'webhook', url: 'http://127.0.0.1:9/target' };
+    const target = { kind: 'webhook', url: 'https://127.0.0.1:9/target' };
     await admin.call('PUT', `tenants/cms/targets/${name}`, target);
   }
   await admin.call('DELETE', 'tenants/cms/targets/gone');

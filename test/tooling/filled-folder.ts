@@ -163,7 +163,7 @@ async function fillIdentities(client: S3Client, endpoint: string): Promise<void>
   const mapping = { pathPrefix: '/data', principals: { 1: 'alice' } };
   const url = 'https://iam.example.org';
   await call(client, 'PUT', 'tenants/cms/issuers/iam', { url, audience: 'x/cms', mapping });
-  const hook = { kind: 'webhook', url: 'http://127.0.0.1:9/cms' };
+  const hook = { kind: 'webhook', url: 'https://127.0.0.1:9/cms' };
   await call(client, 'PUT', 'tenants/cms/targets/hook', hook);
   const scope = { scope: 'storage.read:/data' };
   await call(client, 'POST', 'tokens', scope);

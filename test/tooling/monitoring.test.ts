@@ -184,7 +184,7 @@ async function use(target: Target): Promise<void> {
   const path = '/_/v1/tenants/cms/principals/alice/access-keys';
   const keys = (await callNative(target, 'POST', path, {})) as Keys;
   await callNative(target, 'PUT', '/_/v1/tenants/cms/targets/hook', {
-    ...{ kind: 'webhook', url: 'http://127.0.0.1:9/hook' },
+    ...{ kind: 'webhook', url: 'https://127.0.0.1:9/hook' },
   });
   await callNative(target, 'PUT', '/_/v1/limits/tenant:cms', { storedBytes: { total: 1000 } });
   const alice = clientOf(as(target, keys));

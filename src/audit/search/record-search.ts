@@ -178,10 +178,12 @@ export class RecordSearch {
     if (isVisible) records.push({ index, text: null });
   }
 
-  async #spanOf({ pastIndex, isNewestFirst, fromMs, toMs }: RecordQuery): Promise<Span> {
+  async #spanOf(query: RecordQuery): Promise<Span> {
+    const { pastIndex, beforeIndex = Infinity, isNewestFirst, fromMs, toMs } = query;
     let from = isNewestFirst ? 0 : (pastIndex ?? -1) + 1;
     let to = await readLogSize(this.#read);
     if (toMs !== undefined) to = await firstSince(this.#read, this.#store, toMs);
+    to = Math.min(to, beforeIndex);
     if (isNewestFirst && pastIndex !== undefined) to = Math.min(to, pastIndex);
     if (fromMs !== undefined && from < to) {
       from = Math.max(from, await firstSince(this.#read, this.#store, fromMs));

@@ -18,6 +18,8 @@ export interface FoundBy
 
 /** An object, or a bucket, that a record is about. */
 interface Subject {
+  /** Absent: of the tenant that asked. */
+  bucketTenant?: string | undefined;
   bucket?: string | undefined;
   key?: string | undefined;
 }
@@ -32,6 +34,8 @@ export interface RecordQuery {
   /** Only records of requests by principals of this name. */
   principal?: string | undefined;
   bucket?: string | undefined;
+  /** Of which tenant the bucket is; absent: of any. */
+  bucketTenant?: string | undefined;
   /** The prefix of object keys. */
   prefix?: string | undefined;
   /** The key of an object, whole. */
@@ -48,6 +52,8 @@ export interface RecordQuery {
   toMs?: number | undefined;
   /** Only records after this log index, or, of the newest first, before it. */
   pastIndex?: number | undefined;
+  /** Only records before this log index. */
+  beforeIndex?: number | undefined;
   isNewestFirst?: boolean | undefined;
   limit: number;
 }
@@ -115,13 +121,16 @@ export class Wanted {
     if (!this.terms.every((term) => terms.includes(term))) return 'no';
     const prefix = prefixWanted(this.#query);
     if (prefix && !keysOf(record).some((key) => key.startsWith(prefix))) return 'no';
-    return subjectsOf(record).some((subject) => this.#isAbout(subject)) ? 'fits' : 'leads';
+    const { tenant } = record;
+    return subjectsOf(record).some((one) => this.#isAbout(one, tenant)) ? 'fits' : 'leads';
   }
 
-  /** Bucket and key have to be of one object. */
-  #isAbout(subject: Subject): boolean {
-    const { bucket, prefix, key } = this.#query;
+  /** Bucket, its tenant and the key have to be of one object. */
+  #isAbout(subject: Subject, tenant: string): boolean {
+    const { bucket, bucketTenant, prefix, key } = this.#query;
     if (bucket !== undefined && subject.bucket !== bucket) return false;
+    const isOther = bucketTenant !== undefined && (subject.bucketTenant ?? tenant) !== bucketTenant;
+    if (isOther) return false;
     if (key !== undefined && subject.key !== key) return false;
     return !prefix || subject.key?.startsWith(prefix) === true;
   }
@@ -129,14 +138,14 @@ export class Wanted {
 
 /** `tenants/cms/buckets/raw/snapshots`, `limits/bucket:cms/raw`, `limits/prefix:cms/raw/run1/` */
 const aboutBucket =
-  /^(?:tenants\/[^/]+\/buckets\/|(?:limits|usage)\/(?:bucket|prefix):[^/]+\/)([^/]+)/;
+  /^(?:tenants\/([^/]+)\/buckets\/|(?:limits|usage)\/(?:bucket|prefix):([^/]+)\/)([^/]+)/;
 
 /** What was asked for, what was read by a copy, and the bucket that the native API was used on. */
-function subjectsOf({ bucket, key, change, target }: FoundBy): Subject[] {
-  const subjects: Subject[] = [{ bucket, key }];
+function subjectsOf({ bucketTenant, bucket, key, change, target }: FoundBy): Subject[] {
+  const subjects: Subject[] = [{ bucketTenant, bucket, key }];
   if (change?.source) subjects.push(change.source);
-  const named = target?.match(aboutBucket)?.[1];
-  if (named !== undefined) subjects.push({ bucket: named });
+  const [, tenant, limited, named] = target?.match(aboutBucket) ?? [];
+  if (named !== undefined) subjects.push({ bucketTenant: tenant ?? limited, bucket: named });
   return subjects;
 }
 

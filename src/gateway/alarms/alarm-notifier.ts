@@ -300,13 +300,18 @@ export class AlarmNotifier {
     await failLate(attemptMs, send, this.#stopping.signal);
   }
 
+  /** To which addresses a webhook may lead. */
+  policyOf({ tenant }: Pick<HookOf, 'tenant'>): AddressPolicy {
+    return tenant === null ? everywhere : this.#options.policy;
+  }
+
   async #send(hook: AlarmHook, message: Message): Promise<void> {
     const { url, sealedSecret } = hook;
-    const { sealer, policy, attemptMs = attemptMsDefault } = this.#options;
+    const { sealer, attemptMs = attemptMsDefault } = this.#options;
     const secret = sealer.open(sealedSecret, hookContext(hook));
-    const own = hook.tenant === null ? everywhere : policy;
+    const policy = this.policyOf(hook);
     const send = (signal: AbortSignal) =>
-      sendMessage({ url, secret }, message, { policy: own, nowMs: nowMs(), signal });
+      sendMessage({ url, secret }, message, { policy, nowMs: nowMs(), signal });
     await failLate(attemptMs, send, this.#stopping.signal);
   }
 

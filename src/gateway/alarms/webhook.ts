@@ -25,17 +25,22 @@ export function newSecret(): Buffer {
   return randomBytes(secretBytes);
 }
 
-/** Throws `Refusal` InvalidInput unless the URL is reached by TLS or leads to this machine. */
-export function checkHookUrl(text: string): void {
+/**
+ * Throws `Refusal` InvalidInput unless the URL is reached by TLS, or leads to this machine and the
+ * policy lets it.
+ */
+export function checkHookUrl(text: string, { allowsPrivate }: AddressPolicy): void {
   const url = text.length <= urlLengthMax && URL.canParse(text) ? new URL(text) : undefined;
   const host = url?.hostname.replace(/^\[(.*)\]$/, '$1') ?? '';
-  const isSecure =
-    url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackAddress(host));
-  if (url && isSecure && !url.username && !url.password && !url.hash) return;
-  throw new Refusal('InvalidInput', {
-    message: 'body.url must be an https URL, without a user or a fragment.',
-    fields: { field: 'body.url' },
-  });
+  const isLoopback = url?.protocol === 'http:' && isLoopbackAddress(host);
+  const isSecure = url?.protocol === 'https:' || isLoopback;
+  const isWhole = url && isSecure && !url.username && !url.password && !url.hash;
+  if (isWhole && (!isLoopback || allowsPrivate(url))) return;
+  const message = isWhole
+    ? "body.url is on the gateway's own machine, where the gateway asks tenants' webhooks only if " +
+      `its operator has named them (--private-webhooks ${url.hostname}:${url.port || 80}).`
+    : 'body.url must be an https URL, without a user or a fragment.';
+  throw new Refusal('InvalidInput', { message, fields: { field: 'body.url' } });
 }
 
 export interface Message {

@@ -122,7 +122,7 @@ function putHook(call: Call): Outcome {
   const address = addressOf(wanted);
   const { mailer } = call.deps.alarms;
   if (address !== undefined) checkAddress(address, { mailer, isOperator: of.tenant === null });
-  else if (call.reach !== 'self') checkHookUrl(wanted);
+  else if (call.reach !== 'self') checkHookUrl(wanted, call.deps.alarms.policyOf(of));
   else throw new Refusal('InvalidInput', { message: mailOnly, fields: { field: 'body.url' } });
   const secret = newSecret();
   const sealedSecret = call.deps.sealer.seal(secret, hookContext(of));

@@ -393,6 +393,7 @@ export const whoAmIRoutes = routeTable([
       evidence: { type: 'string' },
       accessKeyId: textOrNull('The access key that signed.'),
       keyThumbprint: textOrNull('Of the public key that verified the request (RFC 7638).'),
+      mayCreateBuckets: boolean('By role and tenant, that is; grants and denials may differ.'),
       delegation: {
         type: ['object', 'null'],
         description: 'What a token, or a temporary key, leaves; null: all that the principal may.',
@@ -414,7 +415,7 @@ export const whoAmIRoutes = routeTable([
 ]);
 
 function show({ principal, subjects, delegation, ...proof }: Identity): object {
-  const { tenant, name: own, kind: ownKind, role: ownRole } = principal;
+  const { tenant, name: own, kind: ownKind, role: ownRole, membersCreateBuckets } = principal;
   const group = `group:${tenant}/`;
   return {
     ...{ tenant, principal: own, kind: ownKind, role: ownRole },
@@ -422,6 +423,7 @@ function show({ principal, subjects, delegation, ...proof }: Identity): object {
     evidence: proof.evidence,
     accessKeyId: proof.accessKeyId,
     keyThumbprint: proof.keyThumbprint,
+    mayCreateBuckets: ownRole === 'member' ? membersCreateBuckets : ownRole !== 'auditor',
     delegation: delegation && {
       ids: delegation.ids,
       scope: delegation.scope && renderScope(delegation.scope),

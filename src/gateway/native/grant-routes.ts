@@ -7,7 +7,7 @@ import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
 import { granteesOf } from '../../state/alias-book.ts';
 import type { GrantEntry } from '../../state/grant-book.ts';
-import { warnOfNobody } from '../named-subjects.ts';
+import { warnOfNoBucket, warnOfNobody } from '../named-subjects.ts';
 import { isBucketName } from '../s3/bucket-lookup.ts';
 import { administers } from './rights.ts';
 import {
@@ -56,7 +56,10 @@ const grant = {
   required: ['tenant', 'name', 'effect', 'subjects', 'actions', 'createdAt'],
   properties: { tenant: name, name, ...rule, createdAt: time },
 } as const;
-const warnings = texts('Whom it names that is nobody, as far as the caller may know. In words.');
+const warnings = texts(
+  'Whom it names that is nobody, and that its bucket is not there, as far as the caller may ' +
+    'know. In words.',
+);
 const checkedGrant = {
   ...grant,
   required: [...grant.required, 'warnings'],
@@ -152,11 +155,11 @@ function checkAlias(tenant: string, { alias, subjects }: Grant): void {
 async function showGrant(call: Call): Promise<object> {
   const entry = await call.deps.grants.read(param(call, 't'), param(call, 'grant'));
   if (!entry) return refuseMissing(call, 'NoSuchGrant');
-  const { directory } = call.deps;
-  return {
-    ...show(entry),
-    warnings: await warnOfNobody(directory, call.who, entry.grant.subjects),
-  };
+  const { directory, buckets } = call.deps;
+  const { tenant, grant: written } = entry;
+  const noBucket = await warnOfNoBucket(buckets, call.who, { tenant, bucket: written.bucket });
+  const nobody = await warnOfNobody(directory, call.who, written.subjects);
+  return { ...show(entry), warnings: [...noBucket, ...nobody] };
 }
 
 function show({ tenant, grant: written, createdMs }: GrantEntry): object {

@@ -8,7 +8,7 @@ import type { Checkpoint } from '../../audit/log/checkpoint.ts';
 import { listLogKeys } from '../../audit/log/log-keys.ts';
 import { hashLeaf, proveInclusion, rootFromInclusion } from '../../audit/log/merkle.ts';
 import { parseNote, verifyNote } from '../../audit/log/note.ts';
-import { storedTiles } from '../../audit/log/stored-tiles.ts';
+import { readLogSize, storedTiles } from '../../audit/log/stored-tiles.ts';
 import { leafOf, type Opening, renderReceipt } from '../../audit/receipt.ts';
 import { AlteredRecord, type KeptRecord, type OpenedRecord } from '../../audit/record-store.ts';
 import type { ShownRecord } from '../../audit/shown-records.ts';
@@ -20,6 +20,8 @@ import { type Call, param, routeTable } from './route.ts';
 import { answerPage, text, time } from './schemas.ts';
 
 const limitDefault = 100;
+/** Past which record to go on and, oldest first, before which to end. */
+const cursorForm = /^[0-9]{1,15}(?:-[0-9]{1,15})?$/;
 
 export const recordRoutes = routeTable([
   {
@@ -29,7 +31,8 @@ export const recordRoutes = routeTable([
     summary:
       'Search the audit records that the caller may see, in the order of the log or from the ' +
       'newest back. A copy is found by what was copied, too. ' +
-      'A page may be empty and still have a `next`: the search goes on there until it is null. ' +
+      'A page may be empty and still have a `next`: the search goes on there until it is null, ' +
+      'which it is at the end that the log had when the first page was asked for. ' +
       'What is not what was recorded is only `altered` and `index`, whatever was asked for.',
     query: {
       from: { ...time, description: 'Not before this time (RFC 3339).' },
@@ -37,6 +40,7 @@ export const recordRoutes = routeTable([
       tenant: text('Of principals of this tenant, and about its buckets.'),
       principal: text('`alice`, or `cms/alice` with its tenant.'),
       bucket: { type: 'string' },
+      bucketTenant: text('Of which tenant the bucket is; absent: of any.'),
       prefix: text('Of object keys that begin so.'),
       key: text('Of the object with this key.'),
       action: text('`s3:PutObject`, `bursar:CreateTenant`'),
@@ -50,8 +54,10 @@ export const recordRoutes = routeTable([
       },
       cursor: {
         type: 'string',
-        pattern: '^[0-9]{1,15}$',
-        description: 'The `next` of the page before.',
+        pattern: cursorForm.source,
+        description:
+          'The `next` of the page before; or a log index, to begin behind it (newest first: ' +
+          'before it).',
       },
       limit: {
         type: 'string',
@@ -64,9 +70,11 @@ export const recordRoutes = routeTable([
       const scope = visibleScope(call);
       if (!scope) return { answer: { records: [], next: null } };
       const { query } = call;
+      const { past, before } = await readCursor(call);
       const { records, nextIndex } = await call.deps.search.find({
         ...scope,
         bucket: query.bucket,
+        bucketTenant: query.bucketTenant,
         prefix: query.prefix,
         key: query.key,
         action: query.action,
@@ -75,16 +83,28 @@ export const recordRoutes = routeTable([
         source: query.address,
         fromMs: timeOf(query.from),
         toMs: timeOf(query.to),
-        pastIndex: query.cursor === undefined ? undefined : Number(query.cursor),
+        pastIndex: past,
+        beforeIndex: before,
         isNewestFirst: query.order === 'newest',
         limit: Number(query.limit ?? limitDefault),
       });
-      const next = nextIndex === null ? 'null' : `"${nextIndex}"`;
+      const end = before === undefined ? '' : `-${before}`;
+      const next = nextIndex === null ? 'null' : `"${nextIndex}${end}"`;
       const texts = records.map(({ index, text }) => text ?? `{"altered":true,"index":${index}}`);
       return { answer: `{"records":[${texts.join(',')}],"next":${next}}` };
     },
   },
 ]);
+
+/**
+ * Each page is recorded, so who reads page by page up to the end of the log would never come to it:
+ * the end is where it was at the first page.
+ */
+async function readCursor({ query: { cursor, order }, deps }: Call) {
+  const [past, before] = cursor?.split('-').map(Number) ?? [];
+  if (order === 'newest') return { past, before: undefined };
+  return { past, before: before ?? (await readLogSize(deps.read)) };
+}
 
 /** Whose records are searched, as far as the caller may see them; undefined: nobody's. */
 export function visibleScope({ who, reach, query }: Pick<Call, 'who' | 'reach' | 'query'>) {

@@ -189,7 +189,7 @@ function putTarget(call: Call): Outcome {
   refuseDelegated(call);
   const id = { tenant: param(call, 't'), name: param(call, 'target') };
   const { kind: is, url: place, region: inRegion = null } = call.body as Asked;
-  const queueRegion = is === 'sqs' ? checkQueue(call, place, inRegion) : checkWebhook(place);
+  const queueRegion = is === 'sqs' ? checkQueue(call, place, inRegion) : checkWebhook(call, place);
   const secret = is === 'webhook' ? newSecret() : null;
   const sealedSecret = secret && call.deps.sealer.seal(secret, targetContext(id.tenant, id.name));
   const change = { kind: 'putTarget', ...id, is, url: place, region: queueRegion } as const;
@@ -202,8 +202,8 @@ function putTarget(call: Call): Outcome {
   };
 }
 
-function checkWebhook(place: string): null {
-  checkHookUrl(place);
+function checkWebhook({ deps, params }: Call, place: string): null {
+  checkHookUrl(place, deps.alarms.policyOf({ tenant: params.t ?? null }));
   return null;
 }
 

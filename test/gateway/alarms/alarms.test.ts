@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { deadLettersMax } from '#bursar/audit/changes/targets.js';
-import { onlyPrivate } from '#bursar/authz/oidc/address-policy.js';
+import { everywhere, onlyPrivate } from '#bursar/authz/oidc/address-policy.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
 import { Sealer } from '#bursar/core/sealing.js';
@@ -354,7 +354,15 @@ describe('a webhook', () => {
     'http://localhost/a',
     'https://10.0.0.1/',
   ])('can be at %s', (url) => {
-    expect(() => checkHookUrl(url)).not.toThrow();
+    expect(() => checkHookUrl(url, everywhere)).not.toThrow();
+  });
+
+  it("of a tenant can be at the gateway's own machine only where its operator named that", () => {
+    const named = onlyPrivate([{ name: 'localhost', port: 9100 }]);
+    expect(() => checkHookUrl('http://localhost:9100/a', named)).not.toThrow();
+    const words = /its operator has named them \(--private-webhooks localhost:80\)/;
+    expect(() => checkHookUrl('http://localhost/a', named)).toThrow(words);
+    expect(() => checkHookUrl('https://localhost/a', named)).not.toThrow();
   });
 
   it.each([
@@ -365,11 +373,12 @@ describe('a webhook', () => {
     'hooks.example.org',
     '',
   ])('cannot be at %j', (url) => {
-    expect(() => checkHookUrl(url)).toThrow();
+    expect(() => checkHookUrl(url, everywhere)).toThrow();
   });
 
   it('cannot be at a URL without end', () => {
-    expect(() => checkHookUrl(`https://hooks.example.org/${'a'.repeat(2100)}`)).toThrow();
+    const url = `https://hooks.example.org/${'a'.repeat(2100)}`;
+    expect(() => checkHookUrl(url, everywhere)).toThrow();
   });
 });
 

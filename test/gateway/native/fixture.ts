@@ -12,7 +12,7 @@ import { RecordSearch } from '#bursar/audit/search/record-search.js';
 import { ShownRecords } from '#bursar/audit/shown-records.js';
 import type { Delegation } from '#bursar/authz/identity.js';
 import { accessKeyContext } from '#bursar/authz/key-rows.js';
-import { onlyPrivate } from '#bursar/authz/oidc/address-policy.js';
+import { everywhere, onlyPrivate } from '#bursar/authz/oidc/address-policy.js';
 import { TokenKeys } from '#bursar/authz/token-keys.js';
 import { setRecordReads } from '#bursar/catalog/bucket-changes.js';
 import { openDatabase } from '#bursar/core/database.js';
@@ -257,6 +257,7 @@ export async function openFixture(): Promise<Fixture> {
       },
       stateOf: () => ({ waiting: 0, problem: null, toldAt: null }),
       test: async () => null,
+      policyOf: () => everywhere,
     },
     isAdministration: () => false,
     health: async () => ({

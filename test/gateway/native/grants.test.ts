@@ -299,6 +299,20 @@ describe('whom a rule names that is nobody', () => {
     expect(json.warnings).toEqual(['there is no principal cms/leaver']);
   });
 
+  test('and a bucket that is not there is, too', async () => {
+    const { json } = await put('later', { ...readers, subjects: ['tenant:cms'], bucket: 'rwa' });
+    const noBucket = 'there is no bucket cms/rwa yet: the grant counts once it is made';
+    expect(json.warnings).toEqual([noBucket]);
+    const { json: kept } = await call('boss', 'GET', `${grants}/later`);
+    expect(kept.warnings).toEqual([noBucket]);
+    // Of another tenant's buckets nothing is said.
+    const action = { subjects: ['principal:atlas/chief'], actions: ['bursar:GetGrant'] };
+    await put('lets-chief', action);
+    expect((await call('chief', 'GET', `${grants}/later`)).json.warnings).toEqual([
+      expect.stringContaining('not checked whether there is tenant:cms'),
+    ]);
+  });
+
   test('is warned about in a header of PutBucketPolicy, which is taken', async () => {
     const policyOf = (...AWS: string[]) =>
       JSON.stringify({

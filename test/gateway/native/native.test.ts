@@ -338,6 +338,17 @@ describe('records and usage', () => {
     expect(some.json.records.map((record: { index: number }) => record.index)).toEqual([1, 2]);
   });
 
+  test('pages end where the log ended at the first, though each is recorded', async () => {
+    for (let i = 0; i < 3; i++) await api.call('cms/alice', 'GET', alice);
+    let { next } = (await api.call('cms/boss', 'GET', '/_/v1/records?limit=1')).json;
+    let pages = 1;
+    for (; next !== null && pages < 50; pages++) {
+      const path = `/_/v1/records?limit=1&cursor=${next}`;
+      ({ next } = (await api.call('cms/boss', 'GET', path)).json);
+    }
+    expect([next, pages]).toEqual([null, 3]);
+  });
+
   test('each sees the usage of its own accounts only', async () => {
     for (const name of ['cms/alice', 'cms/boss', 'atlas/alice']) {
       await api.charge(`principal:${name}`);

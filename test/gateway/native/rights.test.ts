@@ -168,6 +168,7 @@ describe('a token', () => {
     expect(asked.json).toEqual({
       ...{ tenant: 'cms', principal: 'alice', kind: 'person', role: 'member', groups: ['muons'] },
       ...{ evidence: 'shared-secret', accessKeyId: 'cms/alice', keyThumbprint: null },
+      mayCreateBuckets: true,
       delegation: {
         ids: ['root', 'root.leaf'],
         scope: 'storage.read:/raw/2026 bursar.admin:/',
