@@ -270,6 +270,16 @@ describe('who is told', () => {
     await callNative(operator, 'PUT', '/_/v1/tenants/atlas/mounts/theirs', mount);
     const mounted = await follow(stranger, { ...named, bucket: 'theirs' }, 'atlas');
     expect(shown(mounted)[0]).toBe('ObjectCreated:Put theirs/in/a');
+    // What is written once is still told to each in their words.
+    for (const [who, by] of [
+      [alice, undefined],
+      [admin, 'cms/ada'],
+      [alice, undefined],
+    ] as const) {
+      const [first] = await follow(who, { after, bucket: 'data', prefix: 'in/' });
+      expect(first?.s3.bucket.name).toBe('data');
+      expect(first?.userIdentity.principalId).toBe(by);
+    }
   });
 
   it('tells a token what its scope covers, and none without storage', async () => {

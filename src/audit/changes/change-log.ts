@@ -41,13 +41,16 @@ interface Altered {
 /** Records that the shared end spans. A change takes some 500 bytes, and a long key. */
 const tailMax = 4096;
 const readAtOnce = 256;
+/** How long after a commit followers are woken at most, besides the work itself. */
+const lookMs = 40;
 /**
- * How long after a commit followers are woken at most, besides the work itself: longer where they
- * are many, since each then asks again, which costs more than to wait for some changes more.
+ * For so long an answer to who waits gathers what comes: who follows a busy bucket asks again at
+ * once, and each call costs as much as many changes. Longer where they are many, so that what they
+ * cost together is bounded.
  */
-const lookMsMin = 40;
-const lookMsMax = 200;
-const lookMsEach = 2;
+const gatherMsMin = 70;
+const gatherMsEach = 0.9;
+const gatherMsMax = 1000;
 const nobodys = () => false;
 
 export interface ChangeLogOptions {
@@ -75,7 +78,7 @@ export class ChangeLog {
     this.#options = options;
   }
 
-  /** Who waits now. */
+  /** Who waits now, for something to tell or for more of it. */
   get followers(): number {
     return this.#waiting.size;
   }
@@ -104,12 +107,18 @@ export class ChangeLog {
     const timer = setTimeout(wake, ms);
     signal.addEventListener('abort', wake);
     this.#waiting.set(wake, index + 1);
-    this.#timer ??= setTimeout(() => this.#look(), this.#lookMs());
+    this.#timer ??= setTimeout(() => this.#look(), lookMs);
     await woken;
     clearTimeout(timer);
     signal.removeEventListener('abort', wake);
     this.#waiting.delete(wake);
     return !this.#isClosed;
+  }
+
+  /** Resolves when an answer that has something to tell need not wait for more. */
+  async gather(signal: AbortSignal): Promise<void> {
+    const ms = Math.min(gatherMsMin + gatherMsEach * this.#waiting.size, gatherMsMax);
+    await this.waitPast(Number.POSITIVE_INFINITY, ms, signal);
   }
 
   /** Nobody waits any longer. */
@@ -125,11 +134,7 @@ export class ChangeLog {
     const size = await readLogSize(this.#options.read).catch(() => Number.POSITIVE_INFINITY);
     for (const [wake, known] of this.#waiting) if (size > known) wake();
     const goesOn = !this.#isClosed && this.#waiting.size > 0;
-    this.#timer = goesOn ? setTimeout(() => this.#look(), this.#lookMs()) : null;
-  }
-
-  #lookMs(): number {
-    return Math.min(lookMsMin + lookMsEach * this.#waiting.size, lookMsMax);
+    this.#timer = goesOn ? setTimeout(() => this.#look(), lookMs) : null;
   }
 
   /** Brings the shared end up to the log's. */

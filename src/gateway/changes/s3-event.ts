@@ -69,6 +69,33 @@ export function renderEvent(change: ObjectChange, terms: EventTerms): object {
   };
 }
 
+/** An event as it was told last: to who may know who made the change, and to who may not. */
+interface Told {
+  bucket: string;
+  bytes: Buffer;
+}
+
+/** As long as the change is kept. */
+const lastTold = new WeakMap<ObjectChange, { openly?: Told; else?: Told }>();
+
+/**
+ * The same as JSON. Those who follow a bucket are told the same, so it is written once for all of
+ * them who call the bucket by one name.
+ */
+export function eventBytes(change: ObjectChange, terms: Omit<EventTerms, 'configurationId'>) {
+  let told = lastTold.get(change);
+  if (!told) {
+    told = {};
+    lastTold.set(change, told);
+  }
+  const whom = terms.tellsWho ? 'openly' : 'else';
+  const last = told[whom];
+  if (last?.bucket === terms.bucket) return last.bytes;
+  const bytes = Buffer.from(JSON.stringify(renderEvent(change, terms)));
+  told[whom] = { bucket: terms.bucket, bytes };
+  return bytes;
+}
+
 /** Encoded as HTML forms are, but for slashes: as S3's own events have it. */
 function eventKey(key: string): string {
   return encodeURIComponent(key).replaceAll('%20', '+').replaceAll('%2F', '/');

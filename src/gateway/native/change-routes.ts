@@ -2,13 +2,12 @@
 // from a cursor on and waited for. Invariants: who asks is told of a change only if they may list
 // the bucket below the prefix that they name, and read the object, by what is true when they are
 // told; and a cursor moves past what they may not see, so that it misses nothing.
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { ObjectChange } from '../../audit/changes/object-change.ts';
 import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
 import { bucketScope, tenantScope } from '../../ledger/scopes.ts';
 import { listingOf as listing, mayKnowWho, readingOf } from '../changes/readable.ts';
-import { renderEvent } from '../changes/s3-event.ts';
+import { eventBytes } from '../changes/s3-event.ts';
 import type { Access } from '../s3/access.ts';
 import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { checkKeyLength } from '../s3/request.ts';
@@ -16,12 +15,6 @@ import { type Call, checkPlace, param, routeTable } from './route.ts';
 import { answerObject, boolean, text } from './schemas.ts';
 
 const limitDefault = 1000;
-/**
- * For so long an answer to who waits gathers what comes: who follows a busy bucket asks again at
- * once, and each call costs as much as many changes.
- */
-const gatherMs = 80;
-
 export const changeRoutes = routeTable([
   {
     method: 'GET',
@@ -73,10 +66,12 @@ interface Followed {
   begin: number;
 }
 
-async function readChanges(call: Call): Promise<object> {
+/** The answer, as JSON: what many are told is written once, and not for each of them. */
+async function readChanges(call: Call): Promise<Buffer> {
   const { query, deps, request } = call;
   const { changes: log } = deps;
-  await checkPlace(call);
+  // Their own is there.
+  if (param(call, 't') !== call.who.tenant) await checkPlace(call);
   const prefix = query.prefix ?? '';
   checkKeyLength(prefix);
   const gone = new AbortController();
@@ -90,20 +85,20 @@ async function readChanges(call: Call): Promise<object> {
       const { of, bucket } = teller;
       const limit = Number(query.limit ?? limitDefault);
       const page = await log.read({ tenant: of, bucket, prefix, after, limit });
-      const Records = await teller.tell(page.changes);
+      const told = await teller.tell(page.changes);
       after = page.through;
-      if (Records.length > 0 && Records.length < limit && page.isEnd && query.wait) {
-        await sleep(gatherMs, undefined, { signal: gone.signal }).catch(() => {});
-        const left = limit - Records.length;
+      if (told.length > 0 && told.length < limit && page.isEnd && query.wait) {
+        await log.gather(gone.signal);
+        const left = limit - told.length;
         const more = await log.read({ tenant: of, bucket, prefix, after, limit: left });
-        Records.push(...(await teller.tell(more.changes)));
+        told.push(...(await teller.tell(more.changes)));
         page.altered.push(...more.altered);
         page.isEnd = more.isEnd;
         after = more.through;
       }
       const leftMs = deadlineMs - performance.now();
-      if (Records.length > 0 || page.altered.length > 0 || leftMs <= 0 || gone.signal.aborted) {
-        return { Records, altered: page.altered, next: String(after), more: !page.isEnd };
+      if (told.length > 0 || page.altered.length > 0 || leftMs <= 0 || gone.signal.aborted) {
+        return pageOf(told, { altered: page.altered, next: String(after), more: !page.isEnd });
       }
       if (!page.isEnd) continue;
       if (!(await log.waitPast(after, leftMs, gone.signal))) gone.abort();
@@ -112,6 +107,21 @@ async function readChanges(call: Call): Promise<object> {
     request.raw.socket.off('close', leave);
   }
 }
+
+function pageOf(
+  told: readonly Buffer[],
+  rest: { altered: readonly number[]; next: string; more: boolean },
+): Buffer {
+  const parts: Buffer[] = [Buffer.from('{"Records":[')];
+  for (const [i, event] of told.entries()) {
+    if (i > 0) parts.push(comma);
+    parts.push(event);
+  }
+  parts.push(Buffer.from(`],${JSON.stringify(rest).slice(1)}`));
+  return Buffer.concat(parts);
+}
+
+const comma = Buffer.from(',');
 
 /** Tells one page, by the rights of one epoch. */
 class Teller {
@@ -173,22 +183,25 @@ class Teller {
     return this.#asked?.found.name;
   }
 
-  async tell(changes: readonly ObjectChange[]): Promise<object[]> {
-    const told: object[] = [];
+  /** Those that the caller may know of, as they are told. */
+  async tell(changes: readonly ObjectChange[]): Promise<Buffer[]> {
+    const told: Buffer[] = [];
     const pace = new Pace();
+    // Whatever is no promise is not awaited: most decisions take less than that.
     for (const change of changes) {
-      const followed = this.#asked ?? (await this.#find(change.bucket));
-      if (followed && change.index > followed.begin && (await this.#mayRead(change, followed))) {
+      if (pace.isDue) await pace.wait();
+      const known = this.#asked ?? this.#followed.get(change.bucket);
+      const followed = known === undefined ? await this.#find(change.bucket) : known;
+      if (!followed || change.index <= followed.begin) continue;
+      const deciding = this.#mayRead(change, followed);
+      if (typeof deciding === 'boolean' ? deciding : await deciding) {
         told.push(this.#render(change, followed.name));
       }
-      await pace.rest();
     }
     return told;
   }
 
   async #find(name: string): Promise<Followed | null> {
-    const known = this.#followed.get(name);
-    if (known !== undefined) return known;
     const { deps } = this.#call;
     const tenant = param(this.#call, 't');
     if (!deps.sealFaults.isEmpty) deps.sealFaults.checkBucket(tenant, name);
@@ -209,13 +222,13 @@ class Teller {
     return tenant === this.#call.who.tenant ? name : `${tenant}:${name}`;
   }
 
-  #mayRead({ key }: ObjectChange, { found, name }: Followed): Promise<boolean> {
+  #mayRead({ key }: ObjectChange, { found, name }: Followed): boolean | Promise<boolean> {
     return this.#access.allows(readingOf(this.#call.deps, found, { askedName: name, key }));
   }
 
-  #render(change: ObjectChange, name: string): object {
+  #render(change: ObjectChange, name: string): Buffer {
     const { who, deps } = this.#call;
     const tellsWho = mayKnowWho(who, change);
-    return renderEvent(change, { region: deps.region, bucket: name, tellsWho });
+    return eventBytes(change, { region: deps.region, bucket: name, tellsWho });
   }
 }

@@ -429,7 +429,7 @@ class WorkDesk {
     return readingOf(this.#call.deps, found, { askedName: this.#nameOf(found), key, ...older });
   }
 
-  #mayWrite(found: NamedBucket, { key }: Job): Promise<boolean> {
+  #mayWrite(found: NamedBucket, { key }: Job): boolean | Promise<boolean> {
     const askedName = this.#nameOf(found);
     return this.#access.allows({
       ...{ action: 's3:PutObject', askedName, found, key, listPrefix: null },

@@ -122,17 +122,18 @@ export class Access {
     }
   }
 
-  /** Whether who asks may do this, which the request does not ask. */
-  async allows(target: Target): Promise<boolean> {
+  /**
+   * Whether who asks may do this, which the request does not ask. A promise only where that depends
+   * on what is to be read: who asks for many need not wait for each.
+   */
+  allows(target: Target): boolean | Promise<boolean> {
     const { listPrefix } = target;
     const query = listPrefix === null ? [] : [['prefix', listPrefix] as const];
     try {
       const deciding = this.#demand(target, { ...this.#facts, query });
-      if (deciding) await deciding;
-      return true;
+      return deciding === null ? true : deciding.then(() => true, isNotDenied);
     } catch (error) {
-      if (error instanceof Refusal && error.code === 'AccessDenied') return false;
-      throw error;
+      return isNotDenied(error);
     }
   }
 
@@ -252,6 +253,12 @@ export class Access {
       },
     };
   }
+}
+
+/** false: access is denied. Throws any other error. */
+function isNotDenied(error: unknown): false {
+  if (error instanceof Refusal && error.code === 'AccessDenied') return false;
+  throw error;
 }
 
 // What permissions of lists stand for ("Access control list (ACL) overview" of the user guide).

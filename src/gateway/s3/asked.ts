@@ -260,7 +260,7 @@ export class AskedRequest implements Recorded {
   }
 
   /** The same as an answer. */
-  mayReachKey(action: S3Action, about: About = {}): Promise<boolean> {
+  mayReachKey(action: S3Action, about: About = {}): boolean | Promise<boolean> {
     return this.mayReach(this.#keyTarget(action, about));
   }
 
@@ -341,7 +341,7 @@ export class AskedRequest implements Recorded {
   }
 
   /** The same as an answer. */
-  mayReach(target: Target): Promise<boolean> {
+  mayReach(target: Target): boolean | Promise<boolean> {
     return this.#access.allows(target);
   }
 

@@ -149,6 +149,12 @@ it('wakes those who wait when the log has grown, and ends all waits with the gat
   const left = open().waitPast(log.size, 60_000, gone.signal);
   gone.abort();
   await left;
+  const gathering = open();
+  const gathered = gathering.gather(signal);
+  expect(gathering.followers).toBe(1);
+  gathering.close();
+  await gathered;
+  expect(gathering.followers).toBe(0);
 });
 
 it.each(['old', 'new'])(
