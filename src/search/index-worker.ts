@@ -1,13 +1,14 @@
 // The thread that keeps the index of objects: reads the catalog once, and then follows the log
 // behind it, which tells whose objects changed. What an object says is always read from the
 // catalog. When there is nothing to do it compares some objects with the index, again and again,
-// since nothing protects that. It never takes a core for itself: while it has much to catch up with
-// it rests as long as it works, and nine times as long while much is being written, which is slower
-// for each moment of a core that it takes. So it falls behind then, and catches up afterwards.
+// since nothing protects that. It never takes a core for itself: it rests nine times as long as it
+// works, since whoever writes is slower for each moment of a core that it takes, and less the later
+// it is, but always as long as it works.
 import { readlinkSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
+import { readLagMs } from '../audit/changes/lag.ts';
 import { changeOf } from '../audit/changes/object-change.ts';
 import { readLogSize } from '../audit/log/stored-tiles.ts';
 import { RecordStore } from '../audit/record-store.ts';
@@ -63,10 +64,16 @@ export interface ToIndexWorker {
 const readerCacheKib = 16 * 1024;
 const objectsAtOnce = 256;
 const recordsAtOnce = 1024;
+/** Objects that are read by their keys in one statement. */
+const readAtOnce = 64;
 const comparedAtOnce = 512;
 /** Where the log grows all the time, those are compared again in their turn. */
 const mendingTriesMax = 20;
-/** Records a second, from which on much is being written. */
+/** How many times as long as it works it rests where it is not late. */
+const restTimes = 9;
+/** It rests as long as it works where it is later than that. */
+const lagMsMax = 600;
+/** Records a second, from which on much is being written, while the catalog is read. */
 const busyRecords = 200;
 const restMsMax = 1000;
 /** What was deleted stays in SQLite's log for so long where nothing else is written. */
@@ -98,7 +105,7 @@ let index: { writer: ObjectIndexWriter; file: WatchedFile } | null = null;
 /** What is compared next. */
 let compared: ObjectPlace = { bucketId: 0, key: '' };
 let comparedMs = performance.now();
-/** The log, as it was when more to do was last found. */
+/** The log, as it was when more of the catalog was last to be read. */
 let looked = { size: 0, ms: performance.now() };
 /** When pages as they were before were last taken out of the index's log. */
 let forgottenMs = performance.now();
@@ -122,11 +129,11 @@ function beLast(): void {
 async function keep(): Promise<void> {
   let failures = 0;
   while (!stopping.signal.aborted) {
-    const begunMs = performance.now();
+    const begunMs = usedMs();
     let rest = intervalMs;
     try {
       const { writer } = await open();
-      if (await advance(writer)) rest = await restAfter(performance.now() - begunMs);
+      if (await advance(writer)) rest = await restAfter(writer, usedMs() - begunMs);
       else if (performance.now() > forgottenMs + forgetMs) {
         writer.forgetPages();
         forgottenMs = performance.now();
@@ -143,13 +150,24 @@ async function keep(): Promise<void> {
   }
 }
 
+/** Of a core by this thread; by the clock where Node does not tell: it tells from 23.9 on. */
+function usedMs(): number {
+  const used = process.threadCpuUsage?.();
+  return used ? (used.user + used.system) / 1000 : performance.now();
+}
+
 /** How long it rests after it has worked so long, milliseconds, with more to do. */
-async function restAfter(workedMs: number): Promise<number> {
+async function restAfter(writer: ObjectIndexWriter, workedMs: number): Promise<number> {
+  const { through, scan } = await writer.state();
+  if (!scan) {
+    const lagMs = await readLagMs(catalog.tx, through - 1);
+    return Math.min(workedMs * Math.max(restTimes * (1 - lagMs / lagMsMax), 1), restMsMax);
+  }
   const now = { size: await readLogSize(catalog.tx), ms: performance.now() };
   const perSecond = ((now.size - looked.size) * 1000) / Math.max(now.ms - looked.ms, 1);
   looked = now;
   return perSecond > busyRecords
-    ? Math.min(workedMs * 9, restMsMax)
+    ? Math.min(workedMs * restTimes, restMsMax)
     : Math.min(workedMs, intervalMs);
 }
 
@@ -279,11 +297,31 @@ async function readNow(places: readonly ObjectPlace[]): Promise<ObjectNow[]> {
     (one, other) => one.bucketId - other.bucketId || compareText(one.key, other.key),
   );
   const now: ObjectNow[] = [];
-  const sql = `SELECT ${indexedColumns} FROM versions WHERE bucket_id = ? AND key = ?`;
-  for (const { bucketId, key } of sorted) {
-    now.push({ bucketId, key, version: await catalog.tx.get<IndexedVersion>(sql, bucketId, key) });
+  for (let at = 0; at < sorted.length; ) {
+    const { bucketId } = sorted[at] as ObjectPlace;
+    const keys: string[] = [];
+    for (; sorted[at]?.bucketId === bucketId && keys.length < readAtOnce; at++) {
+      keys.push((sorted[at] as ObjectPlace).key);
+    }
+    const versions = await readVersions(bucketId, keys);
+    for (const key of keys) now.push({ bucketId, key, version: versions.get(key) });
   }
   return now;
+}
+
+async function readVersions(
+  bucketId: number,
+  keys: readonly string[],
+): Promise<Map<string, IndexedVersion>> {
+  // Of two forms, of which each is prepared once.
+  const width = keys.length === 1 ? 1 : readAtOnce;
+  const filled = Array.from({ length: width }, (_, i) => keys[i] ?? (keys[0] as string));
+  const rows = await catalog.tx.all<IndexedVersion>(
+    `SELECT ${indexedColumns} FROM versions
+      WHERE bucket_id = ? AND key IN (${filled.map(() => '?').join(', ')})`,
+    ...[bucketId, ...filled],
+  );
+  return new Map(rows.map((row) => [row.key, row]));
 }
 
 /** Compares some objects with the index, when it is time, and forgets buckets that are gone. */

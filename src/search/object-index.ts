@@ -142,9 +142,12 @@ export class ObjectIndexWriter {
       const next = version && !version.isMarker ? await this.#storedOf(bucketId, version) : null;
       const text = next && JSON.stringify(next);
       if (text === (before ?? null)) continue;
-      const known = new Map(parseStored(before).map((one) => [nameOf(one), one]));
-      for (const one of next ?? []) if (!known.delete(nameOf(one))) made.push([...one, key]);
-      for (const one of known.values()) gone.push([...one, key]);
+      // Most are new.
+      const known = before === undefined ? null : byName(parseStored(before));
+      for (const one of next ?? []) {
+        if (!known?.delete(nameOf(one))) made.push([one[0], one[1], key]);
+      }
+      for (const one of known?.values() ?? []) gone.push([one[0], one[1], key]);
       if (text === null) ended.push([bucketId, key]);
       else said.push([bucketId, key, text]);
     }
@@ -167,7 +170,10 @@ export class ObjectIndexWriter {
   async #storedOf(bucketId: number, version: IndexedVersion): Promise<Stored[]> {
     const stored: Stored[] = [];
     for (const [field, kind, value] of postingsOf(version, this.#metadata)) {
-      stored.push([await this.#idOf(bucketId, field, kind), value]);
+      const name = `${bucketId} ${kind} ${field}`;
+      // Nearly all are known, and are not waited for.
+      const id = this.#fields.get(name) ?? (await this.#idOf(name, bucketId, field, kind));
+      stored.push([id, value]);
     }
     return stored;
   }
@@ -225,10 +231,7 @@ export class ObjectIndexWriter {
     return kept;
   }
 
-  async #idOf(bucketId: number, field: string, kind: ValueKind): Promise<number> {
-    const name = `${bucketId} ${kind} ${field}`;
-    const known = this.#fields.get(name);
-    if (known !== undefined) return known;
+  async #idOf(name: string, bucketId: number, field: string, kind: ValueKind): Promise<number> {
     if (this.#fields.size >= fieldsKeptMax) this.#fields.clear();
     const { tx } = this.#db;
     const found = await readField(tx, bucketId, field, kind);
@@ -274,9 +277,13 @@ const keptPostings = rowStatement(
 function* runsOf({ one, many }: RowStatement, rows: readonly Value[][]): Generator<Run> {
   const whole = rows.length - (rows.length % rowsAtOnce);
   for (let at = 0; at < whole; at += rowsAtOnce) {
-    yield { sql: many, values: rows.slice(at, at + rowsAtOnce).flat() };
+    const values: Value[] = [];
+    for (let i = at; i < at + rowsAtOnce; i++) {
+      for (const value of rows[i] as Value[]) values.push(value);
+    }
+    yield { sql: many, values };
   }
-  for (const row of rows.slice(whole)) yield { sql: one, values: row };
+  for (let i = whole; i < rows.length; i++) yield { sql: one, values: rows[i] as Value[] };
 }
 
 interface Run {
@@ -293,6 +300,10 @@ function inOrder([field, value, key]: Row, [otherField, other, otherKey]: Row): 
 
 function nameOfPlace(bucketId: number, key: string): string {
   return `${bucketId} ${key}`;
+}
+
+function byName(stored: readonly Stored[]): Map<string, Stored> {
+  return new Map(stored.map((one) => [nameOf(one), one]));
 }
 
 function nameOf([field, value]: Stored): string {
