@@ -50,7 +50,7 @@ export interface FindQuery {
   /** As of which record; undefined: now. */
   at?: number | undefined;
   /** Absent: who asks may read all. */
-  mayRead?: (row: ListedObject) => Promise<boolean>;
+  mayRead?: (row: ListedObject) => boolean | Promise<boolean>;
   /** How the index leads depends on nothing that the bucket has; absent: it may. */
   isBlind?: boolean;
 }

@@ -201,10 +201,10 @@ describe('what is found', () => {
 });
 
 it('no grant on a prefix of a character counts as one on all of a bucket', async () => {
-  const asked = { mayReach: async () => true };
+  const mayReach = async ({ key }: { key: string | null }) => key === null || /[ -~]/.test(key);
+  const asked = { mayReach, mayReachEveryKey: () => true };
   const place = { askedName: 'raw', found: undefined } as never;
-  const mayRead = async ({ key }: { key: string }) => /[ -~]/.test(key);
-  expect(await readsAll(asked, place, mayRead)).toBe(false);
+  expect(await readsAll(asked, place)).toBe(false);
 });
 
 describe('rights', () => {
@@ -224,6 +224,15 @@ describe('rights', () => {
         0,
       );
     }
+    expect((await page(admin, 'meta.run > 1e6', { prefix: 'in/' })).looked).toBe(0);
+    // Nor who may read all but one key, of whom a key that nobody names tells nothing.
+    const denial = { effect: 'deny', actions: ['s3:GetObject'], subjects: ['principal:cms/ada'] };
+    await callNative(operator, 'PUT', '/_/v1/tenants/cms/grants/one', {
+      ...{ ...denial, bucket: 'data', key: 'out/1' },
+    });
+    expect((await page(admin, 'meta.run > 1e6', { prefix: 'in/' })).looked).toBe(12);
+    expect(await keysOf(admin, 'meta.run = 1')).toEqual(['in/1']);
+    await callNative(operator, 'DELETE', '/_/v1/tenants/cms/grants/one');
     expect((await page(admin, 'meta.run > 1e6', { prefix: 'in/' })).looked).toBe(0);
     // Which way the index takes depends on all that the bucket has.
     for (const one of [alice, bob]) {

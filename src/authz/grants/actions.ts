@@ -291,7 +291,20 @@ export class ActionSet {
     for (const action of ofPrefixes) if (this.has(action)) return true;
     return false;
   }
+
+  /** Does one of them show something of an object? */
+  hasReading(): boolean {
+    return ofReading.some((action) => this.has(action));
+  }
 }
+
+/** What shows something of one object. */
+const ofReading: readonly Action[] = [
+  's3:GetObject',
+  's3:GetObjectVersion',
+  's3:GetObjectTagging',
+  's3:GetObjectVersionTagging',
+];
 
 const actionForm = /^(?:\*|(?:s3|bursar):[A-Za-z*?]{1,64})$/i;
 

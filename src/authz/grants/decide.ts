@@ -6,9 +6,11 @@ import type { Action } from './actions.ts';
 import type { GrantIndex } from './grant-index.ts';
 import { isPublic } from './policy.ts';
 import {
+  appliesToAll,
   failedCondition,
   fullName,
   isForAnyone,
+  mayApply,
   type Rule,
   type Verdict,
   verdictOf,
@@ -113,6 +115,39 @@ const couldApply: ReadonlySet<Verdict> = new Set<Verdict>([
   'needs tags',
   'a condition does not hold',
 ]);
+
+/**
+ * Is this allowed of every key of the bucket, whatever its tags? `request` is about a key that
+ * nobody names, its tags not loaded. A rule that looks at keys or tags allows nothing here; and one
+ * that might deny a key denies.
+ */
+export function allowsEveryKey(
+  index: GrantIndex,
+  request: AccessRequest,
+  policy: readonly Rule[] = noRules,
+): boolean {
+  const own = ownRight(request);
+  if (own?.allowed === false || index.deniesParts(request)) return false;
+  const rules = [...index.propose(request), ...countedOf(policy, request)];
+  const isCounted = (rule: Rule) => !(request.isShutOut && isForAnyone(rule));
+  if (own === null) return agreeOnAll(rules, request, isCounted);
+  return !rules.some((rule) => rule.effect === 'deny' && mayApply(rule, request));
+}
+
+/** Do rules allow this of every key, and might none of them deny one? `request`: as there. */
+export function agreeOnAll(
+  rules: readonly Rule[],
+  request: AccessRequest,
+  isCounted: (allowing: Rule) => boolean = () => true,
+): boolean {
+  let isAllowed = false;
+  for (const rule of rules) {
+    if (rule.effect === 'deny') {
+      if (mayApply(rule, request)) return false;
+    } else isAllowed ||= isCounted(rule) && appliesToAll(rule, request);
+  }
+  return isAllowed;
+}
 
 /** The decision, and every rule that was looked at for it. */
 export function explainAccess(

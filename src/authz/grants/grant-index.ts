@@ -41,6 +41,8 @@ export class GrantIndex {
   /** How many grants the divided places have; all those are in `#bySubject`. */
   readonly #divided = new Map<number, number>();
   readonly #denials = new DenialsBelow();
+  /** Grants that deny reading of a part of a bucket, by bucket and subject. */
+  readonly #partsDenied = new Map<number, number>();
   // Used again at each call of `propose`.
   readonly #found: Rule[] = [];
   readonly #hashes: number[] = [];
@@ -72,6 +74,7 @@ export class GrantIndex {
         this.#denials.add(hash, compileGrant(tenant, grant));
       }
     }
+    if (deniesPart(rule)) this.#countParts(tenant, grant, 1);
     this.count += 1;
   }
 
@@ -97,6 +100,7 @@ export class GrantIndex {
     if (isDenialBelow(rule)) {
       for (const hash of this.#denialHashes(tenant, grant)) this.#denials.remove(hash, rule);
     }
+    if (deniesPart(rule)) this.#countParts(tenant, grant, -1);
     this.count -= 1;
     return true;
   }
@@ -138,6 +142,28 @@ export class GrantIndex {
     hash.add(text, start);
     this.#visit(hash.value, request);
     return this.#found;
+  }
+
+  /**
+   * Does a grant deny who asks to read some part of the bucket, on whatever conditions? Of all of
+   * it `propose` knows.
+   */
+  deniesParts(request: AccessRequest): boolean {
+    if (this.#partsDenied.size === 0 || request.bucket === null) return false;
+    const bucket = this.#placeHash.of(`${request.tenant}/${request.bucket}`);
+    this.#hashes.length = 0;
+    for (const subject of this.#requesterHashes(request)) {
+      if (this.#partsDenied.has(joinHashes(bucket, subject))) return true;
+    }
+    return false;
+  }
+
+  #countParts(tenant: string, grant: Grant, more: 1 | -1): void {
+    for (const hash of this.#denialHashes(tenant, grant)) {
+      const count = (this.#partsDenied.get(hash) ?? 0) + more;
+      if (count > 0) this.#partsDenied.set(hash, count);
+      else this.#partsDenied.delete(hash);
+    }
   }
 
   #visit(place: number, request: AccessRequest): void {
@@ -268,6 +294,11 @@ export class PathHash {
 function isDenialBelow({ effect, actions, resource }: Rule): boolean {
   if (effect !== 'deny' || !('prefix' in resource)) return false;
   return resource.bucket !== null && resource.prefix !== '' && actions.hasListing();
+}
+
+function deniesPart({ effect, actions, resource }: Rule): boolean {
+  if (effect !== 'deny' || !('prefix' in resource)) return false;
+  return resource.bucket !== null && resource.prefix !== '' && actions.hasReading();
 }
 
 class DenialsBelow {

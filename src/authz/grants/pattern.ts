@@ -55,6 +55,13 @@ export class Pattern {
     return segments !== undefined && matchesSegments(segments, this.#cased(text));
   }
 
+  /** Does it match every text that begins so? */
+  matchesAllBehind(beginning: string, request: AccessRequest): boolean {
+    // What a star stands for at the end may be longer as well.
+    const end = this.#segments.at(-1);
+    return this.#segments.length > 1 && end?.join('') === '' && this.matches(beginning, request);
+  }
+
   #cased(text: string): string {
     return this.#ignoreCase ? text.toLowerCase() : text;
   }

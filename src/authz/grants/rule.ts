@@ -84,6 +84,39 @@ export function verdictOf(rule: Rule, request: AccessRequest): Verdict {
   return verdict;
 }
 
+/** Might it apply to a key of the bucket, whichever, whatever its tags? They are not loaded. */
+export function mayApply(rule: Rule, request: AccessRequest): boolean {
+  const { actions, subjects, resource, conditions } = rule;
+  if (!actions.has(request.action) || !concerns(subjects, request.subjects)) return false;
+  return isNear(resource, request) && conditions.every((one) => evaluate(one, request) !== false);
+}
+
+/** Does it apply to all keys of the bucket, whatever their tags? They are not loaded. */
+export function appliesToAll(rule: Rule, request: AccessRequest): boolean {
+  const { actions, subjects, resource, conditions } = rule;
+  if (!actions.has(request.action) || !concerns(subjects, request.subjects)) return false;
+  return coversAll(resource, request) && conditions.every((one) => evaluate(one, request) === true);
+}
+
+/** Is it about something in the bucket, or may it be? */
+function isNear(resource: Resource, { tenant, bucket }: AccessRequest): boolean {
+  if (resource.form === 'names') return true;
+  if (resource.tenant !== tenant) return false;
+  return resource.bucket === null || resource.bucket === bucket;
+}
+
+function coversAll(resource: Resource, request: AccessRequest): boolean {
+  if (resource.form === 'names') {
+    const { names, isExcept } = resource;
+    const beginning = `${nameOfBucket(resource, request)}/`;
+    return !isExcept && names.some((pattern) => pattern.matchesAllBehind(beginning, request));
+  }
+  if (!isNear(resource, request)) return false;
+  if (resource.form !== 'patterns') return resource.form === 'below' && resource.prefix === '';
+  const { keys, isExcept } = resource;
+  return !isExcept && keys.some((pattern) => pattern.matchesAllBehind('', request));
+}
+
 /** The first condition that does not hold, for explanations. */
 export function failedCondition(rule: Rule, request: AccessRequest): string | undefined {
   return rule.conditions.find((condition) => evaluate(condition, request) === false)?.name;
@@ -125,10 +158,14 @@ function coversByPattern(resource: PatternResource, request: AccessRequest): boo
 }
 
 function coversByName(resource: NameResource, request: AccessRequest): boolean {
-  const { tenant, bucket, key } = request;
-  const own = tenant === resource.tenant ? (bucket ?? '') : `${tenant}:${bucket ?? ''}`;
+  const { key } = request;
+  const own = nameOfBucket(resource, request);
   const name = key === null ? own : `${own}/${key}`;
   return resource.names.some((pattern) => pattern.matches(name, request)) !== resource.isExcept;
+}
+
+function nameOfBucket(resource: NameResource, { tenant, bucket }: AccessRequest): string {
+  return tenant === resource.tenant ? (bucket ?? '') : `${tenant}:${bucket ?? ''}`;
 }
 
 /** Is the rule for everybody, with nothing that names from where or who? */

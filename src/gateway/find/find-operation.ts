@@ -58,7 +58,12 @@ async function run(context: Reserved<'listing'>): Promise<Reply> {
   const page = await findObjects(
     services,
     bucket,
-    { ...wanted, at: asked.at?.seq, mayRead, isBlind: !(await readsAll(asked, asked, mayRead)) },
+    {
+      ...wanted,
+      at: asked.at?.seq,
+      mayRead,
+      isBlind: !(await readsAll(asked, asked, query, within)),
+    },
     (row, facts) => {
       bytes += row.sizeBytes;
       objects += 1;

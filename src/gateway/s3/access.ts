@@ -4,6 +4,8 @@
 import type { AccessRequest, RequestFacts } from '../../authz/grants/access-request.ts';
 import { parseActions, type S3Action } from '../../authz/grants/actions.ts';
 import {
+  agreeOnAll,
+  allowsEveryKey,
   couldBeAllowed,
   type Decision,
   decideAccess,
@@ -135,6 +137,19 @@ export class Access {
     } catch (error) {
       return isNotDenied(error);
     }
+  }
+
+  /**
+   * Whether who asks may surely do this with every key of the bucket, whatever its tags: no rule
+   * that looks at these lets them, or might not. `target` names a key that nobody else does. What
+   * the scope of a token leaves is not asked here.
+   */
+  allowsEveryKey(target: Target): boolean {
+    const { index } = this.#services.grants;
+    const request = this.#requestFor(target, { ...this.#facts, query: [] }, undefined);
+    if (!allowsEveryKey(index, request, policyOf(target.found?.bucket))) return false;
+    const policies = this.#who.delegation?.policies ?? [];
+    return policies.every((policy) => agreeOnAll(policy, request));
   }
 
   /**

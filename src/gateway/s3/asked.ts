@@ -341,6 +341,10 @@ export class AskedRequest implements Recorded {
   }
 
   /** The same as an answer. */
+  mayReachEveryKey(target: Target): boolean {
+    return this.#access.allowsEveryKey(target);
+  }
+
   mayReach(target: Target): boolean | Promise<boolean> {
     return this.#access.allows(target);
   }

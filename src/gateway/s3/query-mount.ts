@@ -72,7 +72,7 @@ export async function listShown<E>(
     bucket,
     {
       query: where,
-      ...{ mayRead, isBlind: !(await readsAll(asked, asked, mayRead)) },
+      ...{ mayRead, isBlind: !(await readsAll(asked, asked, where)) },
       prefix: prefix.length > within.length ? prefix : within,
       after: after?.kind === 'key' ? after.text : null,
       from: from ?? '',

@@ -1,7 +1,8 @@
 // Who may what: rights of one's own, grants and policies together, and what an explanation says.
 import { describe, expect, it } from 'vitest';
 import type { Action } from '#bursar/authz/grants/actions.js';
-import { decideAccess, explainAccess } from '#bursar/authz/grants/decide.js';
+import { allowsEveryKey, decideAccess, explainAccess } from '#bursar/authz/grants/decide.js';
+import type { Grant } from '#bursar/authz/grants/grant.js';
 import type { Principal } from '#bursar/core/principal.js';
 import {
   ask,
@@ -250,5 +251,79 @@ describe('an explanation', () => {
     const ofOwner = explainAccess(empty, ask({ who: person('cms/boss'), key: 'a' }));
     expect(ofOwner.decision.by).toBe('owner');
     expect(explainAccess(empty, askList('a/')).decision.by).toBe('default');
+  });
+});
+
+describe('what is allowed of every key', () => {
+  const boss = person('cms/boss');
+  const any = { StringEquals: { 's3:ExistingObjectTag/kind': 'open' } };
+  const isSecure = { Bool: { 'aws:SecureTransport': 'false' } };
+  const all = grant({});
+  const denies = (given: Parameters<typeof grant>[0]) => grant({ effect: 'deny', ...given });
+  const ofBoss = { subjects: ['principal:cms/boss'] };
+  const secret = 'arn:aws:s3:::raw/secret/*';
+  const denial = (given: object) => statement({ Effect: 'Deny', ...given });
+
+  it.each<[string, Grant[], object[], Given, boolean]>([
+    ['nothing', [], [], {}, false],
+    ['being the owner', [], [], { who: boss }, true],
+    ['being an auditor', [], [], { who: person('cms/boss', 'auditor') }, false],
+    ['a grant on all', [all], [], {}, true],
+    ['a grant on all of the tenant', [grant({ bucket: undefined })], [], {}, true],
+    ['a grant on a prefix', [grant({ prefix: 'a' })], [], {}, false],
+    ['a grant that asks for tags', [grant({ conditions: any })], [], {}, false],
+    ['a denied prefix', [all, denies({ prefix: 'secret/' })], [], {}, false],
+    ['a denied key', [all, denies({ key: 'a' })], [], {}, false],
+    ['a denied key, to the owner', [denies({ key: 'a', ...ofBoss })], [], { who: boss }, false],
+    ['a denied key of others', [all, denies({ key: 'a', ...ofBoss })], [], {}, true],
+    [
+      'a denied key of other actions',
+      [all, denies({ key: 'a', actions: ['s3:PutObject'] })],
+      [],
+      {},
+      true,
+    ],
+    ['a denied key of another bucket', [all, denies({ key: 'a', bucket: 'kept' })], [], {}, true],
+    ['denied tags', [all, denies({ conditions: any })], [], {}, false],
+    ['what is denied without TLS', [all, denies({ conditions: isSecure })], [], {}, true],
+    ['a policy on all', [], [statement({})], {}, true],
+    ['a policy on some', [], [statement({ Resource: 'arn:aws:s3:::raw/*e*' })], {}, false],
+    [
+      'a policy on all but some',
+      [],
+      [statement({ Resource: undefined, NotResource: secret })],
+      {},
+      false,
+    ],
+    ['a policy that denies some', [all], [denial({ Resource: secret })], {}, false],
+    [
+      'a policy that denies some, to the owner',
+      [],
+      [denial({ Resource: secret })],
+      { who: boss },
+      false,
+    ],
+    ['a policy that denies tags', [all], [denial({ Condition: any })], {}, false],
+    ['a policy that denies without TLS', [all], [denial({ Condition: isSecure })], {}, true],
+    [
+      'a policy that denies others',
+      [all],
+      [denial({ Principal: { AWS: 'arn:aws:iam::cms:user/bob' } })],
+      {},
+      true,
+    ],
+  ])('with %s', (_what, grants, statements, given, expected) => {
+    const policy = statements.length > 0 ? policyOf(...statements) : undefined;
+    const request = ask({ key: 'unnamed', ...given, facts: { objectTags: undefined } });
+    expect(allowsEveryKey(indexOf(...grants), request, policy)).toBe(expected);
+  });
+
+  it('goes by the grants that are there', () => {
+    const denied = denies({ prefix: 'secret/' });
+    const index = indexOf(all, denied);
+    const request = ask({ key: 'unnamed', facts: { objectTags: undefined } });
+    expect(allowsEveryKey(index, request)).toBe(false);
+    index.remove('cms', denied);
+    expect(allowsEveryKey(index, request)).toBe(true);
   });
 });
