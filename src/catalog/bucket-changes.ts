@@ -3,7 +3,12 @@
 // version; each change is told to the journal in its own transaction, and its record fixes what it
 // came to.
 import type { Tx } from '../core/database.ts';
-import { bucketsPerTenantMax, inventoriesMax } from '../core/limits.ts';
+import {
+  bucketsPerTenantMax,
+  inventoriesMax,
+  tieringsLengthMax,
+  tieringsMax,
+} from '../core/limits.ts';
 import type { ReadPayer } from '../core/read-payer.ts';
 import type { RecordReads } from '../core/record-reads.ts';
 import {
@@ -17,9 +22,9 @@ import {
   storeSetting,
   type Versioning,
 } from './buckets.ts';
+import { type AskedConfiguration, mergeConfiguration } from './configurations.ts';
 import { dropSnapshots } from './held-release.ts';
 import { readHeldBy } from './held-totals.ts';
-import { type AskedInventory, mergeInventory } from './inventory.ts';
 import { stampNotifications } from './notifications.ts';
 import { noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
@@ -207,10 +212,14 @@ export async function putBucketSetting(
     await tx.run('UPDATE buckets SET public_access = ? WHERE id = ?', exposure, bucketId);
   } else if (isColumn(name)) {
     await tx.run(`UPDATE buckets SET ${columns[name]} = ? WHERE id = ?`, document, bucketId);
-  } else if (name === 'inventory') {
+  } else if (name === 'inventory' || name === 'intelligentTiering') {
+    const asked = JSON.parse(document ?? '') as AskedConfiguration<{ id: string }>;
     const before = await readSetting(tx, bucketId, name);
-    const merged = mergeInventory(document ?? '', before, inventoriesMax);
-    if (merged === undefined) return refused(mergeRefusal(document ?? ''));
+    const merged = mergeConfiguration(asked, before, configurationLimits[name]);
+    if (merged === undefined) {
+      // What is to be removed is not there, or there are too many.
+      return refused(asked.config === null ? 'NoSuchConfiguration' : 'TooManyConfigurations');
+    }
     await storeSetting(tx, bucketId, name, merged);
   } else if (name === 'notification') {
     const before = await readSetting(tx, bucketId, name);
@@ -221,11 +230,10 @@ export async function putBucketSetting(
   return noteBucket(tx, bucket, moment);
 }
 
-/** Why there is nothing to store: what is to be removed is not there, or there are too many. */
-function mergeRefusal(document: string): 'NoSuchConfiguration' | 'TooManyConfigurations' {
-  const isRemoval = (JSON.parse(document) as AskedInventory).config === null;
-  return isRemoval ? 'NoSuchConfiguration' : 'TooManyConfigurations';
-}
+const configurationLimits = {
+  inventory: { max: inventoriesMax },
+  intelligentTiering: { max: tieringsMax, lengthMax: tieringsLengthMax },
+};
 
 /** The document of the setting `readPayer`. */
 export function payerDocument(payer: ReadPayer): string | null {

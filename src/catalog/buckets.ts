@@ -164,6 +164,7 @@ export async function listPolicies(
 export type StoredSetting =
   | 'cors'
   | 'encryption'
+  | 'intelligentTiering'
   | 'inventory'
   | 'lifecycle'
   | 'notification'

@@ -31,30 +31,8 @@ export interface InventoryConfig {
   filter: string;
 }
 
-/** What is asked for: a configuration, or that there is none of its id. */
-export interface AskedInventory {
-  id: string;
-  config: InventoryConfig | null;
-}
-
 export function parseInventories(document: string): InventoryConfig[] {
   return JSON.parse(document) as InventoryConfig[];
-}
-
-/** What is stored where `before` was; undefined: there are too many, or there is none to remove. */
-export function mergeInventory(
-  document: string,
-  before: string | null,
-  max: number,
-): string | null | undefined {
-  const { id, config } = JSON.parse(document) as AskedInventory;
-  const known = before === null ? [] : parseInventories(before);
-  const others = known.filter((one) => one.id !== id);
-  if (config === null && others.length === known.length) return undefined;
-  const all = config === null ? others : [...others, config];
-  if (all.length > max) return undefined;
-  const sorted = all.sort((one, other) => (one.id < other.id ? -1 : 1));
-  return sorted.length === 0 ? null : JSON.stringify(sorted);
 }
 
 /** What one inventory's objects are called, in its destination. */

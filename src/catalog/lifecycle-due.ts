@@ -62,14 +62,26 @@ export function rulesOf(rules: Lifecycle, walk: LifecycleWalk): readonly Lifecyc
 }
 
 /**
- * The next bucket with rules, in order of id; rules that are not authentic are none, and in
- * nobody's way.
+ * The next bucket with rules, or that has, or had, something in one of the classes, in order of id;
+ * rules that are not authentic are none, and in nobody's way.
  */
 export async function findLifecycleBucket(
   read: Reader,
   afterId: number,
+  classes: readonly string[],
 ): Promise<{ id: number; tenant: string } | undefined> {
   const { sparing = read } = read;
+  if (classes.length > 0) {
+    return sparing.get<{ id: number; tenant: string }>(
+      `SELECT id, tenant FROM buckets AS b WHERE id > ? AND (
+           EXISTS (SELECT 1 FROM bucket_settings AS s
+             WHERE s.bucket_id = b.id AND s.name = 'lifecycle')
+           OR EXISTS (SELECT 1 FROM quota_storage AS q WHERE q.tenant = b.tenant
+             AND q.bucket = b.name AND q.class IN (SELECT value FROM json_each(?))))
+         ORDER BY id LIMIT 1`,
+      ...[afterId, JSON.stringify(classes)],
+    );
+  }
   return sparing.get<{ id: number; tenant: string }>(
     `SELECT bucket_id AS id, tenant FROM bucket_settings CROSS JOIN buckets ON id = bucket_id
        WHERE bucket_id > ? AND bucket_settings.name = 'lifecycle' ORDER BY bucket_id LIMIT 1`,

@@ -1,8 +1,10 @@
 // What lifecycle rules say is due to be in another class, of rows of the catalog: asked while a
 // bucket is walked through, and again in the transaction that moves it. Invariants: a version is
 // moved as it is, so neither its name nor its bytes nor its time is another; and of what a snapshot
-// has as it was before it was amended, nothing is moved, since that shares its bytes.
+// has as it was before it was amended, nothing is moved, since that shares its bytes. What is in a
+// class with tiers moves along these by how it is read, where no rule has it leave them.
 import type { Reader } from '../core/database.ts';
+import { isOwnClass } from '../core/own-class.ts';
 import { type DueMove, type Lifecycle, type LifecycleRule, versionOf } from './lifecycle.ts';
 import {
   hasNewer,
@@ -13,6 +15,8 @@ import {
   type WalkedVersion,
   type WalkStep,
 } from './lifecycle-due.ts';
+import { findRestore, isReadable } from './restore-rows.ts';
+import { type Chain, dueTier, readUses, type TieringConfig } from './tiers.ts';
 
 export const movingWalks = ['noncurrent', 'current'] as const;
 export type MovingWalk = (typeof movingWalks)[number];
@@ -30,15 +34,33 @@ export function movesOf(rules: Lifecycle, walk: MovingWalk): readonly LifecycleR
   return walk === 'current' ? rules.moving : rules.movingNoncurrent;
 }
 
+/** What decides of moves. */
+export interface MoveTerms extends LifecycleTerms {
+  /** By the names of all their classes. */
+  chains: ReadonlyMap<string, Chain>;
+  tierings: readonly TieringConfig[];
+}
+
 /** The class that a version is due to be in now, if that is another; null: it stays. */
 export async function findDueMove(
   read: Reader,
-  terms: LifecycleTerms,
+  terms: MoveTerms,
   row: WalkedVersion,
 ): Promise<DueMove | null> {
   if (row.isMarker) return null;
   const due = await findLastMove(read, terms, row);
-  return due && due.class !== row.class ? due : null;
+  const chain = isOwnClass(row.class) ? terms.chains.get(row.class) : undefined;
+  // What is in a tier is in the class that it is a tier of.
+  const isThere = due?.class === row.class || (chain && due?.class === chain.class);
+  if (due && !isThere) return due;
+  if (!chain) return null;
+  const { tierings: configs, timeMs, dayMs } = terms;
+  const version = { ...versionOf(row), class: row.class, supersededMs: row.supersededMs };
+  const uses = await readUses(read, row.seq);
+  const isArchived = chain.tiers.some((one) => one.class === row.class && one.archive !== null);
+  const isRestored = isArchived && isReadable(await findRestore(read, row.seq), timeMs);
+  const tier = dueTier(version, { chain, configs, uses, isRestored, timeMs, dayMs });
+  return tier && { ...tier, dueMs: timeMs, tierOf: chain.class };
 }
 
 async function findLastMove(
@@ -66,7 +88,7 @@ async function findLastMove(
  */
 export async function findDueMoves(
   read: Reader,
-  terms: LifecycleTerms,
+  terms: MoveTerms,
   step: WalkStep<MovingWalk>,
   movesMax: number,
 ): Promise<{ moves: PlannedMove[]; last: VersionAt | null }> {

@@ -85,6 +85,8 @@ export interface NoncurrentDue extends Due {
 /** A version is due to be in a class. */
 export interface DueMove extends Due {
   class: string;
+  /** The class along whose tiers it moves; absent: a rule says so. */
+  tierOf?: string;
 }
 
 export const calendarDayMs = 86_400_000;
@@ -207,6 +209,9 @@ export class Lifecycle {
   }
 }
 
+/** Of a bucket that has none. */
+export const noRules = new Lifecycle({ rules: [], transitionMinimum: transitionMinimums[0] });
+
 /** `document`: JSON of a LifecycleConfig. */
 export function readLifecycle(document: string): Lifecycle {
   return new Lifecycle(JSON.parse(document) as LifecycleConfig);
@@ -246,7 +251,7 @@ export function coveredPrefixes(rules: readonly LifecycleRule[]): string[] {
 }
 
 /** A marker has neither tags nor a size. */
-function fits(filter: LifecycleFilter, version: LifecycleVersion): boolean {
+export function fits(filter: LifecycleFilter, version: LifecycleVersion): boolean {
   const { prefix, tags, sizeAbove, sizeBelow } = filter;
   if (prefix !== undefined && !version.key.startsWith(prefix)) return false;
   if (sizeAbove !== undefined && (version.isMarker || version.sizeBytes <= sizeAbove)) return false;

@@ -17,6 +17,7 @@ import { isPending, noteChange } from './outbox.ts';
 import { type Moment, noStorage, type Outcome, refused, type StorageDelta } from './outcome.ts';
 import { type ClientToken, isRepeated, noteToken } from './rename-tokens.ts';
 import { renameRestore } from './restore-rows.ts';
+import { renameUse } from './tiers.ts';
 import { noteDeletion } from './upload-conflicts.ts';
 import { addMarker, newVersionId } from './version-changes.ts';
 import {
@@ -178,6 +179,7 @@ async function arrive(
   if (isOwnClass(found.class)) {
     await renameLost(tx, found, moved);
     await renameRestore(tx, found, moved);
+    await renameUse(tx, found, moved);
   }
   if (!isMoved) await shareManifest(tx, await readColumn(tx, bucket, key));
   const { store, id: bucketId } = bucket;

@@ -63,6 +63,9 @@ export const corsBodyBytesMax = 64 * KiB;
 export const corsRulesMax = 100;
 /** Of a bucket. AWS has 1,000; each of these is written in turn. */
 export const inventoriesMax = 100;
+/** AWS's own: configurations of archives of a bucket, and how long their document is. */
+export const tieringsMax = 1000;
+export const tieringsLengthMax = MiB;
 /** AWS's own: rules of notifications of a bucket. */
 export const notificationRulesMax = 100;
 // Rules of the longest names, prefixes and suffixes, escaped.

@@ -6,6 +6,7 @@
 import type { Bucket } from '../catalog/buckets.ts';
 import { readInlineBody } from '../catalog/extents.ts';
 import type { PlannedMove } from '../catalog/lifecycle-moves.ts';
+import { findRestore, isReadable } from '../catalog/restore-rows.ts';
 import type { MovedBytes } from '../catalog/version-moves.ts';
 import { type Attributes, findVersion, type Version } from '../catalog/versions.ts';
 import { IntegrityError } from '../core/errors.ts';
@@ -19,8 +20,11 @@ import {
   inlineStore,
   localStore,
 } from '../core/manifest.ts';
+import { steadyClock } from '../core/steady-clock.ts';
 import type { MoveDue } from '../ledger/move-upkeep.ts';
+import { usualClass } from '../quota/prices/price-book.ts';
 import type { ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
+import { horizonDaysUsual } from '../tiering/policy/cold-rule.ts';
 import { transferRuns } from '../tiering/run-transfer.ts';
 import {
   findClassObstacle,
@@ -64,9 +68,12 @@ export class Transitions {
   ): Promise<boolean> {
     const { read, keyring, ledger } = this.#services;
     const version = await findVersion({ read, keyring }, bucket, place);
-    if (!version || version.class === to || !this.#mayMove(bucket, version, to)) return false;
+    if (!version || version.class === to || !(await this.#mayMove(bucket, version, to))) {
+      return false;
+    }
     const due = this.#dueOf(bucket, version, to);
     if ((await ledger.maintain(due)) === 0) return false;
+    if (!this.#isWorth(bucket, version, to)) return false;
     const [from, into] = [version.class, to].map((className) => ({ bucket, className }));
     if (from && into && shareStore(this.#services, from, into)) {
       return (await ledger.maintain({ ...due, bytes: 'shared' })) > 0;
@@ -84,14 +91,47 @@ export class Transitions {
     return true;
   }
 
-  /** Nothing is read from archives, and nothing is written where a write would be refused. */
-  #mayMove(bucket: Bucket, version: Version, to: string): boolean {
-    const { classes, stores } = this.#services;
+  /**
+   * Of archives that is read alone which goes on into a deeper one, or was restored, along the
+   * tiers of a class; and nothing is written where a write would be refused.
+   */
+  async #mayMove(bucket: Bucket, version: Version, to: string): Promise<boolean> {
+    const { classes, stores, read } = this.#services;
     const found = classes.named(bucket.tenant, to);
     if (!found || findClassObstacle(this.#services, bucket, found) !== null) return false;
     const { legs } = found.definition.durability;
     if (legs.some(({ store }) => stores.numberOf(store) === undefined)) return false;
-    return classes.named(bucket.tenant, version.class)?.definition.access !== 'restore';
+    const from = classes.named(bucket.tenant, version.class)?.definition;
+    if (from?.access !== 'restore') return true;
+    const { tier } = found.definition;
+    if (from.tier && tier?.archive && tier.of === from.tier.of) return true;
+    return (
+      from.tier?.of === to && isReadable(await findRestore(read, version.seq), steadyClock.nowMs())
+    );
+  }
+
+  /**
+   * Whether a move down a chain costs no more than it saves. Whoever has a rule move something, or
+   * reads it, wants it there.
+   */
+  #isWorth(bucket: Bucket, version: Version, to: string): boolean {
+    const { classes, bookOf } = this.#services;
+    const { tenant } = bucket;
+    const tier = classes.named(tenant, to)?.definition.tier;
+    if (!tier || classes.chainOf(tenant, version.class)?.name !== tier.of) return true;
+    const [here, there] = [version.class, to].map((of) => this.#gbMonth(bucket, of));
+    const saved = Number((here ?? 0n) - (there ?? 0n)) * (version.sizeBytes / 2 ** 30);
+    const cost = bookOf(bucket.store).classes.get(usualClass)?.picodollarsPerPut ?? 0n;
+    return Number(cost) <= saved * (horizonDaysUsual / 30);
+  }
+
+  /** Of all copies, picodollars a GB and month. */
+  #gbMonth(bucket: Bucket, of: string): bigint {
+    const { classes, bookOf } = this.#services;
+    const prices = bookOf(storeOfClass(this.#services, bucket, of)).classes;
+    const storage = (prices.get(of) ?? prices.get(usualClass))?.storage;
+    const copies = classes.named(bucket.tenant, of)?.definition.durability.legs.length ?? 1;
+    return (storage?.tiers[0]?.picodollarsPerGb ?? 0n) * BigInt(copies);
   }
 
   /** Whether what is written now is as protected as it is, and fits into one commit. */

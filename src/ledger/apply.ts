@@ -28,6 +28,7 @@ import { forgetTokens } from '../catalog/rename-tokens.ts';
 import { enterUnnamed, restoreStore } from '../catalog/restore.ts';
 import { deferRestore, forgetRestore } from '../catalog/restore-rows.ts';
 import { beginGeneration, noteJournaled, registerStore } from '../catalog/stores.ts';
+import { beginUses, forgetUses, noteUse } from '../catalog/tiers.ts';
 import { forgetCompleted } from '../catalog/uploads.ts';
 import { purgeEnded } from '../catalog/version-rows.ts';
 import { amendWork, leaseWork } from '../catalog/work.ts';
@@ -95,6 +96,7 @@ export async function applyCommit(
   if (outcome.ok && things)
     await noteThings(tx, things, command.told?.revokedWith?.(change) ?? null, work);
   if (!outcome.ok && outcome.code === 'SlowDown') return toBeRetried;
+  if (outcome.ok && commit.used) await noteUse(tx, commit.used, timeMs);
   const backend = commit.backend && (await billing.chargeBackend(commit.backend, timeMs));
   const charged = await chargeCommit(commit, outcome, context, levels.take());
   const told = toldOf(record, outcome, terms);
@@ -388,6 +390,10 @@ export async function applyMaintenance(
       const apply = (commit: Commit) => applyCommit(tx, commit, context);
       return moveDue(tx, work, { ...context, apply });
     }
+    case 'beginUses':
+      return beginUses(tx, timeMs);
+    case 'forgetUses':
+      return forgetUses(tx, work.after, work.max);
     case 'releaseHeld': {
       const apply = (commit: Commit) => applyCommit(tx, commit, context);
       return releaseSlice(tx, work, { timeMs, keyring: context.keyring, apply });

@@ -10,6 +10,7 @@ import type { NamedCopy } from '../catalog/extent-copies.ts';
 import type { JournalObjectRow, NotedSnapshot } from '../catalog/journal-objects.ts';
 import type { LifecyclePlace } from '../catalog/lifecycle-due.ts';
 import type { NamedVersion } from '../catalog/outcome.ts';
+import type { UsedVersion } from '../catalog/tiers.ts';
 import type { AmendWork, LeaseWork } from '../catalog/work.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { BackendBill } from '../quota/backend-cost.ts';
@@ -96,6 +97,10 @@ export type Maintenance =
   | { kind: 'endDue'; bucketId: number; places: LifecyclePlace[]; dayMs: number; book: string }
   /** Moves a version as the rules of its bucket say. Touches 1 where it was, or may be, moved. */
   | MoveDue
+  /** From now on reads are noted of versions in classes with tiers, if they were not before. */
+  | { kind: 'beginUses' }
+  /** Looks at up to `max` versions that were read; gives the last, or 0: there are no more. */
+  | { kind: 'forgetUses'; after: number; max: number }
   /** A slice of what a snapshot held that is dying. Touches as many. */
   | { kind: 'releaseHeld'; bucketId: number; seq: number; max: number; book: string }
   | { kind: 'countHeld'; bucketId: number; holder: number }
@@ -130,6 +135,8 @@ export interface Commit {
   epoch?: number | undefined;
   /** What its decision depends on besides who asks and the record's bucket; absent: nothing. */
   concerns?: readonly Scope[];
+  /** A version in a class with tiers that it has read; absent: none. */
+  used?: UsedVersion;
   /**
    * If it changes nothing, its record is one with others of the same minute (`record-folds.ts`).
    */

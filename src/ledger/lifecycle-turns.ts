@@ -1,7 +1,7 @@
 // What one turn of a bucket does for its lifecycle rules: a bounded piece of a walk through it, in
 // which what is due is ended, or moved. Invariant: it keeps nothing but how far the walk has come;
 // what was ended, or moved, is not found again.
-import type { Bucket } from '../catalog/buckets.ts';
+import { type Bucket, readSetting } from '../catalog/buckets.ts';
 import { coveredPrefixes, type Lifecycle } from '../catalog/lifecycle.ts';
 import {
   findDue,
@@ -19,6 +19,7 @@ import {
   type PlannedMove,
   type VersionAt,
 } from '../catalog/lifecycle-moves.ts';
+import { parseTierings, readChains } from '../catalog/tiers.ts';
 import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
@@ -166,6 +167,8 @@ export class MovingTurns implements LifecycleTurns {
   readonly #move: Move;
   readonly #failures = new MoveFailures();
   readonly #steps = new WeakMap<Lifecycle, Step<MovingWalk>[]>();
+  /** What has tiers may be anywhere. */
+  readonly #everywhere = movingWalks.map((walk) => ({ walk, prefix: '' }));
 
   constructor(options: LifecycleTurnOptions, move: Move) {
     this.#options = options;
@@ -175,11 +178,13 @@ export class MovingTurns implements LifecycleTurns {
   async go(at: WalkedBucket, cursor: WalkCursor): Promise<WalkCursor | null> {
     const { bucket, rules } = at;
     const { read, dayMs, admit } = this.#options;
-    const steps = this.#steps.get(rules) ?? stepsOf(movingWalks, (walk) => movesOf(rules, walk));
-    this.#steps.set(rules, steps);
+    const chains = await readChains(read, bucket.tenant);
+    const steps = chains.size > 0 ? this.#everywhere : this.#stepsBy(rules);
     const step = steps[cursor.step];
     if (!step) return null;
-    const terms = { bucket, rules, timeMs: steadyClock.nowMs(), dayMs };
+    const tierings = parseTierings(await readSetting(read, bucket.id, 'intelligentTiering'));
+    const times = { timeMs: steadyClock.nowMs(), dayMs };
+    const terms = { bucket, rules, chains, tierings, ...times };
     const slice = { ...step, after: cursor.after, max: rowsPerSlice };
     const { moves, last } = await findDueMoves(read, terms, slice, movesPerTurn);
     const { failures } = cursor;
@@ -192,6 +197,12 @@ export class MovingTurns implements LifecycleTurns {
     admit(bucket.store);
     const stoppedAt = await this.#moveSome(at, { moves: ready, walk: step.walk, failures });
     return nextOf(steps, cursor, stoppedAt ?? last);
+  }
+
+  #stepsBy(rules: Lifecycle): Step<MovingWalk>[] {
+    const steps = this.#steps.get(rules) ?? stepsOf(movingWalks, (walk) => movesOf(rules, walk));
+    this.#steps.set(rules, steps);
+    return steps;
   }
 
   /**

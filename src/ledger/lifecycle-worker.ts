@@ -7,7 +7,7 @@
 // anew, and what has ended is not there any more.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getBucket } from '../catalog/buckets.ts';
-import type { Lifecycle } from '../catalog/lifecycle.ts';
+import { type Lifecycle, noRules } from '../catalog/lifecycle.ts';
 import { findLifecycleBucket } from '../catalog/lifecycle-due.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { Pace } from '../core/pace.ts';
@@ -30,9 +30,13 @@ export interface LifecycleOptions extends LifecycleTurnOptions {
   rules: { find(bucketId: number): Lifecycle | null | Promise<Lifecycle | null> };
   /** With it, it has moved what is to be in another class; without, ended what is to end. */
   move?: Move;
+  /** The names of all classes that have tiers, and of those. */
+  tiered(): readonly string[];
   onError(error: unknown): void;
 }
 
+/** One transaction's worth. */
+const usesPerSlice = 500;
 /** How much longer than a slice is rested. */
 const restShare = 3;
 
@@ -140,20 +144,31 @@ export class LifecycleWorker implements Subscriber {
   }
 
   async #beginPass(): Promise<void> {
-    const { read, dayMs } = this.#options;
+    const { read, ledger, dayMs, move, tiered } = this.#options;
     const nowMs = steadyClock.nowMs();
     // A clock that was set back far must not keep it waiting.
     if (nowMs < this.#passMs && nowMs >= this.#passMs - dayMs) return;
     const pace = new Pace();
+    const classes = move ? tiered() : [];
     for (let afterId = 0; !this.#isStopped; ) {
-      const found = await findLifecycleBucket(read, afterId);
+      const found = await findLifecycleBucket(read, afterId, classes);
       if (!found) break;
       const { id: bucketId, tenant } = found;
       this.#buckets.begin({ tenant, bucketId, cursor: startOfWalk() });
       afterId = bucketId;
       await pace.rest();
     }
+    if (classes.length > 0) await ledger.maintain({ kind: 'beginUses' });
+    if (move) await this.#forgetUses();
     this.#passMs = nowMs - (nowMs % dayMs) + dayMs;
+  }
+
+  /** Of versions that are not there any more. */
+  async #forgetUses(): Promise<void> {
+    let after = 0;
+    do {
+      after = await this.#options.ledger.maintain({ kind: 'forgetUses', after, max: usesPerSlice });
+    } while (after > 0 && !this.#isStopped);
   }
 
   /** Until a pass begins, or a bucket is walked through again. */
@@ -181,8 +196,8 @@ export class LifecycleWorker implements Subscriber {
   async #go({ bucketId, cursor }: Turn): Promise<WalkCursor | null> {
     const { read, rules: known } = this.#options;
     const bucket = await getBucket(read, bucketId);
-    const rules = await known.find(bucketId);
-    if (!bucket || !rules) return null;
+    const rules = (await known.find(bucketId)) ?? noRules;
+    if (!bucket) return null;
     return this.#turns.go({ bucket, rules, stopping: this.#stopping.signal }, cursor);
   }
 

@@ -4,9 +4,11 @@
 // are one commit; and what the owner's limits do not let be paid waits, and is not recorded.
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { getBucket, readSetting } from '../catalog/buckets.ts';
-import { type DueMove, readLifecycle } from '../catalog/lifecycle.ts';
+import { type DueMove, noRules, readLifecycle } from '../catalog/lifecycle.ts';
 import { findDueRule } from '../catalog/lifecycle-due.ts';
 import { findDueMove } from '../catalog/lifecycle-moves.ts';
+import { forgetRestore } from '../catalog/restore-rows.ts';
+import { beginUse, parseTierings, readChains } from '../catalog/tiers.ts';
 import { endedOf, findMovable, type MovedBytes } from '../catalog/version-moves.ts';
 import { openBucket } from '../catalog/version-places.ts';
 import type { FoundVersion } from '../catalog/version-rows.ts';
@@ -49,10 +51,13 @@ export async function moveDue(
 ): Promise<number> {
   const { bucketId, bytes, dayMs } = work;
   const [bucket, opened] = [await getBucket(tx, bucketId), await openBucket(tx, bucketId)];
-  const document = bucket && (await readSetting(tx, bucketId, 'lifecycle'));
-  if (!bucket || !opened || !document) return 0;
+  if (!bucket || !opened) return 0;
   const found = await findMovable(tx, opened, work, { keyring });
-  const terms = { bucket, rules: readLifecycle(document), timeMs, dayMs };
+  const document = await readSetting(tx, bucketId, 'lifecycle');
+  const rules = document === null ? noRules : readLifecycle(document);
+  const chains = await readChains(tx, bucket.tenant);
+  const tierings = parseTierings(await readSetting(tx, bucketId, 'intelligentTiering'));
+  const terms = { bucket, rules, chains, tierings, timeMs, dayMs };
   const due = found && (await findDueMove(tx, terms, found));
   if (!found || due?.class !== work.class) return 0;
   // What is to end is not moved before.
@@ -68,7 +73,13 @@ export async function moveDue(
     bytes: bytes === 'shared' ? null : bytes,
   };
   const record = recordOf({ tenant, name, owner }, found, due);
-  return (await apply({ change, charge, record })).ok ? 1 : 0;
+  if (!(await apply({ change, charge, record })).ok) return 0;
+  // What was restored is where it was asked for, and that is a use of it.
+  const isBack = chains.get(of)?.class === of && (await forgetRestore(tx, seq)) > 0;
+  // What comes from elsewhere may have been written long ago, and no read of it was noted.
+  const isNew = chains.has(of) && chains.get(found.class) !== chains.get(of);
+  if (isBack || isNew) await beginUse(tx, work, timeMs);
+  return 1;
 }
 
 interface OwnedBucket {
@@ -94,13 +105,13 @@ function chargeOf(
 function recordOf(
   { tenant, name, owner }: OwnedBucket,
   { key, seq, sizeBytes, etag, sha256, class: from }: FoundVersion,
-  { ruleId, class: to }: DueMove,
+  { ruleId, class: to, tierOf: tier }: DueMove,
 ): Commit['record'] {
   return draftRecord(unasked(tenant, owner), ownOrigin('bursar serve'), {
     action: 'bursar:MoveObject',
     ...{ bucket: name, bucketOwner: owner, key, sizeBytes, etag, class: to },
     sha256: sha256 && Buffer.from(sha256).toString('hex'),
-    change: { moved: { from, to, version: seq }, rule: ruleId },
+    change: { moved: { from, to, version: seq }, rule: ruleId, ...(tier && { tier }) },
     status: 200,
   });
 }

@@ -416,6 +416,13 @@ CREATE TABLE restores (            -- from classes that are read after one
 );
 CREATE INDEX restores_waiting ON restores (bucket_id, due_ms) WHERE expires_ms IS NULL;
 CREATE INDEX restores_ending ON restores (due_ms) WHERE expires_ms IS NOT NULL;
+CREATE TABLE version_uses (        -- reads of versions in classes with tiers
+  seq INTEGER PRIMARY KEY,         -- of a version; 0: since when reads are noted here
+  bucket_id INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  used_ms INTEGER NOT NULL,        -- the last day's first, or when it came into the class
+  before_ms INTEGER                -- that of the day of reads before; null: there is none
+);
 
 CREATE TABLE uploads (
   id TEXT PRIMARY KEY,

@@ -114,6 +114,7 @@ function startLifecycle(
   });
   const options = {
     ...{ read, ledger, rules, dayMs: config.lifecycleDayMs, bookOf },
+    tiered: () => services.classes.listTiered(),
     admit: (store: number) => {
       head.checkWritable();
       journals.admitEnds(store);

@@ -14,6 +14,8 @@ export interface StorageClass {
 }
 
 export class ClassBook {
+  /** Of each tenant the classes that have tiers, and those. */
+  readonly #tiered = new Map<string, ReadonlySet<string>>();
   /** By tenant, and by name. */
   readonly #classes = new Map<string, Map<string, StorageClass>>();
 
@@ -45,9 +47,24 @@ export class ClassBook {
     return undefined;
   }
 
+  /** The class whose tier one is, or that has tiers itself; undefined: neither. */
+  chainOf(tenant: string, name: string): StorageClass | undefined {
+    const found = this.named(tenant, name);
+    if (!found || !this.#tiered.get(found.tenant)?.has(name)) return undefined;
+    return this.named(tenant, found.definition.tier?.of ?? name);
+  }
+
+  /** The names of all classes that have tiers, and of those. */
+  listTiered(): string[] {
+    return [...new Set([...this.#tiered.values()].flatMap((names) => [...names]))];
+  }
+
   apply(event: LedgerEvent): void {
     if (event.kind === 'class') this.#put(event.tenant, event.name, event.definition);
-    else if (event.kind === 'tenant' && event.isGone) this.#classes.delete(event.name);
+    else if (event.kind === 'tenant' && event.isGone) {
+      this.#classes.delete(event.name);
+      this.#tiered.delete(event.name);
+    }
   }
 
   /** A row that is no definition is no class: seals and `bursar verify deep` tell of it. */
@@ -56,5 +73,9 @@ export class ClassBook {
     const classes = getOrMake(this.#classes, tenant, () => new Map<string, StorageClass>());
     if (definition) classes.set(name, { tenant, name, definition });
     else classes.delete(name);
+    const tiers = [...classes.values()].filter((one) => one.definition.tier !== undefined);
+    const names = tiers.flatMap((one) => [one.name, one.definition.tier?.of ?? '']);
+    if (names.length > 0) this.#tiered.set(tenant, new Set(names));
+    else this.#tiered.delete(tenant);
   }
 }

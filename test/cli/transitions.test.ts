@@ -376,6 +376,104 @@ test(
   killsMax * 20_000 + 120_000,
 );
 
+describe('what follows use', () => {
+  const Bucket = 'second';
+  const archives = (Tierings: s3.Tiering[], Id = 'old') =>
+    client.send(
+      new s3.PutBucketIntelligentTieringConfigurationCommand({
+        ...{ Bucket, Id },
+        IntelligentTieringConfiguration: {
+          ...{ Id, Status: 'Enabled', Tierings },
+          Filter: { And: { Prefix: 'used/', Tags: [{ Key: 'kind', Value: 'raw' }] } },
+        },
+      }),
+    );
+  const cool: s3.Tiering = { AccessTier: 'ARCHIVE_ACCESS', Days: 90 };
+
+  test('is nothing where no class stands for it', async () => {
+    expect(await refusal(put(Bucket, 'used/none', 'x', 'INTELLIGENT_TIERING'))).toBe(
+      '501 NotImplemented',
+    );
+    expect(await refusal(archives([cool]))).toBe('501 NotImplemented');
+  });
+
+  test('moves down by days without a read, and back where it is read on two days', async () => {
+    const legs = (store: string) => ({ durability: { legs: [{ store }] } });
+    const archive = { access: 'restore', restoreWithinHours: 1 };
+    const classes = [
+      { name: 'smart', aliases: ['INTELLIGENT_TIERING'], ...legs('near') },
+      { name: 'smart-cool', ...legs('disk2'), tier: { of: 'smart', afterDays: 2 } },
+      {
+        ...{ name: 'smart-archive', ...legs('tape'), ...archive },
+        tier: { of: 'smart', archive: 'ARCHIVE_ACCESS' },
+      },
+    ];
+    const file = join(place.folder, 'smart.yaml');
+    writeFileSync(file, JSON.stringify({ classes }));
+    await run('class', 'create', 'default', file);
+    expect(await run('class', 'explain', 'default/smart-cool')).toContain('tier of smart');
+    for (const Key of ['used/a', 'used/b']) {
+      await put(Bucket, Key, bytesOf(300_000), 'INTELLIGENT_TIERING');
+    }
+    await put(Bucket, 'used/small', bytesOf(1000), 'INTELLIGENT_TIERING');
+    expect(await refusal(put(Bucket, 'used/c', 'x', 'smart-cool'))).toBe('501 NotImplemented');
+    const wentTo = async (Key: string) => (await movesOf(Key)).map((one) => one.change.moved.to);
+    const goes = (Key: string, to: string[]) =>
+      vi.waitFor(async () => expect((await wentTo(Key)).slice(0, to.length)).toEqual(to), soon);
+    await goes('used/a', ['smart-cool']);
+    await goes('used/b', ['smart-cool']);
+    expect((await headOf(Bucket, 'used/a')).StorageClass).toBe('INTELLIGENT_TIERING');
+    await read(Bucket, 'used/b');
+    const reading = setInterval(() => void read(Bucket, 'used/a').catch(() => {}), 300);
+    await goes('used/a', ['smart-cool', 'smart']).finally(() => clearInterval(reading));
+    await goes('used/a', ['smart-cool', 'smart', 'smart-cool']);
+    expect((await read(Bucket, 'used/a')).equals(bytesOf(300_000))).toBe(true);
+    expect(await wentTo('used/b')).toEqual(['smart-cool']);
+    expect(await wentTo('used/small')).toEqual([]);
+    const listed = await client.send(new s3.ListObjectsV2Command({ Bucket, Prefix: 'used/' }));
+    expect(new Set(listed.Contents?.map((one) => one.StorageClass))).toEqual(
+      new Set(['INTELLIGENT_TIERING']),
+    );
+  });
+
+  test('goes into archives as configurations of its bucket say', async () => {
+    await archives([cool]);
+    await archives([cool], 'another');
+    const deep: s3.Tiering = { AccessTier: 'DEEP_ARCHIVE_ACCESS', Days: 180 };
+    expect(await refusal(archives([deep]))).toBe('501 NotImplemented');
+    expect(await refusal(archives([{ ...cool, Days: 89 }]))).toBe('400 InvalidArgument');
+    expect(await refusal(archives([{ ...cool, Days: 731 }]))).toBe('400 InvalidArgument');
+    expect(await refusal(archives([{ ...cool, Days: 200 }, deep]))).toBe('400 InvalidArgument');
+    expect(await refusal(archives([cool, cool]))).toBe('400 MalformedXML');
+    expect(await refusal(archives([]))).toBe('400 MalformedXML');
+    const listed = await client.send(
+      new s3.ListBucketIntelligentTieringConfigurationsCommand({ Bucket }),
+    );
+    expect(listed.IsTruncated).toBe(false);
+    expect(listed.IntelligentTieringConfigurationList?.map(({ Id }) => Id)).toEqual([
+      'another',
+      'old',
+    ]);
+    const at = { Bucket, Id: 'old' };
+    const { IntelligentTieringConfiguration: found } = await client.send(
+      new s3.GetBucketIntelligentTieringConfigurationCommand(at),
+    );
+    expect(found).toMatchObject({
+      ...{ Id: 'old', Status: 'Enabled', Tierings: [cool] },
+      Filter: { And: { Prefix: 'used/', Tags: [{ Key: 'kind', Value: 'raw' }] } },
+    });
+    await client.send(new s3.DeleteBucketIntelligentTieringConfigurationCommand(at));
+    for (const Command of [
+      s3.GetBucketIntelligentTieringConfigurationCommand,
+      s3.DeleteBucketIntelligentTieringConfigurationCommand,
+    ]) {
+      expect(await refusal(client.send(new Command(at) as s3.HeadBucketCommand))).toBe(
+        '404 NoSuchConfiguration',
+      );
+    }
+  });
+});
+
 test('what was moved differs in nothing from its records, and is there after a kill', async () => {
   await served.stop('SIGKILL');
   await serve();

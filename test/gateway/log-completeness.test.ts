@@ -144,6 +144,19 @@ const s3: Record<string, (bucket: string) => Message> = {
         '<Schedule><Frequency>Daily</Frequency></Schedule>',
     ),
   }),
+  putBucketIntelligentTieringConfiguration: (bucket) => ({
+    ...oneOf(bucket, 'intelligent-tiering'),
+    method: 'PUT',
+    body: documentOf(
+      'IntelligentTieringConfiguration',
+      '<Id>a</Id><Status>Enabled</Status>' +
+        '<Tiering><AccessTier>ARCHIVE_ACCESS</AccessTier><Days>90</Days></Tiering>',
+    ),
+  }),
+  deleteBucketIntelligentTieringConfiguration: (bucket) => ({
+    ...oneOf(bucket, 'intelligent-tiering'),
+    method: 'DELETE',
+  }),
   deleteBucketInventoryConfiguration: (bucket) => ({
     ...oneOf(bucket, 'inventory'),
     method: 'DELETE',
@@ -318,7 +331,10 @@ describe('S3', () => {
       // A setting that no bucket has is not there for who may read it.
       const isThere = !/^getBucket(?:Replication|Website)$|Configuration$/.test(name);
       // What is not in an archive cannot be restored.
-      const isRefused = (one: number) => one === 403 && name === 'restoreObject';
+      const isRefused = (one: number) =>
+        (one === 403 && name === 'restoreObject') ||
+        // No class here stands for what follows use.
+        (one === 501 && name === 'putBucketIntelligentTieringConfiguration');
       const fits = (one: number) => one < 300 || (one === 404 && !isThere) || isRefused(one);
       expect([name, answer.status]).toEqual([name, expect.toSatisfy(fits)]);
       calls.push({ title: `${name} allowed`, answer });

@@ -16,7 +16,7 @@ export type ChangeKind =
   | 'acl'
   /** No store has its bytes any more, as its class allows. */
   | 'lost'
-  /** A lifecycle rule has moved it into another storage class. */
+  /** A lifecycle rule, or how it is used, has moved it into another storage class. */
   | 'moved'
   /** It is asked for from an archive, can be read, or cannot any more. */
   | 'restoring'
@@ -24,7 +24,7 @@ export type ChangeKind =
   | 'restoreEnded';
 
 /** Why or how a version was made or ended, where S3 has a name for that. */
-export type ChangeCause = 'put' | 'copy' | 'multipart' | 'lifecycle' | 'delete';
+export type ChangeCause = 'put' | 'copy' | 'multipart' | 'lifecycle' | 'use' | 'delete';
 
 export interface ObjectChange {
   /** Index of its record. */
@@ -73,9 +73,18 @@ interface Recorded {
   class?: string;
   sha256?: string;
   target?: string;
-  change?: { source?: object; renamed?: object; rule?: string; lost?: Named } & Restoring;
+  change?: ChangeDetail & Restoring;
   requestId: string;
   source: string;
+}
+
+interface ChangeDetail {
+  source?: object;
+  renamed?: object;
+  rule?: string;
+  /** The class whose tiers it was moved along. */
+  tier?: string;
+  lost?: Named;
 }
 
 interface Restoring {
@@ -118,7 +127,8 @@ function kindOf(record: Recorded): Pick<ObjectChange, 'kind' | 'cause' | 'versio
     return { kind: 'lost', cause, version: change.lost.version };
   }
   if (action === 'bursar:MoveObject' && change?.moved) {
-    return { kind: 'moved', cause, version: change.moved.version };
+    const by = change.tier === undefined ? cause : 'use';
+    return { kind: 'moved', cause: by, version: change.moved.version };
   }
   const restoring = change && restoringOf(action, change);
   if (restoring) return { ...restoring, cause };

@@ -27,7 +27,7 @@ export function eventNameOf({ kind, cause }: Pick<ObjectChange, 'kind' | 'cause'
     case 'lost':
       return 'ReducedRedundancyLostObject';
     case 'moved':
-      return 'LifecycleTransition';
+      return cause === 'use' ? 'IntelligentTiering' : 'LifecycleTransition';
     case 'restoring':
       return 'ObjectRestore:Post';
     case 'restored':

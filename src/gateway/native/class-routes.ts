@@ -8,6 +8,7 @@ import { type PriceBook, usualClass } from '../../quota/prices/price-book.ts';
 import {
   accessRules,
   answerRules,
+  archiveTiers,
   type ClassDefinition,
   classAliases,
   decodeDefinition,
@@ -19,6 +20,7 @@ import {
   offlineHoursMax,
   repairHoursMax,
   restoreHoursMax,
+  tierDaysMax,
 } from '../../tiering/classes/class-definition.ts';
 import { explainClass, type ShownLeg } from '../../tiering/classes/class-words.ts';
 import { undeclaredPlace } from '../../tiering/classes/declared-place.ts';
@@ -85,6 +87,18 @@ const loss = text(
 const days = integer('What it is charged for at least.', { minimum: 0, maximum: minimumDaysMax });
 const bytes = integer('As large it is charged at least.', { minimum: 0, maximum: minimumBytesMax });
 
+const tierMembers = {
+  of: text('The class that is written into; it has the alias INTELLIGENT_TIERING.', {
+    pattern: '^[a-z][a-z0-9_-]{0,62}$',
+  }),
+  afterDays: integer('After so many days without a read.', { minimum: 1, maximum: tierDaysMax }),
+  archive: text('It is an archive, and buckets say when objects come there.', {
+    enum: [...archiveTiers],
+  }),
+};
+const tierDescription =
+  'It is a tier of another class: what is in that lies here while it is not read.';
+
 const wantedClassSchema = closedObject(
   {
     name: className,
@@ -104,6 +118,7 @@ const wantedClassSchema = closedObject(
       ...closedObject({ days: { ...days, default: 0 }, bytes: { ...bytes, default: 0 } }),
       default: {},
     },
+    tier: { ...closedObject(tierMembers, ['of']), description: tierDescription },
   },
   ['name', 'durability'],
 );
@@ -135,6 +150,10 @@ const shownClass = answerObject({
   restoreWithinHours,
   loss,
   minimum: answerObject({ days, bytes }),
+  tier: {
+    anyOf: [closedObject(tierMembers, ['of']), { type: 'null' }],
+    description: `${tierDescription} null: it is none.`,
+  },
   notWritable: textOrNull('Why nothing can be written to it; null: it can.'),
   explanation: answerObject({
     expectedAnnualLoss: {
@@ -262,7 +281,11 @@ function show(deps: NativeDeps, { definition: stored, ...row }: ClassRow): objec
     return { ...leg, priceBook, usdPerGbMonth: book && priceOf(book, leg.storageClass) };
   });
   const explanation = { ...explainClass(definition, legs), legs };
-  return showDated({ ...row, ...definition, notWritable: findObstacle(definition), explanation });
+  const { tier = null } = definition;
+  const notWritable = tier
+    ? `It is a tier: what is in ${tier.of} moves here.`
+    : findObstacle(definition);
+  return showDated({ ...row, ...definition, tier, notWritable, explanation });
 }
 
 type Leg = Omit<ShownLeg, 'usdPerGbMonth'> & { number: number | undefined };

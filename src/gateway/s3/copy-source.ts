@@ -18,6 +18,7 @@ import { checkPayer } from './buckets/requester-pays.ts';
 import { checkSourceConditions } from './conditional.ts';
 import { aclOf, tagsOf } from './objects/object-attributes.ts';
 import { checkRestored } from './objects/restored.ts';
+import { noteUsed } from './objects/used-version.ts';
 import { shareStore } from './objects/written-class.ts';
 import { streamRuns } from './operations/get-object.ts';
 import { isShown } from './query-mount.ts';
@@ -257,6 +258,9 @@ function noteSource(context: Reserved<'copy'>, { bucket, version }: CopySource):
     versionId: shownId(bucket, version),
   };
   context.detail = { ...context.detail, change: { ...context.detail.change, source } };
+  // A copy of an object onto itself reads nothing of use to anybody.
+  if (bucket.id !== context.bucket.id || key !== context.key)
+    noteUsed(context, { bucket, version });
 }
 
 /**

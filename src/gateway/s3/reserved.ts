@@ -5,6 +5,7 @@ import type { ServerResponse } from 'node:http';
 import type { RecordDraft } from '../../audit/record.ts';
 import type { Identity } from '../../authz/identity.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
+import type { UsedVersion } from '../../catalog/tiers.ts';
 import type { PutObject } from '../../catalog/version-changes.ts';
 import type { Tags } from '../../catalog/versions.ts';
 import { monotonicMs } from '../../core/clock.ts';
@@ -72,6 +73,8 @@ export class ReservedRequest implements Recorded {
   room: BodyRoom | null = null;
   /** Where bytes of its own go that are not committed yet; null: it has none. */
   sink: ObjectSink | null = null;
+  /** What it reads of a class with tiers; null: nothing. */
+  used: UsedVersion | null = null;
   /** What the record of this operation shall say besides the obvious. */
   detail: RecordDetail = {};
   /**
@@ -204,6 +207,7 @@ export class ReservedRequest implements Recorded {
     const uses = this.#tallies?.take();
     const commit: Commit = { change, charge, record, folds, backend: null, epoch: undefined };
     if (uses) commit.backend = this.#billOf(uses);
+    if (this.used && record.error === null) commit.used = this.used;
     // A copy depends on its source too.
     const source = asked.source?.found;
     if (source) {
@@ -249,6 +253,7 @@ export class ReservedRequest implements Recorded {
     const backend = uses ? this.#billOf(uses) : null;
     const commit: Commit = { change: noChange, charge, backend, record };
     if (evidence) commit.evidence = evidence;
+    if (this.used && error === null && this.exchange.bytesOut > 0) commit.used = this.used;
     const isPublicRead =
       error === null &&
       asked.who.isAnonymous &&

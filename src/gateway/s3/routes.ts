@@ -16,6 +16,7 @@ import {
   publicAccessBlock,
   requestPayment,
 } from './operations/bucket-settings.ts';
+import { bucketTiering } from './operations/bucket-tiering.ts';
 import { getBucketVersioning, putBucketVersioning } from './operations/bucket-versioning.ts';
 import { createBucket, deleteBucket, getBucketLocation, headBucket } from './operations/buckets.ts';
 import { completeMultipartUpload } from './operations/complete-multipart-upload.ts';
@@ -39,7 +40,6 @@ import { restoreObject } from './operations/restore-object.ts';
 import {
   bucketAccelerate,
   bucketAnalytics,
-  bucketIntelligentTiering,
   bucketLogging,
   bucketMetrics,
   bucketReplication,
@@ -95,12 +95,8 @@ const rows: readonly Row[] = [
   { resource: 'bucket', query: ['analytics', 'id=*'], GET: bucketAnalytics.one },
   { resource: 'bucket', query: ['analytics'], GET: bucketAnalytics.list },
   { resource: 'bucket', query: ['encryption'], ...bucketEncryption },
-  {
-    resource: 'bucket',
-    query: ['intelligent-tiering', 'id=*'],
-    GET: bucketIntelligentTiering.one,
-  },
-  { resource: 'bucket', query: ['intelligent-tiering'], GET: bucketIntelligentTiering.list },
+  { resource: 'bucket', query: ['intelligent-tiering', 'id=*'], ...bucketTiering.one },
+  { resource: 'bucket', query: ['intelligent-tiering'], ...bucketTiering.list },
   { resource: 'bucket', query: ['inventory', 'id=*'], ...bucketInventory.one },
   { resource: 'bucket', query: ['inventory'], ...bucketInventory.list },
   { resource: 'bucket', query: ['logging'], GET: bucketLogging },

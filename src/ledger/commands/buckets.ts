@@ -64,6 +64,7 @@ export const putBucketSetting: Command<rows.PutBucketSetting> = {
       case 'notification':
         return [{ kind: 'setting', bucketId, name }];
       // They are read where they are asked for.
+      case 'intelligentTiering':
       case 'inventory':
       case 'tagging':
         return [];

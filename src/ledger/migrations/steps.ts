@@ -22,6 +22,7 @@ import { work } from './0023-work.ts';
 import { restores } from './0024-restores.ts';
 import { workIndexes } from './0025-work-indexes.ts';
 import { restoreIndexes } from './0026-restore-indexes.ts';
+import { versionUses } from './0027-version-uses.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -51,6 +52,7 @@ export const steps: readonly Migration[] = [
   restores,
   workIndexes,
   restoreIndexes,
+  versionUses,
 ];
 
 /** The schema of this Bursar. */

@@ -12,6 +12,11 @@ export const legsMax = 4;
 export const offlineHoursMax = 744;
 export const repairHoursMax = 8760;
 export const restoreHoursMax = 168;
+export const tierDaysMax = 3660;
+/** What AWS calls the archives of the class that follows how objects are used. */
+export const archiveTiers = ['ARCHIVE_ACCESS', 'DEEP_ARCHIVE_ACCESS'] as const;
+/** The alias of classes that can have tiers. */
+export const tieringAlias = 'INTELLIGENT_TIERING';
 export const minimumDaysMax = 3660;
 export const minimumBytesMax = 2 ** 30;
 
@@ -20,7 +25,7 @@ export const minimumBytesMax = 2 ** 30;
  */
 export const classAliases = [
   ...(['REDUCED_REDUNDANCY', 'STANDARD_IA', 'ONEZONE_IA', 'GLACIER', 'GLACIER_IR'] as const),
-  ...(['DEEP_ARCHIVE', 'EXPRESS_ONEZONE'] as const),
+  ...(['DEEP_ARCHIVE', 'EXPRESS_ONEZONE', tieringAlias] as const),
 ] as const;
 
 export interface ClassDefinition {
@@ -50,11 +55,21 @@ export interface ClassDefinition {
   loss: (typeof lossRules)[number];
   /** What an object is charged for at least. */
   minimum: { days: number; bytes: number };
+  /**
+   * It is a tier of another class: what was written into that lies here while it is not read;
+   * absent: it is a class that is written into.
+   */
+  tier?: {
+    of: string;
+    /** After so many days without a read; absent: it is an archive, and each bucket says when. */
+    afterDays?: number;
+    archive?: (typeof archiveTiers)[number];
+  };
 }
 
 /** Gives what does not fit, in words; null: all of it does. */
 export function findMisfit(definition: ClassDefinition): string | null {
-  const { aliases, durability, access, restoreWithinHours } = definition;
+  const { aliases, durability, access, restoreWithinHours, tier } = definition;
   const stores = durability.legs.map(({ store }) => store);
   if (new Set(stores).size < stores.length) return 'Two legs are in one store.';
   if (durability.ack > stores.length) return 'More legs have to acknowledge than there are.';
@@ -65,13 +80,30 @@ export function findMisfit(definition: ClassDefinition): string | null {
   if (access === 'online' && restoreWithinHours !== null) {
     return 'Where access is online, nothing is restored within restoreWithinHours.';
   }
+  if (aliases.includes(tieringAlias) && access === 'restore') {
+    return `What is asked for as ${tieringAlias} is read online, and moves into archives later.`;
+  }
+  return tier ? findTierMisfit(tier, definition) : null;
+}
+
+function findTierMisfit(
+  { afterDays, archive }: NonNullable<ClassDefinition['tier']>,
+  { aliases, access }: ClassDefinition,
+): string | null {
+  if (aliases.length > 0) return 'A tier has no aliases: nothing is written into it.';
+  if ((afterDays === undefined) === (archive === undefined)) {
+    return 'A tier has either afterDays, or archive.';
+  }
+  if ((archive !== undefined) !== (access === 'restore')) {
+    return 'A tier with afterDays is read online, and one with archive after a restore.';
+  }
   return null;
 }
 
 /** The JSON of a definition, as it is stored. */
 export function encodeDefinition(definition: ClassDefinition): string {
   const { aliases, durability, availability, access, restoreWithinHours } = definition;
-  const { loss, minimum } = definition;
+  const { loss, minimum, tier } = definition;
   return JSON.stringify({
     aliases,
     durability: {
@@ -87,6 +119,7 @@ export function encodeDefinition(definition: ClassDefinition): string {
     restoreWithinHours,
     loss,
     minimum: { days: minimum.days, bytes: minimum.bytes },
+    ...(tier && { tier: { of: tier.of, afterDays: tier.afterDays, archive: tier.archive } }),
   });
 }
 
@@ -100,6 +133,7 @@ function isDefinition(value: unknown): value is ClassDefinition {
   if (!isObject(value)) return false;
   const { aliases, durability, availability, access, restoreWithinHours, loss, minimum } = value;
   return (
+    isTier(value.tier) &&
     Array.isArray(aliases) &&
     aliases.every((one) => isOneOf(classAliases, one)) &&
     isObject(durability) &&
@@ -115,6 +149,16 @@ function isDefinition(value: unknown): value is ClassDefinition {
     isObject(minimum) &&
     isUpTo(minimum.days, minimumDaysMax) &&
     isUpTo(minimum.bytes, minimumBytesMax)
+  );
+}
+
+function isTier(value: unknown): boolean {
+  if (value === undefined) return true;
+  if (!isObject(value) || typeof value.of !== 'string') return false;
+  const { afterDays, archive } = value;
+  return (
+    (afterDays === undefined || isFrom1(afterDays, tierDaysMax)) &&
+    (archive === undefined || isOneOf(archiveTiers, archive))
   );
 }
 

@@ -17,7 +17,7 @@ export interface Explanation {
 }
 
 export function explainClass(
-  { durability, availability, access, restoreWithinHours, loss, minimum }: ClassDefinition,
+  { durability, availability, access, restoreWithinHours, loss, minimum, tier }: ClassDefinition,
   legs: readonly ShownLeg[],
 ): Explanation {
   const expected = expectLoss(legs, durability.repairHours);
@@ -29,6 +29,7 @@ export function explainClass(
       ? 'It is read at once.'
       : `It is read after a restore, which takes up to ${restoreWithinHours} h.`,
     lastCopy[loss],
+    ...(tier ? [tierInWords(tier)] : []),
     ...pricesInWords(legs, minimum),
   ];
   return { expectedAnnualLoss: 'unknown' in expected ? null : expected.annualLoss, sentences };
@@ -39,6 +40,13 @@ const lastCopy = {
   recipe: 'An object that is lost is made again by its recipe, which each write has to have.',
   report: 'An object that is lost is reported, and is gone.',
 } as const satisfies Record<ClassDefinition['loss'], string>;
+
+function tierInWords({ of, afterDays, archive }: NonNullable<ClassDefinition['tier']>): string {
+  if (archive === undefined) {
+    return `It is a tier of ${of}: what was not read for ${daysInWords(afterDays ?? 0)} lies here.`;
+  }
+  return `It is a tier of ${of}: what buckets archive as ${archive} lies here.`;
+}
 
 function copiesInWords(
   { ack }: ClassDefinition['durability'],
@@ -116,6 +124,8 @@ function pricesInWords(legs: readonly ShownLeg[], minimum: ClassDefinition['mini
   if (bytes > 0) sentences.push(`An object is charged as ${bytes} bytes at least.`);
   return sentences;
 }
+
+const daysInWords = (days: number): string => hoursInWords(24 * days);
 
 /** `a day`, `7 days`, `12 h`. */
 function hoursInWords(hours: number): string {

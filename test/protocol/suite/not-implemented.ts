@@ -49,6 +49,8 @@ const implemented = [
   'PUT encryption',
   'DELETE encryption',
   'GET intelligent-tiering',
+  'PUT intelligent-tiering',
+  'DELETE intelligent-tiering',
   'GET inventory',
   'PUT inventory',
   'DELETE inventory',

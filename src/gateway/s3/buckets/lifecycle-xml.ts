@@ -260,7 +260,7 @@ function parseConditions(node: XmlNode): LifecycleFilter {
   return filter;
 }
 
-function parseTag(node: XmlNode): readonly [string, string] {
+export function parseTag(node: XmlNode): readonly [string, string] {
   allowOnly(node, ['Key', 'Value']);
   const name = textOf(node, 'Key');
   const value = textOf(node, 'Value');

@@ -43,20 +43,26 @@ export function notRestored(
   { class: of }: Pick<Version, 'class'>,
 ): Refusal {
   const StorageClass = shownClass(services, tenant, of);
-  return new Refusal('InvalidObjectState', { fields: { StorageClass } });
+  const AccessTier = services.classes.named(tenant, of)?.definition.tier?.archive;
+  const fields = { StorageClass, ...(AccessTier && { AccessTier }) };
+  return new Refusal('InvalidObjectState', { fields });
 }
 
-/** `x-amz-restore`; none of what was not asked for. */
+/** `x-amz-restore`, none of what was not asked for; and in which archive a tier of a class is. */
 export async function restoreHeaders(
   services: RestoreServices,
   bucket: OfBucket,
   version: OfVersion,
 ): Promise<Record<string, string>> {
   if (!isArchived(services, bucket, version)) return {};
+  const archive = services.classes.named(bucket.tenant, version.class)?.definition.tier?.archive;
+  const headers: Record<string, string> = archive ? { 'x-amz-archive-status': archive } : {};
   const restore = await findRestore(services.read, version.seq);
-  if (!restore) return {};
-  if (restore.expiresMs === null) return { 'x-amz-restore': 'ongoing-request="true"' };
-  if (!isReadable(restore, steadyClock.nowMs())) return {};
+  if (!restore) return headers;
+  if (restore.expiresMs === null) {
+    return { ...headers, 'x-amz-restore': 'ongoing-request="true"' };
+  }
+  if (!isReadable(restore, steadyClock.nowMs())) return headers;
   const until = httpTime(restore.expiresMs);
-  return { 'x-amz-restore': `ongoing-request="false", expiry-date="${until}"` };
+  return { ...headers, 'x-amz-restore': `ongoing-request="false", expiry-date="${until}"` };
 }

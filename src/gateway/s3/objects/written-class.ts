@@ -77,6 +77,11 @@ function checkWritable(
   fields: Record<string, string>,
 ): StorageClass {
   if (!found) throw new Refusal('NotImplemented', { fields });
+  const { tier } = found.definition;
+  if (tier) {
+    const message = `Nothing is written to ${found.name}: what is in ${tier.of} moves there.`;
+    throw new Refusal('NotImplemented', { message, fields });
+  }
   const obstacle = findClassObstacle(services, bucket, found);
   if (obstacle === null) return found;
   const message = `Nothing can be written to the class ${found.name}. ${obstacle}`;
@@ -215,16 +220,20 @@ export function shareStore(
   );
 }
 
-/** What clients are shown of a class: the first alias that means it to them, or else its name. */
+/**
+ * What clients are shown of a class, or of that whose tier it is: the first alias that means it to
+ * them, or else its name.
+ */
 export function shownClass(
   { classes }: Pick<ClassServices, 'classes'>,
   tenant: string,
   name: string,
 ): string {
   if (name === standardClass) return name;
-  const aliases = classes.named(tenant, name)?.definition.aliases ?? [];
+  const found = classes.chainOf(tenant, name) ?? classes.named(tenant, name);
+  const aliases = found?.definition.aliases ?? [];
   // An alias of everybody's class means another where the tenant has one of its own with it.
-  return aliases.find((alias) => classes.aliased(tenant, alias)?.name === name) ?? name;
+  return aliases.find((alias) => classes.aliased(tenant, alias)?.name === found?.name) ?? name;
 }
 
 /** The headers that tell of the class of an object: of STANDARD nothing, as on AWS. */

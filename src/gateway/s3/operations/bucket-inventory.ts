@@ -1,7 +1,8 @@
 // Which lists of its objects a bucket has written, each under an id, as S3 sets and shows them.
 import { recordedChange } from '../../../audit/recorded-change.ts';
 import { readSetting } from '../../../catalog/buckets.ts';
-import { type AskedInventory, parseInventories } from '../../../catalog/inventory.ts';
+import type { AskedConfiguration } from '../../../catalog/configurations.ts';
+import { type InventoryConfig, parseInventories } from '../../../catalog/inventory.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { emptyReply, xmlReply } from '../../http/reply.ts';
 import { parseXml } from '../../http/xml.ts';
@@ -21,7 +22,7 @@ async function readAll({ services, bucket }: Reserved<'bucket'>) {
 
 async function set(
   context: Reserved<'bucket'>,
-  asked: AskedInventory,
+  asked: AskedConfiguration<InventoryConfig>,
   status: number,
 ): Promise<void> {
   const change = recordedChange({ inventory: asked.config, id: asked.id });

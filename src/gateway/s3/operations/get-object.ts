@@ -28,6 +28,7 @@ import { hasLock, lockHeaders } from '../objects/object-lock.ts';
 import type { ObjectName, SmallObject } from '../objects/object-memory.ts';
 import { askedPart, type ObjectPart, partChecksumHeaders } from '../objects/object-parts.ts';
 import { checkRestored, isArchived, restoreHeaders } from '../objects/restored.ts';
+import { noteUsed } from '../objects/used-version.ts';
 import { answersAny, classHeaders, standardClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import { type ByteRange, parseRange } from '../range.ts';
@@ -92,6 +93,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   if (range && range.start < range.end) detail.range = `${range.start}-${range.end - 1}`;
   const status = range ? 206 : 200;
   if (isHead) return { status, headers, body: null };
+  noteUsed(context, { bucket, version });
   const egressBytes = range ? range.end - range.start : version.sizeBytes;
   const read = { retrievalBytes: egressBytes, sourceClass: version.class };
   const reserving = context.budget.reserve({ egressBytes, ...read });

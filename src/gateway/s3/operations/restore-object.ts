@@ -27,15 +27,20 @@ export const restoreObject: Operation<'object'> = {
 };
 
 const daysMax = 2 ** 31 - 1;
+/** What is in a tier moves back before that; days are not asked for there, as on AWS. */
+const returnDays = 7;
 /** How often it is decided again whether it is there already. */
 const triesMax = 3;
 const tiers = ['Bulk', 'Standard', 'Expedited'];
 
 async function run(context: Reserved<'object'>): Promise<Reply> {
   const { services, bucket } = context;
-  const { days, tier } = parseRestore(await receiveSmall(context));
+  const { days: asked, tier } = parseRestore(await receiveSmall(context));
   const version = await findAsked(context, 'MethodNotAllowed');
   if (!isArchived(services, bucket, version)) throw notRestored(services, bucket, version);
+  const { definition } = services.classes.named(bucket.tenant, version.class) ?? {};
+  const days = asked ?? (definition?.tier ? returnDays : undefined);
+  if (days === undefined) throw new Refusal('MalformedXML');
   const losing = services.losses.check(bucket.tenant, version);
   if (losing) await losing;
   const delayMs = recallDelayOf(services, bucket.tenant, version.class);
@@ -44,8 +49,8 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
     const restore = await findRestore(services.read, version.seq);
     if (restore && restore.expiresMs === null) throw new Refusal('RestoreAlreadyInProgress');
     const isThere = isReadable(restore, steadyClock.nowMs());
-    const asked = { days, tier, delayMs, isThere };
-    if (await begin(context, version, asked)) {
+    const terms = { days, tier, delayMs, isThere };
+    if (await begin(context, version, terms)) {
       return emptyReply(isThere ? 200 : 202, versionHeaders(bucket, version));
     }
   }
@@ -90,15 +95,16 @@ function checkUntil(days: number, beforeMs: number): void {
 }
 
 /** Throws `Refusal` MalformedXML, InvalidArgument, or NotImplemented for what selects. */
-function parseRestore(document: Buffer): { days: number; tier: string } {
+function parseRestore(document: Buffer): { days: number | undefined; tier: string } {
   const root = parseXml(document, 'RestoreRequest');
   const known = ['Days', 'Tier', 'GlacierJobParameters', 'Description', 'Type'];
   const other = root.children.find(({ name }) => !known.includes(name));
   if (other || textOf(root, 'Type') !== undefined) {
     throw new Refusal('NotImplemented', { fields: { Element: other?.name ?? 'Type' } });
   }
-  const days = Number((textOf(root, 'Days') ?? '').trim());
-  if (!/^\d{1,10}$/.test((textOf(root, 'Days') ?? '').trim()) || days > daysMax) {
+  const said = textOf(root, 'Days')?.trim();
+  const days = said === undefined ? undefined : Number(said);
+  if (days !== undefined && (!/^\d{1,10}$/.test(said ?? '') || days > daysMax)) {
     throw new Refusal('MalformedXML');
   }
   if (days === 0) {

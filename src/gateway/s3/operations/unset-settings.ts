@@ -72,9 +72,3 @@ export const bucketMetrics = emptyList(
   's3:GetMetricsConfiguration',
   'ListMetricsConfigurationsResult',
 );
-
-export const bucketIntelligentTiering = emptyList(
-  'IntelligentTiering',
-  's3:GetIntelligentTieringConfiguration',
-  'ListBucketIntelligentTieringConfigurationsOutput',
-);
