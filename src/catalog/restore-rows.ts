@@ -22,6 +22,17 @@ export function findRestore(read: Reader, seq: number): Promise<Restore | undefi
   return read.get<Restore>(`SELECT ${columns} FROM restores WHERE seq = ?`, seq);
 }
 
+/** Those of versions by their numbers. */
+export function listRestores(
+  read: Reader,
+  seqs: readonly number[],
+): Promise<Pick<Restore, 'seq' | 'expiresMs'>[]> {
+  return read.all<Pick<Restore, 'seq' | 'expiresMs'>>(
+    `SELECT seq, expires_ms AS expiresMs FROM json_each(?) CROSS JOIN restores ON seq = value`,
+    JSON.stringify(seqs),
+  );
+}
+
 export function isReadable(restore: Restore | undefined, timeMs: number): boolean {
   return restore !== undefined && restore.expiresMs !== null && restore.expiresMs > timeMs;
 }

@@ -223,6 +223,21 @@ describe('an object in an archive', () => {
       }),
     );
   const restoreOf = async (Key: string) => (await headOf('first', Key)).Restore;
+  /** As each of the listings tells of it. */
+  async function listedStatus(Prefix: string): Promise<(s3.RestoreStatus | undefined)[]> {
+    const query = { Bucket: 'first', Prefix };
+    const asked = { ...query, OptionalObjectAttributes: ['RestoreStatus' as const] };
+    const [v2, v1, versions, unasked] = [
+      await client.send(new s3.ListObjectsV2Command(asked)),
+      await client.send(new s3.ListObjectsCommand(asked)),
+      await client.send(new s3.ListObjectVersionsCommand(asked)),
+      await client.send(new s3.ListObjectsV2Command(query)),
+    ];
+    expect(unasked.Contents?.map((one) => one.RestoreStatus)).toEqual([undefined]);
+    return [...(v2.Contents ?? []), ...(v1.Contents ?? []), ...(versions.Versions ?? [])].map(
+      (one) => one.RestoreStatus,
+    );
+  }
 
   test('is put, moved and shown, and is read after a restore and no longer', async () => {
     await put('first', 'cold/put', bytesOf(300_000), 'DEEP_ARCHIVE');
@@ -248,6 +263,7 @@ describe('an object in an archive', () => {
   async function restoreAndWait(Key: string, size: number): Promise<void> {
     expect(await headOf('first', Key)).toMatchObject({ StorageClass: 'DEEP_ARCHIVE' });
     expect(await restoreOf(Key)).toBeUndefined();
+    expect(await listedStatus(Key)).toEqual([undefined, undefined, undefined]);
     expect(await refusal(read('first', Key))).toBe('403 InvalidObjectState');
     const copy = { Bucket: 'first', Key: 'cold/copy', CopySource: `first/${Key}` };
     expect(await refusal(client.send(new s3.CopyObjectCommand(copy)))).toBe(
@@ -256,12 +272,16 @@ describe('an object in an archive', () => {
     // Days last a second here.
     expect((await restore(Key, 30)).$metadata.httpStatusCode).toBe(202);
     expect(await restoreOf(Key)).toBe('ongoing-request="true"');
+    const underWay = { IsRestoreInProgress: true };
+    expect(await listedStatus(Key)).toEqual([underWay, underWay, underWay]);
     expect(await refusal(restore(Key))).toBe('409 RestoreAlreadyInProgress');
     expect(await refusal(read('first', Key))).toBe('403 InvalidObjectState');
     await vi.waitFor(
       async () => expect(await restoreOf(Key)).toContain('ongoing-request="false", expiry-date='),
       soon,
     );
+    const there = { IsRestoreInProgress: false, RestoreExpiryDate: expect.any(Date) };
+    expect(await listedStatus(Key)).toEqual([there, there, there]);
     expect((await read('first', Key)).equals(bytesOf(size))).toBe(true);
     expect((await restore(Key, 1)).$metadata.httpStatusCode).toBe(200);
     await vi.waitFor(async () => expect(await restoreOf(Key)).toBeUndefined(), soon);

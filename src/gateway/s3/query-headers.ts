@@ -55,6 +55,7 @@ const s3Headers: ReadonlySet<string> = new Set([
   'x-amz-object-lock-mode',
   'x-amz-object-lock-retain-until-date',
   'x-amz-object-ownership',
+  'x-amz-optional-object-attributes',
   'x-amz-part-number-marker',
   'x-amz-rename-source',
   'x-amz-rename-source-if-match',

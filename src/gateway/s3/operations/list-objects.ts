@@ -27,6 +27,7 @@ import {
   ownerElement,
   startPosition,
 } from '../buckets/listing-xml.ts';
+import { ListedRestores } from '../objects/listed-restores.ts';
 import { shownClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import { listShown } from '../query-mount.ts';
@@ -91,7 +92,7 @@ async function runV2(context: Reserved<'listing'>): Promise<Reply> {
   });
 }
 
-function list(
+async function list(
   context: Reserved<'listing'>,
   asked: ListingParameters,
   after: Position | null,
@@ -99,14 +100,19 @@ function list(
 ): Promise<Listing<XmlElements>> {
   const { prefix, delimiter, max } = asked;
   const { bucket, services } = context;
-  const take = (entry: ListedObject) => contents(context, entry, asked, withOwner);
-  // What it gives was found authentic.
-  if (context.asked.where) return listShown(context, asked, after, take);
+  const restores = new ListedRestores(context);
+  const take = (entry: ListedObject) =>
+    restores.note(entry, contents(context, entry, asked, withOwner));
   const query = { bucketId: bucket.id, prefix, delimiter, max, after, ...spanOf(context) };
-  return readObjects(services.read, query, (entry) => {
-    verifyListed(services.keyring, bucket, entry);
-    return take(entry);
-  });
+  const listing = await (context.asked.where
+    ? // What it gives was found authentic.
+      listShown(context, asked, after, take)
+    : readObjects(services.read, query, (entry) => {
+        verifyListed(services.keyring, bucket, entry);
+        return take(entry);
+      }));
+  await restores.tell();
+  return listing;
 }
 
 /** Of a mount of a snapshot: as of when, and of which keys. */
@@ -150,10 +156,12 @@ export const listObjectVersions: Operation<'listing'> = {
     const { prefix, delimiter, max, encode, encodingType } = asked;
     const after = readPosition(request, asked);
     const query = { bucketId: bucket.id, prefix, delimiter, max, after, ...spanOf(context) };
+    const restores = new ListedRestores(context);
     const { entries, prefixes, next } = await listVersions(services.read, query, (entry) => {
       verifyListed(services.keyring, bucket, entry);
-      return describe(context, entry, asked);
+      return describe(context, entry, asked, restores);
     });
+    await restores.tell();
     return largeXmlReply('ListVersionsResult', [
       {
         Name: context.askedName,
@@ -193,6 +201,7 @@ function describe(
   { bucket, services }: Reserved<'listing'>,
   entry: ListedVersion,
   { encode }: ListingParameters,
+  restores: ListedRestores,
 ): XmlElements {
   const { checksum } = JSON.parse(entry.attributes) as Attributes;
   const place = {
@@ -204,7 +213,7 @@ function describe(
   const Owner = ownerOf(bucket);
   if (entry.isMarker) return { DeleteMarker: { ...place, Owner } };
   return {
-    Version: {
+    Version: restores.note(entry, {
       ...place,
       ETag: quoted(entry.etag),
       ChecksumAlgorithm: checksum?.algorithm,
@@ -212,6 +221,6 @@ function describe(
       Size: entry.sizeBytes,
       StorageClass: shownClass(services, bucket.tenant, entry.class),
       Owner,
-    },
+    }),
   };
 }
