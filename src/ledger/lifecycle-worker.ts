@@ -30,8 +30,8 @@ export interface LifecycleOptions extends LifecycleTurnOptions {
   rules: { find(bucketId: number): Lifecycle | null | Promise<Lifecycle | null> };
   /** With it, it has moved what is to be in another class; without, ended what is to end. */
   move?: Move;
-  /** The names of all classes that have tiers, and of those. */
-  tiered(): readonly string[];
+  /** The names of all classes that have tiers, and of those; absent: there are none. */
+  tiered?: () => readonly string[];
   onError(error: unknown): void;
 }
 
@@ -149,7 +149,7 @@ export class LifecycleWorker implements Subscriber {
     // A clock that was set back far must not keep it waiting.
     if (nowMs < this.#passMs && nowMs >= this.#passMs - dayMs) return;
     const pace = new Pace();
-    const classes = move ? tiered() : [];
+    const classes = move ? (tiered?.() ?? []) : [];
     for (let afterId = 0; !this.#isStopped; ) {
       const found = await findLifecycleBucket(read, afterId, classes);
       if (!found) break;

@@ -195,6 +195,7 @@ describe('a move into another class', () => {
       noncurrentTransitions: [{ ...to('cold', 1), newerVersions: 1 + ((i * 37) % 100) }],
     }));
     const terms = {
+      ...{ chains: new Map(), tierings: [] },
       ...{ bucket: { id: 1, versioning: 'Enabled' as const }, rules: rulesOf(...many) },
       ...{ timeMs: at('2027-01-01T00:00:00Z'), dayMs },
     };
