@@ -80,8 +80,11 @@ export interface VerifiedBundle extends Omit<BundleHead, 'checkpoint' | 'keys' |
 
 export interface BundleOptions {
   trust: Trust;
-  /** Called with each record that was delivered and opens its leaf; what it throws ends all. */
-  onRecord?: (opened: BundleRecord & { opening: Opening } & OpenedLeaf) => void;
+  /**
+   * Called with each record that was delivered and opens its leaf, and with the tenant whose bundle
+   * it is; what it throws ends all.
+   */
+  onRecord?: (opened: BundleRecord & { opening: Opening } & OpenedLeaf, tenant: string) => void;
 }
 
 /** The longest line: a record with its evidence, or 256 leaves. */
@@ -217,7 +220,7 @@ class BundleReader {
     const why = this.#contradiction(opened.record, opening);
     if (why !== null) return why;
     this.#records += 1;
-    this.#options.onRecord?.({ index, opening, erasedBy, ...opened });
+    this.#options.onRecord?.({ index, opening, erasedBy, ...opened }, this.#head.tenant);
     return null;
   }
 

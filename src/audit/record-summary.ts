@@ -1,7 +1,7 @@
 // Records added up for who does not read them one by one: who did what, was charged what, was
 // refused what, and what was changed of rights and settings. Pure. Invariant: memory does not grow
 // with the records: what is beyond the most of a list is added up in one line of its own.
-import { type Picodollars, parseUsd } from '../core/money.ts';
+import type { Picodollars } from '../core/money.ts';
 import type { AuditRecord } from './verify/opening.ts';
 
 /** What is told of some records together. */
@@ -11,7 +11,7 @@ export interface Told {
   refused: number;
   bytesIn: number;
   bytesOut: number;
-  /** Of requests, and of storage by time. */
+  /** Of requests, and of storage by time, what the account of the summary was charged. */
   charged: Picodollars;
   /** Log indexes and times of the first and the last. */
   firstIndex: number;
@@ -29,6 +29,8 @@ export interface ToldChange {
   about: string;
 }
 
+/** What is told of a bucket, for what is about none. */
+export const noBucket = '(no bucket)';
 /** The most lines of a list. */
 const linesMax = 2000;
 /** What is beyond them is under this name, which no principal, bucket or action has. */
@@ -43,7 +45,7 @@ export class RecordSummary {
   readonly byAction = new Map<string, Told>();
   /** Of what was refused, by principal, action and error, joined by line ends. */
   readonly refusals = new Map<string, Told>();
-  /** By `tenant:bucket`. */
+  /** By `tenant:bucket`; charges of what is about none are under `noBucket`. */
   readonly byBucket = new Map<string, Told>();
   /** By day of UTC. */
   readonly byDay = new Map<string, Told>();
@@ -53,8 +55,10 @@ export class RecordSummary {
   /** How many records have evidence of each kind. */
   readonly evidence = new Map<string, number>();
 
-  add(record: AuditRecord): void {
-    const { tenant, principal, action, error, bucket, time } = record;
+  /** `charged`: what the record charged to the account whose charges are told. */
+  add(given: AuditRecord, charged: Picodollars): void {
+    const { tenant, principal, action, error, bucket, time } = given;
+    const record = { ...given, charged };
     this.records += 1;
     this.evidence.set(record.evidence, (this.evidence.get(record.evidence) ?? 0) + 1);
     const who = `${tenant}/${principal}`;
@@ -63,6 +67,7 @@ export class RecordSummary {
     noteIn(this.byAction, [who, action], record);
     if (error !== undefined) noteIn(this.refusals, [who, action, error], record);
     if (bucket !== undefined) noteIn(this.byBucket, [bucketOf(record)], record);
+    else if (record.charged !== 0n) noteIn(this.byBucket, [noBucket], record);
     noteIn(this.byDay, [time.slice(0, 10)], record);
     if (isChange(record)) this.#noteChange(record, who);
   }
@@ -91,7 +96,9 @@ function nothingTold(): Told {
   };
 }
 
-function noteIn(list: Map<string, Told>, names: readonly string[], record: AuditRecord): void {
+type Noted = AuditRecord & { charged: Picodollars };
+
+function noteIn(list: Map<string, Told>, names: readonly string[], record: Noted): void {
   const name = names.join('\n');
   let told = list.get(name);
   if (!told) {
@@ -103,14 +110,14 @@ function noteIn(list: Map<string, Told>, names: readonly string[], record: Audit
   note(told, record);
 }
 
-function note(told: Told, record: AuditRecord): void {
+function note(told: Told, record: Noted): void {
   const { index, time, error, bytesIn } = record;
   const operations = countOf(record.reads) ?? 1;
   told.operations += operations;
   if (error !== undefined) told.refused += operations;
   told.bytesIn += bytesIn;
   told.bytesOut += countOf(record.bytesOut) ?? 0;
-  told.charged += usdOf(record.cost) + usdOf(record.storageCost);
+  told.charged += record.charged;
   if (told.firstIndex < 0) {
     told.firstIndex = index;
     told.firstTime = time;
@@ -121,8 +128,4 @@ function note(told: Told, record: AuditRecord): void {
 
 function countOf(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined;
-}
-
-function usdOf(value: unknown): Picodollars {
-  return (typeof value === 'string' ? parseUsd(value) : undefined) ?? 0n;
 }

@@ -7,7 +7,10 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { type VerifiedBundle, verifyBundle } from '../audit/bundle.ts';
 import { RecordSummary } from '../audit/record-summary.ts';
+import type { AuditRecord } from '../audit/verify/opening.ts';
 import { CommandFailure } from '../core/command-failure.ts';
+import { type Picodollars, parseUsd } from '../core/money.ts';
+import { type ChargedRecord, partsOfRecord } from '../quota/roll-up/charged-record.ts';
 import { type GivenTrust, readTrust } from '../server/folder/given-trust.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { renderAuditPage } from './audit-report-page.ts';
@@ -95,8 +98,8 @@ async function report(
   let signed = 0;
   const found = await verifyBundle(bundleLines(file), {
     trust,
-    onRecord: ({ record, evidence }) => {
-      summary.add(record);
+    onRecord: ({ record, evidence }, of) => {
+      summary.add(record, chargeTo(`tenant:${of}`, record));
       if (evidence.state === 'proven') signed++;
       progress.show(summary.records);
     },
@@ -114,6 +117,14 @@ async function report(
   const { records } = summary;
   if (json) printJson({ out, tenant, from, to, records, verified, notVerified });
   else print(`${out}: ${formatCount(records)} records of ${tenant}`);
+}
+
+/** As usage and costs have it: the same function names whom a record charged. */
+function chargeTo(account: string, record: AuditRecord): Picodollars {
+  const { cost, storageCost = '0' } = record as unknown as ChargedRecord;
+  const isNone = [cost, storageCost].some((one) => parseUsd(String(one)) === undefined);
+  const parts = isNone ? [] : partsOfRecord(record as unknown as ChargedRecord);
+  return parts.reduce((sum, part) => (part.account === account ? sum + part.spend : sum), 0n);
 }
 
 function sayVerified({ records, tenant, from, to, checkpoint }: VerifiedBundle, signed: number) {

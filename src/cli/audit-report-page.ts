@@ -29,7 +29,7 @@ export function renderAuditPage(report: AuditReport): string {
   const { whole, records } = summary;
   const said = `Made by bursar audit report at ${madeAt} from ${formatCount(records)} records at log
 indexes ${from} to before ${to}: ${formatCount(whole.operations)} operations, of which
-${formatCount(whole.refused)} were refused; ${usd(whole)} were charged.`;
+${formatCount(whole.refused)} were refused; ${usd(whole)} were charged to the tenant.`;
   const body = [
     `<h1>${escapeXml(title)}</h1>\n<p class="soft">${escapeXml(said)}</p>`,
     renderVerification(report),
@@ -41,7 +41,10 @@ ${formatCount(whole.refused)} were refused; ${usd(whole)} were charged.`;
     `<section class="soft"><h2>How to read it</h2>
 <p>Each number with a # is the index of a record. Its receipt, which verifies without the gateway,
 is taken away by <code>bursar receipt show INDEX --out FILE</code>. Days and times are of UTC. Reads
-that one record tells together count one by one. Sizes are of bodies: 1 KiB is 1,024 bytes.</p>
+that one record tells together count one by one. Sizes are of bodies: 1 KiB is 1,024 bytes. Charged
+is what the tenant was charged, by the prices and free amounts that held, as <code>bursar cost
+tenant:${text(tenant)}</code> and <code>bursar usage</code> have it: what others paid alone for what
+they did in its buckets is 0 here.</p>
 </section>`,
   ];
   return renderDocument(title, body.join('\n'));

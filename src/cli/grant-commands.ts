@@ -138,9 +138,10 @@ export function addExplainCommands(program: Command): void {
     .action(whoAmI);
 }
 
-function show({ allowed, by, reason, considered, chargedTo }: Answers['Explain']): void {
+function show({ allowed, by, reason, considered, chargedTo, warnings }: Answers['Explain']): void {
   print(printable(`${allowed ? 'allowed' : 'denied'} by ${by}: ${reason}`));
   if (allowed && chargedTo.length > 0) print(`charged to ${chargedTo.join(', ')}`);
+  printWarnings(warnings);
   if (considered.length === 0) return;
   const rows = considered.map(({ name, effect, verdict, condition }) => [
     ...[name, effect, condition === undefined ? verdict : `${verdict}: ${condition}`],

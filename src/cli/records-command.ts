@@ -37,6 +37,8 @@ interface RecordFlags {
   principal?: string;
   bucket?: string;
   bucketTenant?: string | undefined;
+  /** Only of principals of other tenants. */
+  guests?: 'true';
   prefix?: string;
   key?: string;
   action?: string;
@@ -155,7 +157,16 @@ export async function* readRecords(
   const { from, to, tenant, principal, bucket, bucketTenant, prefix, key } = given;
   const { action, token, status, address, last } = given;
   const place = { bucket, bucketTenant, prefix, key };
-  const about = { tenant, principal, ...place, action, token, status, address };
+  const about = {
+    tenant,
+    principal,
+    guests: given.guests,
+    ...place,
+    action,
+    token,
+    status,
+    address,
+  };
   const order = last === undefined ? undefined : 'newest';
   const filters = { from, to, ...about, order };
   let left = given.limit ?? last ?? Number.POSITIVE_INFINITY;

@@ -2,13 +2,16 @@
 // of one account what it used by day, month, action or class, or by who and where.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
+import { formatUsd } from '../core/money.ts';
 import { isLevel, windows } from '../core/quota-terms.ts';
 import type { Answers } from '../gateway/native/routes.ts';
+import { type ChargedRecord, partsOfRecord, type Tally } from '../quota/roll-up/charged-record.ts';
 import { type Connection, callApi, listAll } from './api-client.ts';
 import { askWho } from './api-command.ts';
 import { type CommandFlags, choice, connect } from './command-arguments.ts';
 import { showAmount } from './limit-commands.ts';
 import { print, printCsv, printJson, printNote, printTable } from './output.ts';
+import { readRecords } from './records-command.ts';
 import { day } from './times.ts';
 
 type Counters = Omit<PartRow, 'name'>;
@@ -174,6 +177,8 @@ async function showParts(
     const what = `${altered} records of the tenant are not what was recorded`;
     process.stderr.write(`bursar: ${what}, and are not in these sums (bursar records)\n`);
   }
+  const [, guestsOf] = by === 'principal' ? (/^tenant:(.+)$/.exec(account) ?? []) : [];
+  if (guestsOf !== undefined) found.push(...(await sumGuests(connection, guestsOf, { from, to })));
   if (flags.csv) {
     printCsv(
       [by, ...meters],
@@ -184,6 +189,45 @@ async function showParts(
     const heading = [by.toUpperCase(), ...countersHeading];
     printTable(flags.json, { json: found, heading, rows });
   }
+}
+
+/**
+ * What a tenant was charged for what principals of others did in its buckets, each under its whole
+ * name. Nothing of that is added up by day, so the records are.
+ */
+async function sumGuests(
+  connection: Connection,
+  tenant: string,
+  { from, to }: Pick<UsageFlags, 'from' | 'to'>,
+): Promise<PartRow[]> {
+  const rows = new Map<string, Tally>();
+  const span = { ...(from && { from: beginOf(from) }), ...(to && { to: beginOf(to) }) };
+  for await (const page of readRecords(connection, { tenant, guests: 'true', ...span })) {
+    for (const record of page) {
+      if (record.altered) continue;
+      const name = `${record.tenant}/${record.principal}`;
+      const parts = partsOfRecord(record as unknown as ChargedRecord);
+      for (const part of parts.filter(({ account }) => account === `tenant:${tenant}`)) {
+        rows.set(name, addTally(rows.get(name), part));
+      }
+    }
+  }
+  return [...rows]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, { spend, ...row }]) => ({ name, ...row, spend: formatUsd(spend) }));
+}
+
+const beginOf = (dayOfUtc: string): string => `${dayOfUtc}T00:00:00.000Z`;
+
+function addTally(sum: Tally | undefined, part: Tally): Tally {
+  return {
+    requests: (sum?.requests ?? 0) + part.requests,
+    ingressBytes: (sum?.ingressBytes ?? 0) + part.ingressBytes,
+    egressBytes: (sum?.egressBytes ?? 0) + part.egressBytes,
+    storedBytes: (sum?.storedBytes ?? 0) + part.storedBytes,
+    storedObjects: (sum?.storedObjects ?? 0) + part.storedObjects,
+    spend: (sum?.spend ?? 0n) + part.spend,
+  };
 }
 
 function countersOf(counters: Counters): string[] {

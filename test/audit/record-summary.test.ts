@@ -12,10 +12,10 @@ const record = (more: object): AuditRecord =>
 
 it('adds up operations, bytes, charges and refusals, with the first and the last record', () => {
   const summary = new RecordSummary();
-  summary.add(record({ index: 3, bucket: 'raw', bytesOut: 10, cost: '0.000001' }));
-  summary.add(record({ index: 4, bucket: 'raw', bytesIn: 5, cost: '0.5', storageCost: '0.25' }));
+  summary.add(record({ index: 3, bucket: 'raw', bytesOut: 10 }), 1_000_000n);
+  summary.add(record({ index: 4, bucket: 'raw', bytesIn: 5 }), 750_000_000_000n);
   const late = { index: 9, time: '2026-11-02T10:00:00.000Z', status: 403, error: 'AccessDenied' };
-  summary.add(record({ ...late, bucket: 'raw', bucketTenant: 'atlas', reads: 40 }));
+  summary.add(record({ ...late, bucket: 'raw', bucketTenant: 'atlas', reads: 40 }), 0n);
   expect(summary.records).toBe(3);
   expect(summary.byPrincipal.get('cms/alice')).toEqual({
     ...{ operations: 42, refused: 40, bytesIn: 5, bytesOut: 10, charged: 750_001_000_000n },
@@ -31,9 +31,9 @@ it('adds up operations, bytes, charges and refusals, with the first and the last
 it('tells what was changed, and not what was refused', () => {
   const summary = new RecordSummary();
   const grant = { action: 'bursar:PutGrant', target: 'tenants/cms/grants/g', change: {} };
-  summary.add(record({ ...grant, index: 7 }));
-  summary.add(record({ ...grant, status: 403, error: 'AccessDenied' }));
-  summary.add(record({ action: 's3:PutBucketPolicy', bucket: 'raw', configures: {} }));
+  summary.add(record({ ...grant, index: 7 }), 0n);
+  summary.add(record({ ...grant, status: 403, error: 'AccessDenied' }), 0n);
+  summary.add(record({ action: 's3:PutBucketPolicy', bucket: 'raw', configures: {} }), 0n);
   expect(summary.changes.map(({ action, about }) => [action, about])).toEqual([
     ['bursar:PutGrant', 'tenants/cms/grants/g'],
     ['s3:PutBucketPolicy', 'cms:raw'],
@@ -45,7 +45,7 @@ it('holds no more lines than a bound, and adds up all others in one', () => {
   const summary = new RecordSummary();
   const many = 5000;
   for (let i = 0; i < many; i++) {
-    summary.add(record({ index: i, principal: `p${i}`, cost: '0.000001', change: {} }));
+    summary.add(record({ index: i, principal: `p${i}`, change: {} }), 1_000_000n);
   }
   expect(summary.byPrincipal.size).toBe(2001);
   expect(summary.byPrincipal.get(others)).toMatchObject({ operations: many - 2000 });
@@ -56,6 +56,6 @@ it('holds no more lines than a bound, and adds up all others in one', () => {
 
 it('takes what is no number for nothing', () => {
   const summary = new RecordSummary();
-  summary.add(record({ cost: 'x', storageCost: {}, reads: -1, bytesOut: 'many' }));
+  summary.add(record({ reads: -1, bytesOut: 'many' }), 0n);
   expect(summary.whole).toMatchObject({ operations: 1, bytesOut: 0, charged: 0n });
 });

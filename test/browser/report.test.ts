@@ -202,18 +202,21 @@ describeWithTool(chromium, 'the report, in Chromium', (path) => {
 function auditPage(): string {
   const summary = new RecordSummary();
   for (let index = 0; index < 100; index++) {
-    summary.add({
-      ...{
-        index,
-        source: '192.0.2.7',
-        time: '2026-11-01T00:00:00.000Z',
-        tenant: 'cms',
-        action: 's3:PutObject',
-      },
-      ...{ principal: index === 0 ? '<script>alert(1)</script>' : `person-${index}` },
-      ...{ status: index % 7 === 0 ? 403 : 200, error: index % 7 === 0 ? 'AccessDenied' : null },
-      ...{ bucket: `bucket-${index}`, key: 'k', bytesIn: 5, bytesOut: 0, evidence: 'none' },
-    } as AuditRecord);
+    summary.add(
+      {
+        ...{
+          index,
+          source: '192.0.2.7',
+          time: '2026-11-01T00:00:00.000Z',
+          tenant: 'cms',
+          action: 's3:PutObject',
+        },
+        ...{ principal: index === 0 ? '<script>alert(1)</script>' : `person-${index}` },
+        ...{ status: index % 7 === 0 ? 403 : 200, error: index % 7 === 0 ? 'AccessDenied' : null },
+        ...{ bucket: `bucket-${index}`, key: 'k', bytesIn: 5, bytesOut: 0, evidence: 'none' },
+      } as AuditRecord,
+      0n,
+    );
   }
   return renderAuditPage({
     ...{ tenant: 'cms', from: 0, to: 100, fromTime: null, toTime: null },

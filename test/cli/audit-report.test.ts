@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { RecordSummary } from '#bursar/audit/record-summary.js';
 import type { AuditRecord } from '#bursar/audit/verify/opening.js';
 import { renderAuditPage } from '#bursar/cli/audit-report-page.js';
+import { formatUsd, parseUsd } from '#bursar/core/money.js';
 import { S3Client } from '../fault/s3-client.ts';
 import { type Outcome, Workplace } from './command.ts';
 
@@ -30,6 +31,15 @@ beforeAll(async () => {
   await alice.send('PUT', '/raw/a', { body: Buffer.from('ten bytes.') });
   await alice.send('GET', '/raw/a');
   await alice.send('GET', '/nobodys/a');
+  await run('tenant create atlas');
+  await run('principal create atlas/bob');
+  const key = await run('key create atlas/bob --json');
+  const bob = new S3Client({ endpoint, ...JSON.parse(key.stdout) });
+  await run('grant set cms/bob --subject principal:atlas/bob --action s3:GetObject --bucket raw');
+  await run('bucket set cms/raw --reads-paid-by requester');
+  const headers = { 'x-amz-request-payer': 'requester' };
+  expect((await bob.send('GET', '/cms:raw/a', { headers })).status).toBe(200);
+  bob.close();
   alice.close();
   writeFileSync(keyFile, await (await fetch(`${endpoint}/_/log/key`)).text());
 });
@@ -47,8 +57,27 @@ it('says who did what, was charged what and was refused what, with the indexes',
   expect(text).toContain('What was done in cms');
   expect(text).toMatch(/cms\/alice s3:PutObject 1 0 #\d+/);
   expect(text).toMatch(/cms\/alice s3:GetObject NoSuchBucket 1 #\d+/);
-  expect(text).toMatch(/cms:raw 3 0\.0000\d+ USD/);
+  // Bob pays for what he reads in a bucket whose requesters pay, and cms does not.
+  expect(text).toMatch(/cms:raw \d+ 0\.0000\d+ USD/);
+  expect(text).toMatch(/atlas\/bob 1 0 0 B 10 B 0\.00 USD/);
   expect(text).toMatch(/#\d+ \S+ cms\/alice s3:CreateBucket cms:raw/);
+  // All sums are the same, and those of other commands.
+  const { spend } = JSON.parse((await run('usage tenant:cms --json')).stdout);
+  const [cost] = JSON.parse((await run('cost tenant:cms --json')).stdout).cases;
+  expect(cost.total).toBe(spend);
+  expect(text).toContain(`; ${spend} USD were charged to the tenant`);
+  const chargedIn = (title: string) => {
+    const [rows = ''] = html.split(`<h2>${title}</h2>`)[1]?.split('</section>') ?? [];
+    const amounts = [...rows.matchAll(/>(\d+\.\d+) USD</g)].map(([, usd]) => parseUsd(usd ?? ''));
+    return formatUsd(amounts.reduce((sum: bigint, one) => sum + (one ?? 0n), 0n));
+  };
+  for (const title of [
+    'Who did how much',
+    'What was charged, by bucket',
+    'What was charged, by day',
+  ]) {
+    expect([title, chargedIn(title)]).toEqual([title, spend]);
+  }
   expect(html).not.toMatch(/<script|<link|<img|src=|url\(/);
   expect(said.verified.join(' ')).toContain(`Each of the ${said.records} records`);
   expect(said.notVerified.join(' ')).not.toContain('the one that the gateway gave');
@@ -82,11 +111,20 @@ it('wants the tenant or a bundle, and the key where no gateway is asked', async 
 it('shows texts of records as texts', () => {
   const summary = new RecordSummary();
   const evil = '<script>alert("x")</script>\u202e';
-  summary.add({
-    ...{ index: 1, time: '2026-11-01T00:00:00.000Z', tenant: evil, principal: evil, action: evil },
-    ...{ status: 403, error: evil, evidence: 'none', source: '', bucket: evil, bytesIn: 0 },
-    ...{ bytesOut: 0 },
-  } as AuditRecord);
+  summary.add(
+    {
+      ...{
+        index: 1,
+        time: '2026-11-01T00:00:00.000Z',
+        tenant: evil,
+        principal: evil,
+        action: evil,
+      },
+      ...{ status: 403, error: evil, evidence: 'none', source: '', bucket: evil, bytesIn: 0 },
+      ...{ bytesOut: 0 },
+    } as AuditRecord,
+    0n,
+  );
   const html = renderAuditPage({
     ...{ tenant: evil, from: 0, to: 2, fromTime: null, toTime: null, madeAt: 'now' },
     ...{ verified: [evil], notVerified: [], summary },

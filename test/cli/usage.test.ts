@@ -422,3 +422,26 @@ test('usage of a principal by token is since ever, and takes no days', async () 
     ...{ code: 1, stderr: expect.stringContaining('is not added up by day') },
   });
 });
+
+test('usage of a tenant by principal has whom other tenants sent, under their whole names', async () => {
+  await run('tenant create guests');
+  await enroll('guests/gina');
+  const rule = '--subject principal:guests/gina --action s3:GetObject --bucket raw';
+  const { code } = await place.run(`grant set cms/gina ${rule}`.split(' '));
+  expect(code).toBe(0);
+  for (let i = 0; i < 2; i++) await must(client('guests/gina').send('GET', '/cms:raw/k3'));
+  const rowsOf = async (flags = '') =>
+    (await json(`usage tenant:cms --by principal${flags}`, as('cms/boss'))).filter(
+      ({ name }: { name: string }) => name.includes('/'),
+    );
+  await expect
+    .poll(() => rowsOf(), { timeout: 20_000 })
+    .toMatchObject([{ name: 'guests/gina', requests: 2, egressBytes: 8000, storedBytes: 0 }]);
+  // It is what the tenant was charged: those who pay for themselves alone are not in it.
+  const [{ spend }] = await rowsOf(' --from 2026-01');
+  expect(Number(spend)).toBeGreaterThan(0);
+  expect(await rowsOf(' --to 2026-01')).toEqual([]);
+  const text = await run('usage tenant:cms --by principal --csv', as('cms/boss'));
+  expect(text).toMatch(new RegExp(`^guests/gina,${spend},2,0,8000,0,0\r$`, 'm'));
+  await run('grant delete cms/gina');
+});

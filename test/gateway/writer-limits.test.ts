@@ -255,6 +255,37 @@ describe('what is done in the name of a writer', () => {
     }
   });
 
+  it('has to fit them: of uploads that are given at once, those alone that there is room for', async () => {
+    const uploads = await Promise.all(
+      Array.from({ length: 12 }, async (_, i) => {
+        const [Key, UploadId] = [`at-once-${i}`, await begin(bob, `at-once-${i}`)];
+        await sendPart(bob, { Key, UploadId }, 60);
+        return UploadId;
+      }),
+    );
+    const name = ({ id }: Person) => id.slice('default/'.length);
+    // Several come in one commit.
+    const give = (ids: readonly string[]) =>
+      Promise.all(
+        ids.map(async (id) => {
+          const path = `/_/v1/tenants/default/buckets/${Bucket}/uploads/${id}/initiator`;
+          const body = JSON.stringify({ initiator: name(alice), from: name(bob) });
+          const headers = { 'content-type': 'application/json' };
+          const { status, text } = await send(target, { method: 'PUT', path, headers, body });
+          return status < 300 ? 'given' : JSON.parse(text).code;
+        }),
+      );
+    await limit(here(alice), { storedBytes: { total: 100 } });
+    expect((await give(uploads.slice(0, 2))).toSorted()).toEqual(['QuotaExceeded', 'given']);
+    expect((await stored(here(alice))).storedBytes).toBe(60);
+    await limit(here(alice), { storedBytes: { total: 299 } });
+    const given = await give(uploads.slice(2));
+    expect(given.filter((one) => one === 'given')).toHaveLength(3);
+    expect(given.filter((one) => one === 'QuotaExceeded')).toHaveLength(7);
+    expect((await stored(here(alice))).storedBytes).toBe(240);
+    await expectCounted(here(alice));
+  });
+
   it('has to fit them: a rename that leaves a version behind', async () => {
     const VersioningConfiguration = { Status: 'Enabled' } as const;
     await owner.send(new PutBucketVersioningCommand({ Bucket, VersioningConfiguration }));

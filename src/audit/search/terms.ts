@@ -36,6 +36,8 @@ export interface RecordQuery {
   bucket?: string | undefined;
   /** Of which tenant the bucket is; absent: of any. */
   bucketTenant?: string | undefined;
+  /** Only what principals of other tenants did in the bucket's. */
+  isByGuests?: boolean | undefined;
   /** The prefix of object keys. */
   prefix?: string | undefined;
   /** The key of an object, whole. */
@@ -116,10 +118,12 @@ export class Wanted {
   compare(text: string): 'fits' | 'leads' | 'no' {
     // Nearly all records that do not fit lack one of the words, which is seen without reading them.
     for (const term of this.terms) if (!text.includes(wordOf(term))) return 'no';
+    if (this.#query.isByGuests && !text.includes('"bucketTenant":')) return 'leads';
     const record = JSON.parse(text) as FoundBy;
     const terms = termsOf(record);
     if (!this.terms.every((term) => terms.includes(term))) return 'no';
     const prefix = prefixWanted(this.#query);
+    if (this.#query.isByGuests && record.bucketTenant === undefined) return 'leads';
     if (prefix && !keysOf(record).some((key) => key.startsWith(prefix))) return 'no';
     const { tenant } = record;
     return subjectsOf(record).some((one) => this.#isAbout(one, tenant)) ? 'fits' : 'leads';

@@ -1,6 +1,8 @@
 // Native API: who may do what, and which rule says so. Invariants: it decides as requests are
-// decided, by the same functions; only the admins of the tenant whose rules these are can ask; and
-// of another tenant's principals nothing is looked up, not even whether they are there.
+// decided, by the same functions; only the admins of the tenant whose rules these are can ask, and
+// the owner of a bucket about it; of another tenant's principals nothing is looked up, not even
+// whether they are there; and an owner who is no admin is told of itself what it would find by
+// asking for it, and of others what the bucket's policy and lists say.
 import { isIP } from 'node:net';
 import type { AccessRequest, RequestFacts } from '../../authz/grants/access-request.ts';
 import {
@@ -12,7 +14,13 @@ import {
   levelsOf,
   type S3Action,
 } from '../../authz/grants/actions.ts';
-import { type Decision, decideAccess, explainAccess } from '../../authz/grants/decide.ts';
+import {
+  type Considered,
+  type Decision,
+  decideAccess,
+  explainAccess,
+} from '../../authz/grants/decide.ts';
+import { GrantIndex } from '../../authz/grants/grant-index.ts';
 import { subjectsOf } from '../../authz/grants/subjects.ts';
 import { type Actor, anonymousIn } from '../../authz/identity.ts';
 import { renderScope } from '../../authz/tokens/scope.ts';
@@ -56,6 +64,7 @@ interface Explanation {
   reason: string;
   considered: readonly object[];
   chargedTo: readonly string[];
+  warnings: readonly string[];
 }
 
 const questionSchema = closedObject(
@@ -117,6 +126,11 @@ export const explainRoutes = routeTable([
           },
         },
       },
+      warnings: {
+        type: 'array',
+        items: { type: 'string' },
+        description: 'What was not looked at, since it is not the caller’s to know. In words.',
+      },
     }),
     run: async (call) => {
       const question = call.body as Question;
@@ -129,9 +143,8 @@ export const explainRoutes = routeTable([
       const actor = await findActor(call, question);
       if (actor === 'inactive') {
         const reason = 'the principal is not active';
-        return {
-          answer: { allowed: false, by: 'inactive', reason, considered: [], chargedTo: [] },
-        };
+        const none = { considered: [], chargedTo: [], warnings: [] };
+        return { answer: { allowed: false, by: 'inactive', reason, ...none } };
       }
       return { answer: await explain(call, question, actor, action) };
     },
@@ -154,6 +167,10 @@ async function findActor(call: Call, question: Question): Promise<Asker | 'inact
   const { principal: id, groups: inGroups = [] } = question;
   if (id === undefined) return anonymousIn(defaultTenant);
   const [tenant = '', name = ''] = id.split('/');
+  if (id === call.who.id) {
+    if (inGroups.length > 0) throw invalid('groups', `The groups of ${id} are known`);
+    return { principal: call.who, subjects: call.identity.subjects, isAnonymous: false };
+  }
   if (!administers(call.who, tenant)) {
     const principal = { ...anonymousIn(tenant).principal, name, id };
     return { principal, subjects: subjectsOf(principal, inGroups), isAnonymous: false };
@@ -176,10 +193,14 @@ async function explain(
   if (level === 'tenant') return explainNative(call, question, actor, action as BursarAction);
   const { request, found } = await requestFor(call, question, actor, action as S3Action);
   const bucket = found?.bucket;
-  const { index } = call.deps.grants;
+  const isAdmins = administers(call.who, request.tenant);
+  const isSeen = isAdmins || actor.principal.id === call.who.id;
+  const index = isSeen ? call.deps.grants.index : noGrants;
   const policy = bucket && policyOf(bucket);
-  const { decision, considered } = explainAccess(index, request, policy);
-  if (!bucket) return { ...explanationOf(decision), considered, chargedTo: [] };
+  const { decision, considered: all } = explainAccess(index, request, policy);
+  const considered = isAdmins ? all : shownToOwner(all);
+  const warnings = isSeen ? [] : [notLookedAt];
+  if (!bucket) return { ...explanationOf(decision), considered, chargedTo: [], warnings };
   const isOpen = () => decideAccess(index, { ...request, isShutOut: false }, policy).allowed;
   const whole =
     decision.allowed || decision.by !== 'default' || decision.needsTags
@@ -189,10 +210,23 @@ async function explain(
   const verdict = explainPayer(whole, request, bucket);
   const { limitedAccounts } = call.deps;
   const payers = chargedTo(actor, request, bucket, limitedAccounts);
-  return { ...verdict, considered, chargedTo: payers };
+  // Whether another writer has limits is not the owner's to know.
+  const shown = isSeen ? payers : payers.filter((account) => !account.startsWith('writer:'));
+  return { ...verdict, considered, chargedTo: shown, warnings };
 }
 
-type Verdict = Omit<Explanation, 'considered' | 'chargedTo'>;
+const noGrants = new GrantIndex();
+const notLookedAt =
+  'roles, groups and the grants of the tenant were not looked at: these are its admins’ to see';
+
+/** Grants that do not apply are the admins' to see. */
+function shownToOwner(considered: readonly Considered[]): readonly Considered[] {
+  return considered.filter(({ name: rule, verdict }) => {
+    return verdict === 'applies' || !rule.startsWith('grant:');
+  });
+}
+
+type Verdict = Omit<Explanation, 'considered' | 'chargedTo' | 'warnings'>;
 
 /** Each account that pays for the request, but for tokens. */
 function chargedTo(
@@ -293,14 +327,17 @@ async function requestFor(
     throw invalid('resource', `The resource of ${action} names ${name}`);
   }
   // Only admins of the other tenant may learn what names stand for in its namespace.
-  const isNamed = administers(call.who, principal.tenant) || asked.includes(':');
-  const found = asked === '' || !isNamed ? null : await lookUpBucket(call.deps, principal, asked);
+  const own = call.who.tenant;
+  const isKnown = administers(call.who, principal.tenant);
+  const isNamed = isKnown || asked.includes(':') || principal.tenant === own;
+  // Names of somebody's own are theirs and the admins' to know.
+  const namer = isKnown || principal.id === call.who.id ? principal : { tenant: principal.tenant };
+  const found = asked === '' || !isNamed ? null : await lookUpBucket(call.deps, namer, asked);
   const tenant = found?.tenant ?? principal.tenant;
-  if (!administers(call.who, tenant)) {
-    const own = call.who.tenant;
+  if (!administers(call.who, tenant) && !owns(call, found)) {
     const message =
       isNamed || asked === ''
-        ? 'What decides there only the admins of the tenant that has the bucket can see.'
+        ? 'What decides there only the owner of the bucket and the admins of its tenant can see.'
         : `${asked} is taken as ${principal.id} names it, for a bucket of ${principal.tenant}: ` +
           `for one of ${own} write ${own}:${asked}.`;
     throw new Refusal('AccessDenied', { message });
@@ -314,6 +351,10 @@ async function requestFor(
     facts: factsFor(call, question, listPrefix),
   };
   return { request, found };
+}
+
+function owns({ who }: Call, found: NamedBucket | null): boolean {
+  return found?.tenant === who.tenant && found.bucket?.owner === who.name;
 }
 
 /** `cms:raw/2026/`: the keys of a bucket that begin with a prefix. */
@@ -332,25 +373,34 @@ async function explainNative(
   const { tenant = resource, bucket, prefix = '' } = ofPart ?? {};
   const part = bucket === undefined ? undefined : { bucket, prefix };
   const { directory, grants } = call.deps;
-  const isOwn = administers(call.who, tenant);
-  if (!isOwn || !(await directory.readTenant(tenant))) throw new Refusal('NoSuchTenant');
   const { principal, subjects, isAnonymous } = actor;
+  const isOfBucket = bucket !== undefined && mayBeOwners(action);
+  const owner = isOfBucket ? ((await call.deps.buckets.find(tenant, bucket))?.owner ?? null) : null;
+  const isAdmins = administers(call.who, tenant);
+  const isOwners = tenant === call.who.tenant && owner === call.who.name;
+  if (!isAdmins && !(isOwners && principal.id === call.who.id)) {
+    if (tenant !== call.who.tenant) throw new Refusal('NoSuchTenant');
+    const message =
+      'That only admins can ask, and the owner of a bucket of itself, as of TENANT:BUCKET.';
+    throw new Refusal('AccessDenied', { message });
+  }
+  if (!(await directory.readTenant(tenant))) throw new Refusal('NoSuchTenant');
+  const none = { chargedTo: [], warnings: [] };
   if (isAnonymous) {
     const reason = 'the native API takes nobody without credentials';
-    return { allowed: false, by: 'default', reason, considered: [], chargedTo: [] };
+    return { allowed: false, by: 'default', reason, considered: [], ...none };
   }
   const facts = factsFor(call, question, null);
   const who = { principal, subjects, delegation: null };
   const addressed = { tenant, principal: undefined, part };
-  const isOfBucket = bucket !== undefined && mayBeOwners(action);
-  const owner = isOfBucket ? ((await call.deps.buckets.find(tenant, bucket))?.owner ?? null) : null;
   const { reach, by } = reachOf({ who, action, addressed, owner, facts }, grants.index);
   const request: AccessRequest = requestOf(principal, subjects, action, addressed, facts);
-  const { considered } = explainAccess(grants.index, request);
+  const { considered: all } = explainAccess(grants.index, request);
+  const considered = isAdmins ? all : shownToOwner(all);
   const isDenied = reach === 'none' && by !== 'role';
   const allowedWords = by === 'owner' ? 'the owner of the bucket' : reachWords[reach];
   const reason = isDenied ? 'a rule denies it' : allowedWords;
-  return { allowed: reach !== 'none', by, reason, considered, chargedTo: [] };
+  return { allowed: reach !== 'none', by, reason, considered, ...none };
 }
 
 const reachWords: Record<Reach, string> = {

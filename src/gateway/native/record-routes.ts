@@ -41,6 +41,11 @@ export const recordRoutes = routeTable([
       principal: text('`alice`, or `cms/alice` with its tenant.'),
       bucket: { type: 'string' },
       bucketTenant: text('Of which tenant the bucket is; absent: of any.'),
+      guests: {
+        type: 'string',
+        enum: ['true'],
+        description: 'Only of principals of other tenants, about buckets of `tenant`.',
+      },
       prefix: text('Of object keys that begin so.'),
       key: text('Of the object with this key.'),
       action: text('`s3:PutObject`, `bursar:CreateTenant`'),
@@ -74,7 +79,8 @@ export const recordRoutes = routeTable([
       const { records, nextIndex } = await call.deps.search.find({
         ...scope,
         bucket: query.bucket,
-        bucketTenant: query.bucketTenant,
+        bucketTenant: query.bucketTenant ?? (query.guests && (scope.tenant ?? undefined)),
+        isByGuests: query.guests === 'true',
         prefix: query.prefix,
         key: query.key,
         action: query.action,

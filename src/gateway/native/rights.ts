@@ -101,7 +101,8 @@ const table = {
   'bursar:ListUses': /*         */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:ListInventories': /*  */ ['all', 'tenant', 'tenant', 'none'],
   'bursar:RunInventory': /*     */ ['all', 'tenant', 'none', 'none'],
-  'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'none'],
+  // Members about buckets of their own.
+  'bursar:Explain': /*          */ ['all', 'tenant', 'none', 'self'],
   'bursar:WhoAmI': /*           */ ['self', 'self', 'self', 'self'],
   'bursar:GetRecipe': /*        */ ['all', 'self', 'self', 'self'],
   'bursar:ListWork': /*         */ ['all', 'self', 'self', 'self'],

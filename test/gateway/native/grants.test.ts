@@ -512,9 +512,61 @@ describe('an explanation', () => {
     expect((await said({ ...bob, resource: 'cms:lists/other' })).slice(0, 2)).toEqual(blocked);
   });
 
+  test('is for the owner of a bucket, of itself and of whom its policy means', async () => {
+    const alice = { principal: 'cms/alice', action: 's3:GetObject', resource: 'raw/2026/x' };
+    expect(await ask(alice, 'alice')).toMatchObject({ allowed: true, by: 'owner', warnings: [] });
+    await put('closed', { ...readers, effect: 'deny', subjects: ['principal:cms/alice'] });
+    const away = { IpAddress: { 'aws:SourceIp': '192.0.2.0/24' } };
+    const all = { subjects: ['anyone'], actions: ['s3:*'], bucket: 'raw' };
+    await put('away', { ...all, conditions: away });
+    const closed = { name: 'grant:closed', effect: 'deny', verdict: 'applies' };
+    const denied = await ask(alice, 'alice');
+    expect(denied).toMatchObject({ allowed: false, by: 'grant:closed', considered: [closed] });
+    expect((await ask(alice)).considered).toHaveLength(2);
+    const undelete = { principal: 'cms/alice', action: 'bursar:Undelete', resource: 'cms:raw/' };
+    expect(await ask(undelete, 'alice')).toMatchObject({ allowed: true, by: 'owner' });
+
+    // Of others the tenant's grants, roles and groups are not the owner's to know.
+    const bob = { principal: 'atlas/bob', action: 's3:GetObject', resource: 'cms:raw/2025/x' };
+    await put('readers', { ...readers, prefix: '2025/' });
+    const none = { allowed: false, by: 'default', considered: [] };
+    expect(await ask(bob, 'alice')).toMatchObject({
+      ...{ ...none, warnings: [expect.stringMatching(/the grants of the tenant were not looked/)] },
+    });
+    for (const name of ['boss', 'nobody']) {
+      expect(await ask({ ...alice, principal: `cms/${name}` }, 'alice')).toMatchObject(none);
+    }
+    const query = [['policy', '']] as [string, string][];
+    const Statement = [
+      {
+        ...{ Sid: 'bobs', Effect: 'Allow', Principal: { AWS: 'atlas/bob' } },
+        ...{ Action: 's3:GetObject', Resource: 'arn:aws:s3:::raw/*' },
+      },
+    ];
+    const body = JSON.stringify({ Version: '2012-10-17', Statement });
+    const owner = as(target, people.alice);
+    await send(owner, { method: 'PUT', path: '/raw', query, body });
+    expect(await ask(bob, 'alice')).toMatchObject({ allowed: true, by: 'policy:bobs' });
+    await send(owner, { method: 'DELETE', path: '/raw', query });
+
+    for (const wrong of [
+      ...[
+        { ...alice, resource: 'nowhere/x' },
+        { ...bob, resource: 'raw/2026/x' },
+      ],
+      ...[
+        { ...alice, resource: 'atlas:raw/x' },
+        { ...undelete, principal: 'cms/boss' },
+      ],
+      { principal: 'cms/alice', action: 'bursar:ListPrincipals', resource: 'cms' },
+    ]) {
+      expect([wrong, (await ask(wrong, 'alice')).code]).toEqual([wrong, 'AccessDenied']);
+    }
+  });
+
   test('is for admins, of what is theirs, and tells nothing of another tenant', async () => {
     const bob = { principal: 'atlas/bob', action: 's3:GetObject', resource: 'cms:raw/2026/x' };
-    expect((await ask(bob, 'alice')).code).toBe('AccessDenied');
+    expect((await ask(bob, 'bob')).code).toBe('AccessDenied');
     expect((await ask(bob, 'audit')).code).toBe('AccessDenied');
     expect((await ask(bob, 'chief')).code).toBe('AccessDenied');
     // Neither names of buckets and mounts there nor principals are looked up.
