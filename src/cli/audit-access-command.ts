@@ -6,7 +6,7 @@ import { CommandFailure, orFail } from '../core/command-failure.ts';
 import { isObject, parseJson } from '../core/json.ts';
 import { printable } from '../core/printable.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { AccessHistory, type ToldRecord } from './access/history.ts';
+import { AccessHistory, type KnownPrincipal, type ToldRecord } from './access/history.ts';
 import {
   type Access,
   isSameAccess,
@@ -15,7 +15,7 @@ import {
   strangersIn,
   whoCouldRead,
 } from './access/who-could-read.ts';
-import { type Connection, callApi } from './api-client.ts';
+import { ApiRefusal, type Connection, callApi, listAll } from './api-client.ts';
 import { findPlace } from './bucket-names.ts';
 import { connect } from './command-arguments.ts';
 import { print, printCsv, printJson, printTable } from './output.ts';
@@ -76,10 +76,10 @@ interface AccessFlags {
 async function run(url: string, given: AccessFlags, command: Command): Promise<void> {
   const span = spanOf(given.at);
   const json = command.optsWithGlobals<{ json?: boolean }>().json === true;
-  const { place, pages, notTold } = given.records
-    ? { place: namedPlace(url), pages: readFiles(given.records), notTold: [] }
+  const { place, pages, notTold, known } = given.records
+    ? { place: namedPlace(url), pages: readFiles(given.records), notTold: [], known: [] }
     : await fromGateway(connect(command).connection, url, span);
-  const report = await follow(place, pages, span);
+  const report = await follow(place, pages, span, known);
   report.notTold.push(...notTold);
   if (json) printJson({ ...place, at: given.at, ...report });
   else if (given.csv)
@@ -99,7 +99,25 @@ async function fromGateway(connection: Connection, url: string, { toMs }: Span) 
   const which = isOperator ? { to } : { to, tenant: place.tenant };
   const pages = readRecords(connection, which) as AsyncGenerator<unknown> as AsyncGenerator<Line[]>;
   const notTold = isOperator ? [] : [operatorsWork(place.tenant)];
-  return { place, pages, notTold };
+  const known = isOperator ? [] : await knownPrincipals(connection, place.tenant);
+  return { place, pages, notTold, known };
+}
+
+type ListedPrincipal = Answers['ListPrincipals']['principals'][number];
+
+/**
+ * Who is there now: admins of the tenant may know, and records of who was made by an operator are
+ * not among those that they see.
+ */
+async function knownPrincipals(connection: Connection, tenant: string): Promise<KnownPrincipal[]> {
+  const path = ['tenants', tenant, 'principals'];
+  try {
+    const found = await listAll<ListedPrincipal>(connection, path, 'principals');
+    return found.map(({ createdAt, ...one }) => ({ ...one, createdMs: Date.parse(createdAt) }));
+  } catch (error) {
+    if (error instanceof ApiRefusal && error.status < 500) return [];
+    throw error;
+  }
 }
 
 function operatorsWork(tenant: string): string {
@@ -154,8 +172,9 @@ export async function follow(
   place: Place,
   pages: AsyncIterable<readonly Line[]>,
   { fromMs, toMs }: Span,
+  known: readonly KnownPrincipal[] = [],
 ): Promise<Report> {
-  const history = new AccessHistory(place.tenant, place.bucket);
+  const history = new AccessHistory(place.tenant, place.bucket, known);
   const told: Told[] = [];
   const holding = new Map<string, { one: Told; among: readonly string[] }>();
   const readers = new Map<string, Reader>();
@@ -187,6 +206,17 @@ export async function follow(
     isInside = true;
     seenAt = history.changes;
   };
+  const takeIn = (beforeMs: number) => {
+    for (;;) {
+      const atMs = history.takeIn(Math.min(beforeMs, toMs));
+      if (atMs === null) return;
+      if (isInside) look(atMs);
+    }
+  };
+  const enter = () => {
+    takeIn(fromMs);
+    look(fromMs);
+  };
   for await (const page of pages) {
     for (const record of page) {
       if ('altered' in record) {
@@ -195,13 +225,16 @@ export async function follow(
       }
       first ??= record;
       const atMs = Date.parse(record.time);
-      if (!isInside && atMs >= fromMs) look(fromMs);
+      if (!isInside && atMs >= fromMs) enter();
+      takeIn(atMs);
       if (atMs < toMs) history.visit(record);
       if (isInside && atMs < toMs && history.changes !== seenAt) look(atMs);
       if (atMs >= day.fromMs && atMs < day.toMs) noteReader(readers, history, place, record);
     }
   }
-  if (!isInside) look(fromMs);
+  if (!isInside) enter();
+  takeIn(toMs);
+  history.compare(known);
   if (!history.bucket && told.length === 0) {
     const where = first ? `from record ${first.index} of ${first.time} on` : 'in none';
     history.notTold.add(`whether there was such a bucket then: no record tells of it, ${where}`);

@@ -12,6 +12,7 @@ vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000 });
 let place: Workplace;
 let served: Served;
 let alice: Environment;
+let boss: Environment;
 let eve: Environment;
 let token: string;
 const today = () => new Date().toISOString().slice(0, 10);
@@ -66,7 +67,7 @@ beforeAll(async () => {
   for (const name of ['cms', 'atlas']) await json(['tenant', 'create', name]);
   await json(['group', 'create', 'cms/shifters']);
   alice = await enroll('cms/alice');
-  const boss = await enroll('cms/boss', '--role', 'admin');
+  boss = await enroll('cms/boss', '--role', 'admin');
   const bob = await enroll('cms/bob', '--group', 'shifters');
   eve = await enroll('cms/eve', '--role', 'auditor');
   await enroll('cms/away', '--group', 'shifters');
@@ -221,6 +222,28 @@ describe('who could read, told from the records', () => {
       expect([who, by, told.allowed, told.by]).toEqual([who, by, true, by]);
     }
     client.close();
+  });
+
+  test('is told to the admin itself, whom an operator made, with the rest', async () => {
+    await json(['principal', 'create', 'cms/idle', '--role', 'admin']);
+    await json(['principal', 'create', 'cms/risen'], boss);
+    await json(['principal', 'set', 'cms/risen', '--role', 'admin']);
+    const told: Report = await json(['audit', 'access', 's3://raw/run1', '--at', today()], boss);
+    for (const name of ['boss', 'idle']) {
+      const rows = told.access.filter(({ who }) => who === `cms/${name}`);
+      expect(rows).toMatchObject([{ by: 'admin', places: ['run1', 'run1/*', 'run1/sub/*'] }]);
+    }
+    expect(told.access.map(({ who }) => who)).not.toContain('cms/away');
+    const bobs = told.access.filter(({ who }) => who === 'cms/bob');
+    expect(bobs).toMatchObject([{ by: 'grant:shift', through: 'group:cms/shifters' }]);
+    const notTold = told.notTold.join('\n');
+    expect(notTold).toMatch(/^since when they have .* as they are now, .*cms\/boss, .*cms\/idle$/m);
+    expect(notTold).toMatch(
+      /cms\/risen is admin, which it is now: the records until then say member/,
+    );
+    // What was before it was made is not its access.
+    const before = await json(['audit', 'access', 's3://raw', '--at', '2020-01-01'], boss);
+    expect(before.access).toEqual([]);
   });
 });
 

@@ -60,6 +60,14 @@ export interface ToldBucket {
   acls: Map<string, Acl>;
 }
 
+/** A principal as the gateway has it now, beside what records tell. */
+export interface KnownPrincipal extends ToldPrincipal {
+  createdMs: number;
+}
+
+/** So many names are in a line. */
+const shownMax = 20;
+
 export class AccessHistory {
   readonly #tenant: string;
   readonly #name: string;
@@ -70,12 +78,56 @@ export class AccessHistory {
   readonly delegations = new Map<string, ToldDelegation>();
   readonly notTold = new Set<string>();
   bucket: ToldBucket | null = null;
+  /** Those that no record met yet has told of, the oldest first. */
+  readonly #awaited: KnownPrincipal[];
+  readonly #takenIn: string[] = [];
   /** Counts changes of what is decided by. */
   changes = 0;
 
-  constructor(tenant: string, bucket: string) {
+  /** `known`: principals of the bucket's tenant, as they are now. */
+  constructor(tenant: string, bucket: string, known: readonly KnownPrincipal[] = []) {
     this.#tenant = tenant;
     this.#name = bucket;
+    this.#awaited = [...known].sort((a, b) => a.createdMs - b.createdMs);
+  }
+
+  /**
+   * Takes in who was made before that time, and whose making is in none of the records until then:
+   * somebody of another tenant made them. Gives when the first of them was made; null: nobody was.
+   */
+  takeIn(beforeMs: number): number | null {
+    for (;;) {
+      const [next] = this.#awaited;
+      if (!next || next.createdMs >= beforeMs) return null;
+      this.#awaited.shift();
+      const { tenant, name, role, active, groups, createdMs } = next;
+      const id = `${tenant}/${name}`;
+      if (this.principals.has(id)) continue;
+      this.principals.set(id, { tenant, name, role, active, groups });
+      this.changes += 1;
+      this.#takenIn.push(id);
+      return createdMs;
+    }
+  }
+
+  /** Says of whom role and groups are those of now, or are not what they are now. */
+  compare(known: readonly KnownPrincipal[]): void {
+    if (this.#takenIn.length > 0) {
+      const few = this.#takenIn.slice(0, shownMax).join(', ');
+      const more = this.#takenIn.length - shownMax;
+      this.notTold.add(
+        'since when they have their role and groups, which are shown as they are now, as ' +
+          `somebody of another tenant made them: ${few}${more > 0 ? ` and ${more} more` : ''}`,
+      );
+    }
+    for (const { tenant, name, role } of known) {
+      const id = `${tenant}/${name}`;
+      const told = this.principals.get(id);
+      if (!told || told.role === role) continue;
+      this.notTold.add(
+        `since when ${id} is ${role}, which it is now: the records until then say ${told.role}`,
+      );
+    }
   }
 
   /** Is the record about the bucket? */

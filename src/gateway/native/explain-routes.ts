@@ -197,7 +197,9 @@ async function explain(
   const isSeen = isAdmins || actor.principal.id === call.who.id;
   const index = isSeen ? call.deps.grants.index : noGrants;
   const policy = bucket && policyOf(bucket);
-  const { decision, considered: all } = explainAccess(index, request, policy);
+  const { decision: decided, considered: all } = explainAccess(index, request, policy);
+  const isLeftOpen = !isSeen && !decided.allowed && decided.by === 'default';
+  const decision = isLeftOpen ? { ...decided, reason: notByPolicy } : decided;
   const considered = isAdmins ? all : shownToOwner(all);
   const warnings = isSeen ? [] : [notLookedAt];
   if (!bucket) return { ...explanationOf(decision), considered, chargedTo: [], warnings };
@@ -216,6 +218,7 @@ async function explain(
 }
 
 const noGrants = new GrantIndex();
+const notByPolicy = 'neither the policy of the bucket nor its lists allow it';
 const notLookedAt =
   'roles, groups and the grants of the tenant were not looked at: these are its admins’ to see';
 

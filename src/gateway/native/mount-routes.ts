@@ -3,11 +3,12 @@
 // Invariant: nothing here tells whether what a mount leads to is there, and a mount gives no right.
 import type { Page } from '../../authz/paced-page.ts';
 import { readMoment } from '../../catalog/undelete-window.ts';
+import { Refusal } from '../../core/errors.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import { parseQuery } from '../../search/query.ts';
 import type { Alias } from '../../state/alias-book.ts';
 import { storedTarget } from '../../state/mount-book.ts';
-import { checkBucketName } from '../s3/bucket-lookup.ts';
+import { isBucketName } from '../s3/bucket-lookup.ts';
 import { administers } from './rights.ts';
 import {
   type Call,
@@ -240,8 +241,11 @@ function readTarget(call: Call): { name: string; bucketTenant: string; bucket: s
   const mountName = param(call, 'mount');
   const wanted = call.body as TargetBody;
   const { bucketTenant, at = null, where: query = null } = wanted;
-  checkBucketName(mountName);
-  checkBucketName(wanted.bucket);
+  for (const one of [mountName, wanted.bucket]) {
+    if (isBucketName(one)) continue;
+    const message = `${one} can be no bucket's name: 3 to 63 of a-z, 0-9, hyphens and dots.`;
+    throw new Refusal('InvalidBucketName', { message, fields: { BucketName: one } });
+  }
   if (query !== null) parseQuery(query, steadyClock.nowMs());
   const bucket = storedTarget(wanted.bucket, at === null ? null : readShown(at), query);
   return { name: mountName, bucketTenant, bucket };
