@@ -9,7 +9,7 @@ import { startGateway } from './servers.mjs';
 import { bucket, sizeBytes, withLoadTool } from './short-turns.mjs';
 import { median } from './statistics.mjs';
 
-const main = resolve(import.meta.dirname, '../dist/cli/main.js');
+const main = resolve(import.meta.dirname, '../app/main.js');
 /** They are kept in the database. */
 const filledBytes = 60 * 1024;
 const connections = 16;

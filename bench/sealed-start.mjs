@@ -8,6 +8,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { mainOf } from './servers.mjs';
 
 const runs = 3;
 
@@ -30,14 +31,14 @@ async function prepare(folder, count) {
   db.close();
   // They are nobody's until they are sealed. Of a release that seals nothing there is no such
   // command.
-  const main = resolve(import.meta.dirname, '../dist/cli/main.js');
+  const main = mainOf(resolve(import.meta.dirname, '..'));
   spawnSync(process.execPath, [main, 'database', 'accept', '--yes', '--data', folder]);
 }
 
 /** Milliseconds until it listens, and of CPU. @param {string} folder @param {string} build */
 function start(folder, build) {
   const begun = performance.now();
-  const main = resolve(build, 'dist/cli/main.js');
+  const main = mainOf(build);
   const args = [main, 'serve', '--data', folder, '--listen', '127.0.0.1:0'];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   return new Promise((done, fail) => {

@@ -1,7 +1,7 @@
 // Which servers are compared on each path, and how each is started: on a fresh data folder, with
 // the same keys.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { makeBucket } from './control.mjs';
 import { accessKeyId, secretAccessKey, start } from './processes.mjs';
@@ -77,6 +77,15 @@ function nodeFlags(tree) {
 }
 
 /**
+ * What runs the command of a tree that is built. `isApart`: with each module in a file of its own,
+ * as profiles name them and hooks replace them; so it is in releases before 0.2, too.
+ */
+export function mainOf(tree, { isApart = false } = {}) {
+  const whole = join(tree, 'app/main.js');
+  return existsSync(whole) && !isApart ? whole : join(tree, 'dist/cli/main.js');
+}
+
+/**
  * The gateway on a folder in `dir`, of this tree or of another that is built; `nodeArgs` are for
  * Node itself, `args` are more of the gateway's, and `env` is its. `isStoreThere`: another gateway
  * had the backend.
@@ -100,7 +109,7 @@ export async function startGateway(options) {
         ...nodeFlags(tree),
         ...nodeArgs,
         ...profiling,
-        join(tree, 'dist/cli/main.js'),
+        mainOf(tree, { isApart: [...nodeArgs, ...profiling].length > 0 }),
         'serve',
         ...storeArgs,
       ],

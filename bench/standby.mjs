@@ -13,7 +13,7 @@ import { backendEnv, startGateway, startVersitygw, urlOf } from './servers.mjs';
 import { bucket, sizeBytes, withLoadTool } from './short-turns.mjs';
 import { median } from './statistics.mjs';
 
-const main = resolve(import.meta.dirname, '../dist/cli/main.js');
+const main = resolve(import.meta.dirname, '../app/main.js');
 const run = promisify(execFile);
 const shippedBucket = 'bursar-backups';
 const place = `s3://${shippedBucket}/bursar`;

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '..');
-const main = join(root, 'dist/cli/main.js');
+const main = join(root, 'app/main.js');
 const plugins = join(root, 'test/conformance');
 /** How long a day of lifecycle rules lasts: what the suite waits for takes seconds. */
 const daySeconds = 2;

@@ -494,7 +494,7 @@ const attacks: Attack[] = [
   },
 ];
 
-const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
+const main = resolve(import.meta.dirname, '../../app/main.js');
 
 async function settle({ endpoint, accessKeyId, secretAccessKey }: ServedGateway): Promise<Target> {
   const keys = { accessKeyId, secretAccessKey };

@@ -283,10 +283,7 @@ test('what a start says can be pasted, and samples go where the gateway has its 
     const other = await elsewhere.serve(['--data', folder]);
     const lines = other.stdout().split('\n');
     const line = lines.find((one) => one.includes('tenant list'))?.trim() ?? '';
-    const pasted = line.replace(
-      'npx bursar',
-      `"${process.execPath}" "${resolve('dist/cli/main.js')}"`,
-    );
+    const pasted = line.replace('npx bursar', `"${process.execPath}" "${resolve('app/main.js')}"`);
     const from = {
       cwd: tmpdir(),
       env: bareEnvironment(),

@@ -185,14 +185,7 @@ test('a run that is killed can be run again', async () => {
   const rows = Array.from({ length: 300 }, (_, i) => `killed/p${i},g${i % 7}`);
   write('killed.csv', ['principal,groups', ...rows].join('\n'));
   await run('tenant create killed');
-  const args = [
-    resolve('dist/cli/main.js'),
-    'apply',
-    '-f',
-    'killed.csv',
-    '--keys',
-    'killed-keys.csv',
-  ];
+  const args = [resolve('app/main.js'), 'apply', '-f', 'killed.csv', '--keys', 'killed-keys.csv'];
   const child = spawn(process.execPath, args, {
     cwd: place.folder,
     stdio: 'ignore',

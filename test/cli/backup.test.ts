@@ -294,7 +294,7 @@ describe('bursar restore', () => {
   });
 });
 
-const main = resolve('dist/cli/main.js');
+const main = resolve('app/main.js');
 
 function spawnCli(args: string[]) {
   return spawn(process.execPath, [main, ...args], {

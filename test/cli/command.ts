@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { metricsToken } from '../tooling/served-gateway.ts';
 
-const main = resolve('dist/cli/main.js');
+const main = resolve('app/main.js');
 
 export interface Outcome {
   code: number | null;

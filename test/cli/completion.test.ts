@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), 'bursar-completion-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 function bursar(...args: string[]) {
-  return spawnSync(process.execPath, [resolve('dist/cli/main.js'), ...args], { encoding: 'utf8' });
+  return spawnSync(process.execPath, [resolve('app/main.js'), ...args], { encoding: 'utf8' });
 }
 
 /** What a shell proposes for a line. Zsh runs functions of bash as sh does. */

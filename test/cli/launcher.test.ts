@@ -26,8 +26,8 @@ it('says in one line that nothing is built, and runs the command once it is', ()
     stdout: '',
     stderr: expect.stringMatching(/^bursar: it is not built yet: [^\n]+\n$/),
   });
-  mkdirSync(join(folder, 'dist/cli'), { recursive: true });
+  mkdirSync(join(folder, 'app'));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
-  writeFileSync(join(folder, 'dist/cli/main.js'), 'console.log(process.argv[2]);');
+  writeFileSync(join(folder, 'app/main.js'), 'console.log(process.argv[2]);');
   expect(run()).toEqual({ status: 0, stdout: 'one\n', stderr: '' });
 });

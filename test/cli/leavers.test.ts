@@ -13,7 +13,7 @@ import { type Outcome, type Served, Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-const main = resolve('dist/cli/main.js');
+const main = resolve('app/main.js');
 const place = new Workplace();
 let served: Served;
 let root: S3Client;

@@ -74,7 +74,7 @@ describe('bursar log export', { timeout }, () => {
       const args = ['log', 'export', `out-${deadly.replaceAll('/', '-')}`, '--from', server.url];
       expect(await work.run(args)).toMatchObject({ code: 0 });
       [isLarge, isDeadly] = [true, true];
-      const main = resolve('dist/cli/main.js');
+      const main = resolve('app/main.js');
       const child = spawn(process.execPath, [main, ...args], {
         cwd: work.folder,
         env: bareEnvironment(),

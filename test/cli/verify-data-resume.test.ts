@@ -66,7 +66,7 @@ interface Begun {
 
 /** A run that takes its time: a slice of 1 MiB a second. */
 function beginSlowly(...flags: string[]): Begun {
-  const main = resolve('dist/cli/main.js');
+  const main = resolve('app/main.js');
   const args = [main, 'verify', 'data', '--json', '--rate', '1MiB/s', ...flags];
   const child = spawn(process.execPath, args, {
     cwd: place.folder,

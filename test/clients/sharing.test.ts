@@ -20,7 +20,7 @@ import {
 } from '../tooling/tools.ts';
 
 const timeoutMs = 240_000;
-const main = resolve('dist/cli/main.js');
+const main = resolve('app/main.js');
 const content = 'what cms shares';
 
 let gateway: ServedGateway;

@@ -36,7 +36,7 @@ beforeAll(async () => {
   writeFileSync(join(dir, 'key'), renderPrivateKey(key, 'jwk'), { mode: 0o600 });
   writeFileSync(join(dir, 'data.txt'), 'some data');
   const common = `region = us-east-1\nendpoint_url = ${endpoint}\n`;
-  const command = [process.execPath, resolve('dist/cli/main.js'), 'credentials'];
+  const command = [process.execPath, resolve('app/main.js'), 'credentials'];
   const files = ['--token-file', join(dir, 'bound'), '--key', join(dir, 'key')];
   writeFileSync(
     join(dir, 'config'),

@@ -14,7 +14,7 @@ import { awsCli, clientEnvironment, describeWithTool, runTool } from '../tooling
 
 const timeoutMs = 240_000;
 const objects = process.env.BURSAR_FULL === '1' ? 5000 : 300;
-const main = resolve('dist/cli/main.js');
+const main = resolve('app/main.js');
 
 /** Small ones, and one that is uploaded in parts. */
 const tree = {

@@ -10,7 +10,7 @@ import { type ServedGateway, startServedGateway } from '../tooling/served-gatewa
 import { blocksOf, readPage, root, sectionOf } from './markdown.ts';
 
 const timeoutMs = 120_000;
-const main = join(root, 'dist/cli/main.js');
+const main = join(root, 'app/main.js');
 
 let gateway: ServedGateway;
 let folder: string;

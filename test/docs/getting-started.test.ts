@@ -20,7 +20,7 @@ describeWithTool(awsCli, 'getting started', (aws) => {
       beforeAll(async () => {
         gateway = await startServedGateway();
         home = mkdtempSync(join(tmpdir(), 'bursar-getting-started-'));
-        const main = join(root, 'dist/cli/main.js');
+        const main = join(root, 'app/main.js');
         const launchers = {
           aws: `'${aws}'`,
           python3: `'${python}'`,

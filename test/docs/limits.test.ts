@@ -10,7 +10,7 @@ import { awsCli, clientEnvironment, describeWithTool } from '../tooling/tools.ts
 import { blocksOf, readPage, root } from './markdown.ts';
 
 const documentedAddress = '127.0.0.1:9000';
-const main = join(root, 'dist/cli/main.js');
+const main = join(root, 'app/main.js');
 const { text } = readPage('docs/admin/limits.md');
 const blocks = blocksOf(text);
 /** Commands, and what the block behind them says that they print. */

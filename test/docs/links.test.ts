@@ -39,7 +39,7 @@ interface Documented {
   words: string[];
 }
 
-const start = /(?:npx bursar|node dist\/cli\/main\.js|npm start --)((?: +[^ |;&()>]+)*)/g;
+const start = /(?:npx bursar|node (?:app|dist\/cli)\/main\.js|npm start --)((?: +[^ |;&()>]+)*)/g;
 
 /** The `bursar` commands of all shell blocks, one for each time one is called. */
 const commands: Documented[] = pages.flatMap(({ path, text }) =>
@@ -120,7 +120,7 @@ describe('pages', () => {
       paths.some(
         (path) => path.endsWith(`/${name}`) || path.includes(`/${name.replace(/\/?$/, '/')}`),
       );
-    const name = /`((?!dist\/)[a-z][\w./-]*(?:\.ts|\.mjs|\w\/))`/g;
+    const name = /`((?!(?:app|dist)\/)[a-z][\w./-]*(?:\.ts|\.mjs|\w\/))`/g;
     const named = ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/way-of-a-request.md'].flatMap(
       (path) => [...readPage(path).text.matchAll(name)].map(([, one]) => String(one)),
     );

@@ -101,7 +101,7 @@ function tourScript(address: string): string {
   const guard = ['set -m', "trap 'kill %1 2> /dev/null; wait' EXIT"];
   // npx takes longer than what it starts: the first shows that it finds that.
   const first = 'command npx "$@" && touch found';
-  const then = 'shift; node dist/cli/main.js "$@"';
+  const then = 'shift; node app/main.js "$@"';
   const npx = `npx() { if [ -e found ]; then ${then}; else ${first}; fi; }`;
   return [...guard, npx, ...lines].join('\n').replaceAll(documentedAddress, address);
 }

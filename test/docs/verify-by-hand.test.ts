@@ -18,7 +18,7 @@ import { cryptographyPython, describeWithTool, runTool, ToolFailure } from '../t
 import { blocksOf, readPage, root } from './markdown.ts';
 
 const timeoutMs = 60_000;
-const main = join(root, 'dist/cli/main.js');
+const main = join(root, 'app/main.js');
 const script = blocksOf(readPage('docs/audit/verify-by-hand.md').text).find(
   ({ language }) => language === 'python',
 )?.code as string;

@@ -14,7 +14,7 @@ import { compiler } from './compiler.ts';
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 });
 
-const main = resolve('dist/cli/main.js');
+const main = resolve('app/main.js');
 const root = mkdtempSync(join(tmpdir(), 'bursar-accept-kill-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 

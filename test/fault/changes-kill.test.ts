@@ -48,7 +48,7 @@ afterAll(async () => {
 /** Follows into a file, as a shell's `>>` does. */
 function beginFollowing() {
   const output = openSync(followed, 'a');
-  const child = spawn(process.execPath, [resolve('dist/cli/main.js'), ...follower], {
+  const child = spawn(process.execPath, [resolve('app/main.js'), ...follower], {
     cwd: place.folder,
     env: bareEnvironment(),
     stdio: ['ignore', output, 'ignore'],

@@ -77,7 +77,7 @@ describeWithTool(compiler, 'a clock that steps', (cc) => {
   /** By a command, whose clock goes like the gateway's. */
   function setLimit(requests: string): void {
     const args = ['limit', 'set', 'tenant:default', '--requests', requests];
-    execFileSync(process.execPath, [resolve('dist/cli/main.js'), ...args], {
+    execFileSync(process.execPath, [resolve('app/main.js'), ...args], {
       env: {
         ...{ ...bareEnvironment(), LD_PRELOAD: library, CLOCK_STEP: stepFile },
         BURSAR_ENDPOINT: gateway.endpoint,

@@ -27,7 +27,7 @@ import { findStrayObjects } from './stray-objects.ts';
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
 
-const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
+const main = resolve(import.meta.dirname, '../../app/main.js');
 const PATH = process.env.PATH ?? '';
 const damaged = 'BursarIntegrityError';
 const rounds = process.env.BURSAR_FULL === '1' ? 8 : 2;

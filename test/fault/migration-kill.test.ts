@@ -16,7 +16,7 @@ import { compiler } from './compiler.ts';
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 60_000 });
 
-const main = resolve('dist/cli/main.js');
+const main = resolve('app/main.js');
 const root = mkdtempSync(join(tmpdir(), 'bursar-migration-kill-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 

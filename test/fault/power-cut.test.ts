@@ -15,7 +15,7 @@ import { KillRun, killKinds } from './kill-run.ts';
 import { killWhileStarting, servePlainly } from './plain-start.ts';
 import { S3Client } from './s3-client.ts';
 
-const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
+const main = resolve(import.meta.dirname, '../../app/main.js');
 const isFull = process.env.BURSAR_FULL === '1';
 const seed = Number(process.env.BURSAR_KILL_SEED ?? 20260702);
 const cutsMin = Number(process.env.BURSAR_CUTS ?? 12);

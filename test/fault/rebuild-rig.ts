@@ -14,7 +14,7 @@ import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
 import { listBucket } from './bookkeeping.ts';
 import { S3Client } from './s3-client.ts';
 
-const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
+const main = resolve(import.meta.dirname, '../../app/main.js');
 const bucket = 'backend';
 
 export interface Report {

@@ -10,7 +10,7 @@ import type { RebuildRig } from './rebuild-rig.ts';
 import { S3Client } from './s3-client.ts';
 import { place, waitMsMax } from './shipping-rig.ts';
 
-const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
+const main = resolve(import.meta.dirname, '../../app/main.js');
 
 export class Standby {
   readonly dataDir = mkdtempSync(join(tmpdir(), 'bursar-standby-'));

@@ -107,7 +107,7 @@ test('commands find it in the credentials file, which S3 clients read as before'
   const text = readFileSync(credentials, 'utf8');
   expect(text).toContain(`\nendpoint_url = ${gateway.endpoint}\n`);
   expect(text).toContain(`\nbursar_admin_url = ${gateway.adminEndpoint}\n`);
-  const main = resolve('dist/cli/main.js');
+  const main = resolve('app/main.js');
   const args = [main, 'tenant', 'list', '--credentials', credentials];
   const env = environmentWithoutSettings();
   expect(execFileSync(process.execPath, args, { encoding: 'utf8', env })).toContain('default');

@@ -91,7 +91,7 @@ async function putsOfSums(): Promise<{ requests: number; altered: number }> {
 }
 
 function run(line: string): { out: string; err: string } {
-  const args = [resolve('dist/cli/main.js'), ...line.split(' ')];
+  const args = [resolve('app/main.js'), ...line.split(' ')];
   const env = {
     ...environmentWithoutSettings(),
     BURSAR_ENDPOINT: gateway.endpoint,

@@ -247,7 +247,7 @@ describe('the log of a gateway', () => {
 describe('a log that nobody reads', () => {
   it('keeps no request, and does not keep the gateway from its end', async ({ onTestFailed }) => {
     const dataDir = mkdtempSync(join(tmpdir(), 'bursar-stuck-'));
-    const main = resolve('dist/cli/main.js');
+    const main = resolve('app/main.js');
     const args = [main, 'serve', '--data', dataDir, '--listen', '127.0.0.1:0'];
     const child = spawn(process.execPath, args, {
       stdio: ['ignore', 'pipe', 'pipe'],

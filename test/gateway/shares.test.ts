@@ -360,7 +360,7 @@ describe('the command', () => {
       ...{ PATH: process.env.PATH, BURSAR_ENDPOINT: target.endpoint },
       ...{ BURSAR_ACCESS_KEY_ID: accessKeyId, BURSAR_SECRET_ACCESS_KEY: secretAccessKey },
     };
-    const command = ['dist/cli/main.js', 'share', ...args];
+    const command = ['app/main.js', 'share', ...args];
     return (await promisify(execFile)(process.execPath, command, { env })).stdout;
   };
 

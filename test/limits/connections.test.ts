@@ -240,7 +240,7 @@ it.skipIf(!isLinux)(
   'a gateway that may open few files says so, and serves fewer',
   async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'bursar-files-'));
-    const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
+    const main = resolve(import.meta.dirname, '../../app/main.js');
     const serving = [main, 'serve', '--data', dataDir, '--listen', '127.0.0.1:0'];
     const limited = ['-c', 'ulimit -n 600 && exec "$@"', 'sh', process.execPath, ...serving];
     const env = environmentWithoutSettings();

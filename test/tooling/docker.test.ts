@@ -65,13 +65,12 @@ describe('docker/Dockerfile', () => {
     const taken = allOf('COPY')
       .filter((text) => text.startsWith('--from=build'))
       .map((text) => text.split(' ')[1]);
-    expect(taken).toEqual(['/app/package.json', '/app/node_modules', '/app/dist']);
-    expect(JSON.parse(read('package.json')).scripts.build).toBe('tsc -p tsconfig.json');
-    expect(JSON.parse(read('tsconfig.json')).compilerOptions.outDir).toBe('dist');
+    expect(taken).toEqual(['/app/package.json', '/app/node_modules', '/app/app']);
+    expect(JSON.parse(read('package.json')).scripts.build).toBe('node scripts/build.mjs');
   });
 
   it('runs the built command itself, not through a shell, and as another user than root', () => {
-    expect(entrypoint.slice(0, 4)).toEqual(['node', ...nodeFlags, 'dist/cli/main.js', 'serve']);
+    expect(entrypoint.slice(0, 4)).toEqual(['node', ...nodeFlags, 'app/main.js', 'serve']);
     expect(lastOf('USER')).toBe('node');
   });
 
@@ -82,7 +81,7 @@ describe('docker/Dockerfile', () => {
   });
 
   it('names only flags that `bursar serve` has', () => {
-    const main = join(root, 'dist/cli/main.js');
+    const main = join(root, 'app/main.js');
     const help = execFileSync(process.execPath, [main, 'serve', '--help'], { encoding: 'utf8' });
     const flags = entrypoint.slice(3).filter((word) => word.startsWith('--'));
     expect(flags).not.toHaveLength(0);

@@ -41,6 +41,7 @@ beforeEach(() => {
   cpSync(resolve('scripts/prepare.mjs'), join(checkout, 'scripts/prepare.mjs'));
   write('programs/npm', npm);
   write('tsc', '#!/bin/sh\necho "tsc $*" >> calls');
+  write('scripts/build.mjs', "import fs from 'node:fs'; fs.appendFileSync('calls', 'build\\n');");
   write('better-sqlite3.js', sqlite);
   write('package-lock.json', '{}');
   write('built', '');
@@ -59,7 +60,8 @@ function prepare(...args: string[]): string[] {
   return readFileSync(join(checkout, 'calls'), 'utf8').trim().split('\n');
 }
 
-const build = 'tsc -p tsconfig.json --noCheck';
+const build = 'build';
+const modules = 'tsc -p tsconfig.json --noCheck';
 const serving = 'npm ci --omit=dev --no-audit --no-fund';
 const all = 'npm ci --include=dev --no-audit --no-fund';
 const rest = 'npm install --no-save --include=dev --no-audit --no-fund';
@@ -73,15 +75,15 @@ it('installs what serving needs, and nothing again while the lock file stays', (
 
 it('adds the rest when that is asked for, which serving has no need to take away', () => {
   expect(prepare()).toEqual([serving, build]);
-  expect(prepare('all')).toEqual([rest, build]);
-  expect(prepare('all')).toEqual([build]);
+  expect(prepare('all')).toEqual([rest, build, modules]);
+  expect(prepare('all')).toEqual([build, modules]);
   expect(prepare()).toEqual([build]);
 });
 
 it('installs all anew where the lock file is another', () => {
-  expect(prepare('all')).toEqual([all, build]);
+  expect(prepare('all')).toEqual([all, build, modules]);
   write('package-lock.json', '{ "changed": true }');
-  expect(prepare('all')).toEqual([all, build]);
+  expect(prepare('all')).toEqual([all, build, modules]);
 });
 
 it('makes SQLite’s module from its source where it has no build for the platform', () => {

@@ -44,7 +44,7 @@ export const nodeFlags = /exec node (--\S+(?: --\S+)*) /
 
 const startMsMax = 60_000;
 const stopMsMax = 30_000;
-const main = resolve(import.meta.dirname, '../../dist/cli/main.js');
+const main = resolve(import.meta.dirname, '../../app/main.js');
 
 /** Serves until `stop` or `kill`. Throws with the process's output when it does not come up. */
 export async function startServedGateway(options: ServeOptions = {}): Promise<ServedGateway> {

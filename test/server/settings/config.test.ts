@@ -390,7 +390,7 @@ describe('the command', () => {
   afterEach(() => workplace.remove());
 
   test('ends in peace when nobody reads on what it prints', () => {
-    const line = 'set -o pipefail; "$0" dist/cli/main.js cost example --list | true';
+    const line = 'set -o pipefail; "$0" app/main.js cost example --list | true';
     // None of what tests are told by: of the command's own, unknown variables are refused.
     const isOurs = ([name]: [string, unknown]) => name.startsWith('BURSAR_');
     const env = Object.fromEntries(Object.entries(process.env).filter((one) => !isOurs(one)));

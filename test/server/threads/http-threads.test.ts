@@ -186,7 +186,7 @@ async function countOf(operation: string): Promise<number> {
 
 it('no second gateway listens on its port', async () => {
   const { port } = new URL(gateway.endpoint);
-  const main = resolve(import.meta.dirname, '../../../dist/cli/main.js');
+  const main = resolve(import.meta.dirname, '../../../app/main.js');
   const args = ['serve', '--data', join(gateway.dataDir, 'second'), '--http-threads', '2'];
   const second = spawn(process.execPath, [main, ...args, '--listen', `127.0.0.1:${port}`], {
     env: environmentWithoutSettings() as NodeJS.ProcessEnv,
