@@ -37,6 +37,20 @@ export function isReadable(restore: Restore | undefined, timeMs: number): boolea
   return restore !== undefined && restore.expiresMs !== null && restore.expiresMs > timeMs;
 }
 
+/** Counted up to here: beyond it the number says only that there are more. */
+const countedMax = 10_000;
+
+export async function countRestores(read: Reader): Promise<{ running: number; readable: number }> {
+  const count = async (condition: string): Promise<number> => {
+    const sql = `SELECT count(*) AS count FROM (SELECT 1 FROM restores WHERE ${condition} LIMIT ?)`;
+    return (await read.get<{ count: number }>(sql, countedMax))?.count ?? 0;
+  };
+  return {
+    running: await count('expires_ms IS NULL'),
+    readable: await count('expires_ms IS NOT NULL'),
+  };
+}
+
 /** Those that end by then. */
 export function listEndingRestores(read: Reader, dueMs: number, max: number): Promise<Restore[]> {
   return read.all<Restore>(

@@ -9,6 +9,7 @@ import { countEnded, readCondemned, readIntents, readUntold } from '../catalog/b
 import { countCopyWork } from '../catalog/extent-copies.ts';
 import { listHeldShares } from '../catalog/held-totals.ts';
 import { countLost } from '../catalog/lost-versions.ts';
+import { countRestores } from '../catalog/restore-rows.ts';
 import { countJobs, oldestJobMs } from '../catalog/work.ts';
 import type { Reader } from '../core/database.ts';
 import { inlineStore, localStore } from '../core/manifest.ts';
@@ -97,6 +98,14 @@ export function watchCopies(
     name: 'bursar_objects_lost',
     help: 'Versions of objects that no store has any more, as their classes allow.',
     collect: () => countLost(read),
+  });
+  registry.gauge({
+    name: 'bursar_restores',
+    help: 'Versions that are on their way from archives (running), or were restored (readable).',
+    collect: async () => {
+      const restores = await countRestores(read);
+      return Object.entries(restores).map(([state, n]) => [{ state }, n] as const);
+    },
   });
   registry.gauge({
     name: 'bursar_work',

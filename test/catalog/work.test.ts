@@ -6,10 +6,13 @@ import {
   countJobs,
   leaseWork,
   listLeased,
+  oldestJobMs,
   triesMax,
 } from '#bursar/catalog/work.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
+import { MetricRegistry } from '#bursar/instruments/metric-registry.js';
 import { schema } from '#bursar/ledger/schema.js';
+import { watchCopies } from '#bursar/server/service-metrics.js';
 
 let db: OpenDatabase;
 const seq = 7;
@@ -48,4 +51,24 @@ it('dead jobs are counted, however many others there are before them', async () 
       SELECT i, 1, 'a', 0, 0, 0, 0 FROM n`);
   await db.tx.run('UPDATE work SET is_dead = 1 WHERE seq > 10498');
   expect(await countJobs(db.tx, 100)).toEqual({ due: 10_000, leased: 0, waiting: 0, dead: 2 });
+});
+
+it('the oldest job that is not dead is told, and what is restored', async () => {
+  expect(await oldestJobMs(db.tx)).toBe(100);
+  await addJob(db.tx, { seq: 8, bucketId: 1, key: 'b' }, 90);
+  await addJob(db.tx, { seq: 9, bucketId: 1, key: 'c' }, 80);
+  await db.tx.run('UPDATE work SET is_dead = 1 WHERE seq = 9');
+  expect(await oldestJobMs(db.tx)).toBe(90);
+  db.exec(`INSERT INTO restores VALUES
+    (1, 1, 'k', 1, 0, NULL), (2, 1, 'k', 1, 0, 5), (3, 1, 'k', 1, 0, NULL)`);
+  const registry = new MetricRegistry();
+  const counts = { made: 0, repaired: 0, failed: 0 };
+  watchCopies({ metrics: { registry } } as Parameters<typeof watchCopies>[0], db.tx, { counts });
+  const text = String(await registry.read('operator'));
+  const [, seconds] = /^bursar_work_oldest_seconds\{kind="recipe"\} (\S+)$/m.exec(text) ?? [];
+  expect(Number(seconds)).toBeGreaterThan(1e9);
+  expect(text).toContain('bursar_restores{state="running"} 2\n');
+  expect(text).toContain('bursar_restores{state="readable"} 1\n');
+  await db.tx.run('DELETE FROM work');
+  expect(await oldestJobMs(db.tx)).toBeNull();
 });

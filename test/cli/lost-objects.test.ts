@@ -2,6 +2,8 @@
 // answered, what is recorded, told and charged, and that what comes back is read again.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import * as s3 from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -510,6 +512,68 @@ describe('an object that no store has any more', () => {
         await client.send(new s3.DeleteObjectCommand({ Bucket, Key, VersionId }));
       }
       expect(await jobs()).toEqual([]);
+    });
+
+    /** A command asked of something that answers in a gateway's place; gives what it was told. */
+    async function askElsewhere(
+      args: string[],
+      answer: (asked: string) => [status: number, body: object],
+    ): Promise<{ stdout: string; stderr: string; sent: [string, object][] }> {
+      const sent: [string, object][] = [];
+      const server = createServer(async (request, response) => {
+        const pieces: Buffer[] = [];
+        for await (const piece of request) pieces.push(piece as Buffer);
+        const asked = `${request.method} ${request.url?.split('?')[0]}`;
+        if (asked.startsWith('PUT')) {
+          sent.push([asked, JSON.parse(Buffer.concat(pieces).toString()) as object]);
+        }
+        const [status, body] = asked.endsWith('whoami')
+          ? [200, { tenant: 'default' }]
+          : answer(asked);
+        response.writeHead(status, { 'content-type': 'application/json' });
+        response.end(JSON.stringify(body));
+      });
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const { stdout, stderr } = await place.run([...args, '--endpoint', endpoint]);
+      server.close();
+      return { stdout, stderr, sent };
+    }
+
+    test('is a try where the gateway fails at an input, or cannot do it', async () => {
+      const sha256 = '0'.repeat(64);
+      const inputs = (key: string) => [{ bucket: 'first', key, sha256 }];
+      const jobOf = (id: number, key: string) => ({
+        ...{ id, kind: 'recipe', bucket: 'first', key, state: 'leased', tries: 1 },
+        recipe: JSON.stringify({
+          inputs: inputs(`in${id}`),
+          command: ['true'],
+          outputs: [{ key }],
+        }),
+      });
+      const pages = [[jobOf(500, 'a'), jobOf(501, 'b'), jobOf(503, 'c')]];
+      const args = ['recipe', 'worker', '--once', '--json', '--parallel', '3', ...raw, 'inline'];
+      const { sent } = await askElsewhere(args, (asked) => {
+        const status = /\/in(\d+)$/.exec(asked)?.[1];
+        if (status !== undefined) return [Number(status), {}];
+        return [200, { lease: 'x', jobs: pages.shift() ?? [], next: null }];
+      });
+      expect(Object.fromEntries(sent)).toEqual({
+        'PUT /_/v1/tenants/default/work/500': expect.objectContaining({ final: false }),
+        'PUT /_/v1/tenants/default/work/501': expect.objectContaining({ final: false }),
+        'PUT /_/v1/tenants/default/work/503': expect.objectContaining({ defer: 60 }),
+      });
+    });
+
+    test('is tried again past jobs that have ended since they were listed', async () => {
+      const dead = (id: number) => ({ id, state: 'dead' });
+      const { stdout, stderr } = await askElsewhere(['work', 'retry', 's3://first'], (asked) => {
+        if (asked.startsWith('GET'))
+          return [200, { jobs: [dead(1), dead(2), dead(3)], next: null }];
+        if (asked.endsWith('/1')) return [404, { title: 'gone' }];
+        return asked.endsWith('/2') ? [412, { title: 'due' }] : [200, { id: 3, state: 'due' }];
+      });
+      expect([stdout, stderr]).toEqual(['job 3 is due\n', '']);
     });
   });
 
