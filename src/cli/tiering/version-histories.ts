@@ -2,6 +2,7 @@
 // of a version it keeps the days on which it was read, and of those not more than fit into memory.
 import { CommandFailure } from '../../core/command-failure.ts';
 import type { Answers } from '../../gateway/native/routes.ts';
+import type { DayOfReads } from '../../tiering/policy/cold-rule.ts';
 import type { VersionHistory } from '../../tiering/policy/replay.ts';
 
 export type Use = Answers['ListUses']['uses'][number];
@@ -16,12 +17,71 @@ export interface HistoryLimits {
 
 const usualLimits: HistoryLimits = { versions: 500_000, days: 5_000_000 };
 
-interface Version {
-  sizeBytes: number;
-  bornDay: number;
-  endDay: number | null;
-  /** By day. */
-  reads: Map<number, { reads: number; bytes: number }>;
+/** Days on which a version was read, as three numbers each: there may be millions of them. */
+const numbersPerDay = 3;
+const none: number[] = [];
+
+class Version {
+  readonly sizeBytes: number;
+  readonly bornDay: number;
+  endDay: number | null = null;
+  /** Day, reads and bytes; by day, ascending. */
+  days = none;
+
+  constructor(sizeBytes: number, bornDay: number) {
+    this.sizeBytes = sizeBytes;
+    this.bornDay = bornDay;
+  }
+
+  /** Gives whether it is a day on which none was known. */
+  addReads(day: number, reads: number, bytes: number): boolean {
+    if (this.days === none) this.days = [];
+    const { days } = this;
+    // They come in the order of the log, or nearly so.
+    let at = days.length;
+    while (at > 0 && (days[at - numbersPerDay] ?? 0) > day) at -= numbersPerDay;
+    if (at > 0 && days[at - numbersPerDay] === day) {
+      days[at - 2] = (days[at - 2] ?? 0) + reads;
+      days[at - 1] = (days[at - 1] ?? 0) + bytes;
+      return false;
+    }
+    if (at === days.length) days.push(day, reads, bytes);
+    else days.splice(at, 0, day, reads, bytes);
+    return true;
+  }
+}
+
+/** What is known of a version as of a time; its reads are put into words when they are asked for. */
+class KnownHistory implements VersionHistory {
+  readonly #version: Version;
+  readonly endDay: number;
+
+  constructor(version: Version, untilDay: number) {
+    this.#version = version;
+    this.endDay = Math.max(version.bornDay, version.endDay ?? untilDay);
+  }
+
+  get sizeBytes(): number {
+    return this.#version.sizeBytes;
+  }
+
+  get bornDay(): number {
+    return this.#version.bornDay;
+  }
+
+  get isEnded(): boolean {
+    return this.#version.endDay !== null;
+  }
+
+  get reads(): DayOfReads[] {
+    const { days, endDay } = this.#version;
+    const all: DayOfReads[] = [];
+    for (let i = 0; i < days.length; i += numbersPerDay) {
+      const [day = 0, reads = 0, bytes = 0] = [days[i], days[i + 1], days[i + 2]];
+      if (day <= (endDay ?? this.endDay)) all.push({ day, reads, bytes });
+    }
+    return all;
+  }
 }
 
 export class VersionHistories {
@@ -54,8 +114,7 @@ export class VersionHistories {
   }
 
   #begin({ time, size }: Use, version: number): void {
-    const [bornDay, sizeBytes] = [dayOf(time), size ?? 0];
-    this.#versions.set(version, { sizeBytes, bornDay, endDay: null, reads: new Map() });
+    this.#versions.set(version, new Version(size ?? 0, dayOf(time)));
     this.#checkSize();
   }
 
@@ -82,13 +141,9 @@ export class VersionHistories {
       return;
     }
     const day = Math.max(Math.floor(dayOf(time)), Math.floor(found.bornDay));
-    const before = found.reads.get(day);
-    if (!before) {
-      this.#days += 1;
-      this.#checkSize();
-    }
-    const sum = { reads: (before?.reads ?? 0) + reads, bytes: (before?.bytes ?? 0) + bytes };
-    found.reads.set(day, sum);
+    if (!found.addReads(day, reads, bytes)) return;
+    this.#days += 1;
+    this.#checkSize();
   }
 
   #checkSize(): void {
@@ -103,15 +158,7 @@ export class VersionHistories {
 
   /** As of this time, milliseconds. */
   list(untilMs: number): VersionHistory[] {
-    const until = untilMs / dayMs;
-    return [...this.#versions.values()].map(({ sizeBytes, bornDay, endDay, reads }) => ({
-      ...{ sizeBytes, bornDay, isEnded: endDay !== null },
-      endDay: Math.max(bornDay, endDay ?? until),
-      reads: [...reads]
-        .map(([day, sum]) => ({ day, ...sum }))
-        .filter(({ day }) => day <= (endDay ?? until))
-        .sort((a, b) => a.day - b.day),
-    }));
+    return [...this.#versions.values()].map((one) => new KnownHistory(one, untilMs / dayMs));
   }
 }
 
