@@ -32,8 +32,13 @@ const passedMax = 5 * lookedMax;
  * time gives hundreds of keys, a page ends by this only where far more are in one run than in all.
  */
 const asksMax = 32;
-/** What of the candidates is no hit is made up for, so that most pages ask once. */
+/** What of the candidates is no hit is made up for, so that most small pages ask once. */
 const spareCandidates = 8;
+/**
+ * Candidates that are asked for first. A page that needs more asks for them while it reads these:
+ * the index is read in another thread.
+ */
+const firstCandidates = 250;
 
 export interface FindQuery {
   query: Query;
@@ -93,13 +98,25 @@ export async function findObjects<E>(
   let hidden = 0;
   let unfit = 0;
   let start = startOf(span, after);
-  let max = Math.min(asked.max + spareCandidates, lookedMax);
+  let max = Math.min(asked.max + spareCandidates, firstCandidates);
+  const askIndex = () =>
+    services.objects.find({
+      ...{ ...start, bucketId: bucket.id, query: within ?? query, max, isBlind },
+    });
+  // The index knows nothing of what was.
+  let asking = at === undefined ? askIndex() : null;
   for (let asks = 1; ; asks++) {
-    const wanted = { ...start, bucketId: bucket.id, query: within ?? query, max, isBlind };
-    max = Math.min(2 * max, lookedMax);
-    // The index knows nothing of what was.
-    const found = at === undefined ? await services.objects.find(wanted) : null;
+    const found = asking && (await asking);
+    asking = null;
     page.plan ??= found?.plan ?? null;
+    const through = found?.through ?? null;
+    if (through !== null) {
+      start = startOf(span, through);
+      const lacking = asked.max - page.entries.length - (found?.keys.length ?? 0);
+      max = Math.min(Math.max(2 * max, lacking + spareCandidates), lookedMax);
+      // These are not enough, even if all of them fit.
+      if (lacking > 0 && asks < asksMax) asking = askIndex();
+    }
     // Large pages take turns from their beginning, however many of them begin at once.
     if (!found || found.keys.length > rowsAtOnce) await pace.wait();
     const reader = new PageReader(services, bucket, start, at);
@@ -114,7 +131,8 @@ export async function findObjects<E>(
           hidden += 1;
           continue;
         }
-        if (asked.mayRead && !(await asked.mayRead(row))) {
+        const reading = asked.mayRead?.(row) ?? true;
+        if (!(typeof reading === 'boolean' ? reading : await reading)) {
           hidden += 1;
           continue;
         }
@@ -128,9 +146,9 @@ export async function findObjects<E>(
         if (found && (page.looked >= lookedMax || unfit >= passedMax)) return page;
       }
     }
-    page.through = found?.through ?? null;
-    if (page.through === null || hidden >= passedMax || asks === asksMax) return page;
-    start = startOf(span, page.through);
+    page.through = through;
+    if (through === null || hidden >= passedMax || asks === asksMax) return page;
+    asking ??= askIndex();
   }
 }
 

@@ -52,14 +52,18 @@ export function readableBy(
   ...queries: (Query | null)[]
 ): MayRead {
   const actions = actionsOf(found, queries);
-  return async (row) => {
+  return (row) => {
     const { key } = row;
-    const about = { askedName, found, key, listPrefix: null };
     const loadTags = async () => tagsOf(row);
     const loadAcl = async () => aclOf(row);
+    const ask = (action: S3Action) =>
+      asked.mayReach({ action, askedName, found, key, listPrefix: null, loadTags, loadAcl });
+    let isAllowed: boolean | Promise<boolean> = true;
     for (const action of actions) {
-      if (!(await asked.mayReach({ action, ...about, loadTags, loadAcl }))) return false;
+      // Most decisions are no promises, and take less than one.
+      if (isAllowed === true) isAllowed = ask(action);
+      else if (isAllowed !== false) isAllowed = isAllowed.then((is) => is && ask(action));
     }
-    return true;
+    return isAllowed;
   };
 }
