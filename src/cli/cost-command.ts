@@ -18,6 +18,7 @@ import type { PriceBook } from '../quota/prices/price-book.ts';
 import type { PriceBooks } from '../quota/prices/price-books.ts';
 import type { Parties } from '../quota/roll-up/charged-record.ts';
 import type { Connection } from './api-client.ts';
+import { askWho } from './api-command.ts';
 import { type ClassPlan, costInClass, readPlans } from './class-plan.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
 import { print, printCsv, printJson, printTable } from './output.ts';
@@ -125,7 +126,11 @@ async function answerRecords(
     of: { account, bucket, from, to, records: costs.count, ...(altered > 0 && { altered }) },
     cases: [{ ...caseOf(asWas, costs.charged), name: 'as charged' }, ...cases],
     months: null,
-    notes: [...noteOfAltered(altered), ...(asked.length > 0 ? notesOf(asked) : [])],
+    notes: [
+      ...noteOfAltered(altered),
+      ...(await noteOfMembers(connection)),
+      ...(asked.length > 0 ? notesOf(asked) : []),
+    ],
   };
 }
 
@@ -231,6 +236,15 @@ function caseOf(asked: Asked, cost: CostCase['cost']): CostCase {
 function noteOfAltered(count: number): string[] {
   if (count === 0) return [];
   return [`Left out: ${count} records that are not what was recorded; bursar records names them.`];
+}
+
+/** What a member pays for others is in records that it does not see. */
+async function noteOfMembers(connection: Connection): Promise<string[]> {
+  if ((await askWho(connection)).role !== 'member') return [];
+  return [
+    'Of your own requests alone: what others did in your buckets, and you paid for, is in records ' +
+      'that you do not see, and in bursar usage.',
+  ];
 }
 
 /** The assumptions that pricing the records needed. */

@@ -43,7 +43,14 @@ export function addFindCommand(program: Command): void {
       if (given.count || given.sum !== undefined) return showTotals(asked, given, asJson);
       if (run.length > 0) return runEach(asked, given, run);
       const show = showerOf(asJson ? 'json' : given.csv ? 'csv' : 'text');
-      for await (const one of readObjects(asked, given.limit)) await show(one);
+      let count = 0;
+      for await (const one of readObjects(asked, given.limit)) {
+        count += 1;
+        await show(one);
+      }
+      if (count > 0 || asJson) return;
+      if (given.csv) process.stdout.write(csvText(heading, []));
+      process.stderr.write('bursar: no objects fit, of those that you may list and read\n');
     });
 }
 

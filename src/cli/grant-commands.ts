@@ -118,7 +118,10 @@ export function addExplainCommands(program: Command): void {
       's3://BUCKET/KEY, s3://TENANT:BUCKET/KEY, s3://BUCKET/PREFIX of a listing',
     )
     .description('say whether a principal may do something, and which rule or right decides')
-    .option('--principal <tenant/name>', 'who (default: somebody without credentials)')
+    .option(
+      '--principal <principal>',
+      'who: alice of your tenant, or cms/alice (default: somebody without credentials)',
+    )
     .option('--group <name...>', "groups of another tenant's principal")
     .option('--source <address>', 'from there (default: from here)')
     .option('--secure <yes|no>', 'over TLS? (default: as this command)', parseBoolean)
@@ -126,10 +129,13 @@ export function addExplainCommands(program: Command): void {
     .action(
       calling((action: string, about: string | undefined, given: ExplainFlags) => {
         const resource = about?.replace(/^s3:\/\//, '');
-        const { group: groups, ...where } = given;
-        const { principal, source, secure, time } = where;
-        const body = { principal, groups, action, resource, source, secure, time };
-        return { method: 'POST', path: ['explain'], body };
+        const { group: groups, principal: who, source, secure, time } = given;
+        return async (connection) => {
+          const isWhole = who === undefined || who.includes('/');
+          const principal = isWhole ? who : `${(await askWho(connection)).tenant}/${who}`;
+          const body = { principal, groups, action, resource, source, secure, time };
+          return { method: 'POST', path: ['explain'], body };
+        };
       }, show),
     );
   program

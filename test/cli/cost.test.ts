@@ -7,11 +7,12 @@ import { parseUsd } from '#bursar/core/money.js';
 import { blocksOf, readPage, rowsOf, sectionOf } from '../docs/markdown.ts';
 import { S3Client } from '../fault/s3-client.ts';
 import { draftBook } from '../quota/prices/price-book-text.ts';
-import { type Outcome, Workplace } from './command.ts';
+import { type Outcome, type Served, Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const place = new Workplace();
+let served: Served;
 const booksFolder = join(place.folder, 'price-books');
 const books = ['--price-books', booksFolder];
 const usd = (text: string): bigint => parseUsd(text) as bigint;
@@ -50,7 +51,7 @@ beforeAll(async () => {
     egress: { usdPerGb: [{ usd: '0.18' }], source },
   };
   writeFileSync(join(booksFolder, 'lab-2026.json'), JSON.stringify(book));
-  const served = await place.serve(['--prices', 'lab/basement', ...books], {
+  served = await place.serve(['--prices', 'lab/basement', ...books], {
     BURSAR_ROOT_ACCESS_KEY: 'ROOTKEYOFTHETEST',
     BURSAR_ROOT_SECRET_KEY: 'root-secret-of-the-test',
   });
@@ -136,6 +137,16 @@ describe('what was paid', () => {
     expect(usd(cases[2]?.total ?? '')).toBeLessThan(usd(cases[1]?.total ?? ''));
     expect(notes.join()).toContain('Tiers are counted for these records alone');
     expect((await costs()).notes).toEqual([]);
+    // Members do not see what others did in their buckets.
+    expect((await place.run(['principal', 'create', 'default/dana'])).code).toBe(0);
+    const made = await place.run(['key', 'create', 'default/dana', '--json']);
+    const { accessKeyId, secretAccessKey } = JSON.parse(made.stdout);
+    const dana = {
+      ...{ BURSAR_ACCESS_KEY_ID: accessKeyId, BURSAR_SECRET_ACCESS_KEY: secretAccessKey },
+      BURSAR_ENDPOINT: served.endpoint,
+    };
+    const own = await place.run(['cost', '--json', ...books], dana);
+    expect(JSON.parse(own.stdout).notes.join()).toContain('Of your own requests alone');
   });
 
   test('is a table, or CSV', async () => {

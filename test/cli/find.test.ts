@@ -275,6 +275,16 @@ describe('a data set', () => {
   });
 });
 
+it('says that nothing fits', async () => {
+  const nothing = ['s3://raw', 'meta.run = "none of them"'];
+  const said = 'bursar: no objects fit, of those that you may list and read\n';
+  expect(await find(...nothing)).toEqual({ code: 0, stdout: '', stderr: said });
+  expect(await find(...nothing, '--json')).toEqual({ code: 0, stdout: '', stderr: '' });
+  const { code, stdout, stderr } = await find(...nothing, '--csv');
+  expect([code, stderr]).toEqual([0, said]);
+  expect(stdout).toMatch(/^url,size,[^\n]*,index\r\n$/);
+});
+
 it.each([
   [['s3://raw'], 2, 'say where, and then what'],
   [['size > 1'], 2, 'say where, and then what'],

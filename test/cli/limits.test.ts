@@ -81,6 +81,8 @@ describe('bursar limit', () => {
     expect(text).toContain('may: all in its own buckets, and what it is granted elsewhere; it may');
     expect(text).toMatch(/^limit: requests hour 1000, \d+ left, until \d{4}-/m);
     expect(text).toMatch(/^limit: 500 requests a second$/m);
+    const why = ['explain', 's3:GetObject', 's3://raw/a', '--principal', 'alice'].join(' ');
+    expect(await run(why, asAlice())).toMatch(/^allowed by owner: the owner of the bucket$/m);
     expect(text + JSON.stringify(self)).not.toContain(keys.secretAccessKey);
     await run(`limit delete ${account}`);
   });

@@ -180,7 +180,9 @@ async function findActor(call: Call, question: Question): Promise<Asker | 'inact
   if (actor) return { ...actor, isAnonymous: false };
   if (await call.deps.directory.readPrincipal(tenant, name)) return 'inactive';
   const tenantEntry = await call.deps.directory.readTenant(tenant);
-  throw new Refusal(tenantEntry ? 'NoSuchPrincipal' : 'NoSuchTenant');
+  if (tenantEntry)
+    throw new Refusal('NoSuchPrincipal', { message: `There is no principal ${id}.` });
+  throw new Refusal('NoSuchTenant', { message: `There is no tenant ${tenant}.` });
 }
 
 async function explain(
