@@ -51,6 +51,17 @@ export function listRivals(read: Reader, tenant: string): Promise<ClassRow[]> {
   return tenant === defaultTenant ? listAllClasses(read) : listClasses(read, tenant);
 }
 
+/** Resolves to whether a bucket has, or had, something in one of the classes. */
+export async function holdsAny(
+  read: Reader,
+  { tenant, name }: { tenant: string; name: string },
+  classes: Iterable<string>,
+): Promise<boolean> {
+  const sql = `SELECT 1 FROM quota_storage WHERE tenant = ? AND bucket = ?
+    AND class IN (SELECT value FROM json_each(?)) LIMIT 1`;
+  return (await read.get(sql, tenant, name, JSON.stringify([...classes]))) !== undefined;
+}
+
 /** Resolves to whether a bucket that is there has, or had, objects or uploads of the class. */
 export async function isClassUsed(
   read: Reader,

@@ -2,6 +2,7 @@
 // which what is due is ended, or moved. Invariant: it keeps nothing but how far the walk has come;
 // what was ended, or moved, is not found again.
 import { type Bucket, readSetting } from '../catalog/buckets.ts';
+import { holdsAny } from '../catalog/class-rows.ts';
 import { coveredPrefixes, type Lifecycle } from '../catalog/lifecycle.ts';
 import {
   findDue,
@@ -179,7 +180,8 @@ export class MovingTurns implements LifecycleTurns {
     const { bucket, rules } = at;
     const { read, dayMs, admit } = this.#options;
     const chains = await readChains(read, bucket.tenant);
-    const steps = chains.size > 0 ? this.#everywhere : this.#stepsBy(rules);
+    const isTiered = chains.size > 0 && (await holdsAny(read, bucket, chains.keys()));
+    const steps = isTiered ? this.#everywhere : this.#stepsBy(rules);
     const step = steps[cursor.step];
     if (!step) return null;
     const tierings = parseTierings(await readSetting(read, bucket.id, 'intelligentTiering'));

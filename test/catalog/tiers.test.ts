@@ -1,5 +1,7 @@
 // Where a version of a class with tiers is to be, by when it was read.
 import { describe, expect, it } from 'vitest';
+import { Lifecycle } from '#bursar/catalog/lifecycle.js';
+import { findDueMove } from '#bursar/catalog/lifecycle-moves.js';
 import { chainsOf, dueTier, type TieringConfig, type Uses } from '#bursar/catalog/tiers.js';
 
 const dayMs = 86_400_000;
@@ -108,4 +110,20 @@ describe('a version', () => {
   ] as const)('%s', (_, asked, to) => {
     expect(due(asked as Asked)?.class ?? null).toBe(to);
   });
+});
+
+it('is where a rule has it be, in whatever tier it lies', async () => {
+  const rule = { id: 'r', isEnabled: true, filter: {}, transitions: [{ class: 'smart', days: 1 }] };
+  const rules = new Lifecycle({ rules: [rule], transitionMinimum: 'all_storage_classes_128K' });
+  const bucket = { id: 1, versioning: 'Enabled' as const };
+  const terms = { bucket, rules, chains, tierings: configs, timeMs: day(100), dayMs };
+  const rowIn = (of: string) => ({
+    ...{ key: 'k', seq: 7, class: of, sizeBytes: 200_000, createdMs: 0, isMarker: 0 },
+    ...{ supersededMs: null, attributes: JSON.stringify({ headers: {}, metadata: {} }) },
+  });
+  const found = { usedMs: day(99), beforeMs: null };
+  const read = { get: async <T>() => found as T, all: async () => [] };
+  expect(await findDueMove(read, terms, rowIn('STANDARD'))).toMatchObject({ class: 'smart' });
+  expect(await findDueMove(read, terms, rowIn('cool'))).toBeNull();
+  expect(await findDueMove(read, terms, rowIn('other'))).toMatchObject({ class: 'smart' });
 });

@@ -41,15 +41,22 @@ async function set(
   );
 }
 
-/** Throws `Refusal` NotImplemented where the class has no such archive. */
+/**
+ * Throws `Refusal` NotImplemented where the class has no such archive, and AccessDenied for a token
+ * that may not write into it.
+ */
 async function checkArchives(
-  { services, bucket }: Reserved<'bucket'>,
+  { services, bucket, asked }: Reserved<'bucket'>,
   { tierings }: TieringConfig,
 ): Promise<void> {
   const first = services.classes.aliased(bucket.tenant, tieringAlias);
   const chain = first && (await readChains(services.read, bucket.tenant)).get(first.name);
   for (const { tier } of tierings) {
-    if (chain?.tiers.some(({ archive }) => archive === tier)) continue;
+    const found = chain?.tiers.find(({ archive }) => archive === tier);
+    if (found) {
+      asked.checkWritten({ storageClass: found.class, sizeBytes: 0 });
+      continue;
+    }
     const message = `There is no class here that is ${tier} of ${tieringAlias}.`;
     throw new Refusal('NotImplemented', { message, fields: { Element: tier } });
   }
