@@ -54,7 +54,10 @@ export function addGrantCommands(program: Command): void {
     .requiredOption('--action <name...>', "s3:GetObject, 's3:*', bursar:ListPrincipals; …")
     .option('--deny', 'deny instead of allow; a denial wins')
     .option('--bucket <name>', 'in this bucket (default: in all, and what is about none)')
-    .option('--prefix <prefix>', 'in this place of the bucket, and all below it')
+    .option(
+      '--prefix <prefix>',
+      'in this folder of the bucket: run1 means run1/, too, and not run10/',
+    )
     .option('--key <key>', 'this one object')
     .option(
       '--alias <name>',
@@ -93,10 +96,11 @@ function parseConditions(text: string): unknown {
   }
 }
 
-/** `*`: everywhere; `raw/2026/*`: below that; `raw/x`: the one object. */
+/** `*`: everywhere; `raw/2026/*`: below that, whether 2026 was said or 2026/; `raw/x`: the one object. */
 function placeOf({ bucket, prefix = '', key }: Grant): string {
   if (bucket === undefined) return '*';
-  return key === undefined ? `${bucket}/${prefix}*` : `${bucket}/${key}`;
+  if (key !== undefined) return `${bucket}/${key}`;
+  return prefix === '' || prefix.endsWith('/') ? `${bucket}/${prefix}*` : `${bucket}/${prefix}/*`;
 }
 
 // `bursar explain` and `bursar whoami`: what is allowed, and by which rule.
