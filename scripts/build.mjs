@@ -8,6 +8,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -17,6 +18,8 @@ import { rolldown } from 'rolldown';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const source = join(root, 'src');
 const out = join(root, 'app');
+/** No build takes so long. */
+const partMsMax = 60_000;
 
 /** The file in `out` for a module that is started by its name; every file there is on one level. */
 const entryName = (module) =>
@@ -60,16 +63,20 @@ const { output } = await build.generate({
 await build.close();
 
 // A gateway may be running from the folder, or starting: what is the same stays, what is new is
-// whole at once, and only then goes what is left of an earlier build.
+// whole at once and comes before what imports it, and only then goes what an earlier build left.
 mkdirSync(out, { recursive: true });
-for (const { fileName, code } of output) {
+const rank = ({ isEntry, fileName }) => (fileName === 'main.js' ? 2 : Number(isEntry));
+for (const { fileName, code } of output.toSorted((a, b) => rank(a) - rank(b))) {
   const file = join(out, fileName);
   if (existsSync(file) && readFileSync(file, 'utf8') === code) continue;
-  const part = `${file}.${process.pid}`;
+  const part = join(out, `${fileName}.${process.pid}`);
   writeFileSync(part, code);
   renameSync(part, file);
 }
 const built = new Set(output.map(({ fileName }) => fileName));
 for (const name of readdirSync(out)) {
-  if (name.endsWith('.js') && !built.has(name)) rmSync(join(out, name), { force: true });
+  const file = join(out, name);
+  // What a build wrote that was killed; that of another may still be going on.
+  const isOld = () => Date.now() - statSync(file).mtimeMs > partMsMax;
+  if (name.endsWith('.js') ? !built.has(name) : isOld()) rmSync(file, { force: true });
 }
