@@ -89,7 +89,7 @@ export const inlineBytesMax = 64 * KiB;
  * several legs counted once for each: one commit names them all, and nobody else can commit
  * meanwhile.
  */
-export const movedExtentsMax = 1000;
+export const movedExtentsMax = 10_000;
 
 /** Runs of extents that an object of this size may have: copies of slices of slices must end. */
 export function manifestRunsMax(sizeBytes: number): number {

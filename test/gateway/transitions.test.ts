@@ -111,9 +111,9 @@ it('writes nothing under another KMS key than the one that was asked for', async
 });
 
 it('leaves what is too large for one commit, and counts it', async () => {
-  expect(await move(await put({ sizeBytes: 1001 * 8 * MiB }))).toBe(false);
+  expect(await move(await put({ sizeBytes: 10_001 * 8 * MiB }))).toBe(false);
   expect(tooLarge).toBe(1);
-  await expect(move(await put({ sizeBytes: 1000 * 8 * MiB }))).rejects.toThrow('lost');
+  await expect(move(await put({ sizeBytes: 10_000 * 8 * MiB }))).rejects.toThrow('lost');
   expect(tooLarge).toBe(1);
 });
 
