@@ -1,9 +1,9 @@
 // Classes with tiers: what is written into such a class lies, as long as it is not read, in those
 // classes that are its tiers, one after the other, and comes back when it is read again. When it
 // was read is known of each version by day. Invariants: what is decided follows from the class of a
-// version, its times, its row of reads and whether it was restored; a version that was read on one day alone never
-// comes back, so a scan of everything brings back nothing; and the rows only say when bytes move,
-// so whoever writes one has a version moved early, or later.
+// version, its times, its row of reads and whether it was restored; a version that was read on one
+// day alone never comes back, so a scan of everything brings back nothing; and the rows only say
+// when bytes move, so whoever writes one has a version moved early, or later.
 import type { Reader, Tx } from '../core/database.ts';
 import { isObject, parseJson } from '../core/json.ts';
 import { type ClassRow, listClasses } from './class-rows.ts';

@@ -242,8 +242,8 @@ function noteOfAltered(count: number): string[] {
 async function noteOfMembers(connection: Connection): Promise<string[]> {
   if ((await askWho(connection)).role !== 'member') return [];
   return [
-    'Of your own requests alone: what others did in your buckets, and you paid for, is in records ' +
-      'that you do not see, and in bursar usage.',
+    'Of your own requests alone: what others did in your buckets, and you paid for, is in ' +
+      'records that you do not see, and in bursar usage.',
   ];
 }
 

@@ -96,7 +96,7 @@ function parseConditions(text: string): unknown {
   }
 }
 
-/** `*`: everywhere; `raw/2026/*`: below that, whether 2026 was said or 2026/; `raw/x`: the one object. */
+/** `*`: everywhere; `raw/2026/*`: below that, as 2026 or 2026/ say; `raw/x`: the one object. */
 function placeOf({ bucket, prefix = '', key }: Grant): string {
   if (bucket === undefined) return '*';
   if (key !== undefined) return `${bucket}/${key}`;

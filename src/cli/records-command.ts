@@ -73,8 +73,8 @@ export function addRecordsCommand(program: Command): void {
     .option('--principal <name>', 'of this principal (alice or cms/alice)')
     .option(
       '--bucket <bucket>',
-      'about this bucket, also by the native API (snapshots, owner, limits): s3://raw, cms:raw or ' +
-        's3://cms:raw; raw finds those of all tenants',
+      'about this bucket, also by the native API (snapshots, owner, limits): s3://raw, ' +
+        'cms:raw or s3://cms:raw; raw finds those of all tenants',
     )
     .option('--prefix <text>', 'about keys that begin so')
     .option('--key <key>', 'about the object with this key')

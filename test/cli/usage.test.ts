@@ -423,7 +423,7 @@ test('usage of a principal by token is since ever, and takes no days', async () 
   });
 });
 
-test('usage of a tenant by principal has whom other tenants sent, under their whole names', async () => {
+test('usage by principal has those of other tenants, by their whole names', async () => {
   await run('tenant create guests');
   await enroll('guests/gina');
   const rule = '--subject principal:guests/gina --action s3:GetObject --bucket raw';

@@ -255,7 +255,7 @@ describe('what is done in the name of a writer', () => {
     }
   });
 
-  it('has to fit them: of uploads that are given at once, those alone that there is room for', async () => {
+  it('has to fit them: of uploads given at once, those alone that there is room for', async () => {
     const uploads = await Promise.all(
       Array.from({ length: 12 }, async (_, i) => {
         const [Key, UploadId] = [`at-once-${i}`, await begin(bob, `at-once-${i}`)];

@@ -51,7 +51,7 @@ class Version {
   }
 }
 
-/** What is known of a version as of a time; its reads are put into words when they are asked for. */
+/** What is known of a version as of a time; its reads are put into words when asked for. */
 class KnownHistory implements VersionHistory {
   readonly #version: Version;
   readonly endDay: number;

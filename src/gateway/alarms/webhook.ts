@@ -37,8 +37,8 @@ export function checkHookUrl(text: string, { allowsPrivate }: AddressPolicy): vo
   const isWhole = url && isSecure && !url.username && !url.password && !url.hash;
   if (isWhole && (!isLoopback || allowsPrivate(url))) return;
   const message = isWhole
-    ? "body.url is on the gateway's own machine, where the gateway asks tenants' webhooks only if " +
-      `its operator has named them (--private-webhooks ${url.hostname}:${url.port || 80}).`
+    ? "body.url is on the gateway's own machine, where it asks tenants' webhooks only if " +
+      `the operator has named them (--private-webhooks ${url.hostname}:${url.port || 80}).`
     : 'body.url must be an https URL, without a user or a fragment.';
   throw new Refusal('InvalidInput', { message, fields: { field: 'body.url' } });
 }

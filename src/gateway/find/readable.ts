@@ -16,8 +16,8 @@ type Place = Pick<AskedRequest, 'askedName' | 'found'>;
 
 /**
  * Whether who asks may read all of the bucket by rules that look at no key and no tag, and none
- * might deny a part of it: who may not is not to learn, by how a query is answered, how many objects
- * say something.
+ * might deny a part of it: who may not is not to learn, by how a query is answered, how many
+ * objects say something.
  */
 export async function readsAll(
   asked: Pick<AskedRequest, 'mayReach' | 'mayReachEveryKey'>,

@@ -339,7 +339,9 @@ async function requestFor(
   const namer = isKnown || principal.id === call.who.id ? principal : { tenant: principal.tenant };
   const found = asked === '' || !isNamed ? null : await lookUpBucket(call.deps, namer, asked);
   const tenant = found?.tenant ?? principal.tenant;
-  if (!administers(call.who, tenant) && !owns(call, found)) {
+  const isAdmins = administers(call.who, tenant);
+  if (!isAdmins && !owns(call, found)) {
+    if (found) await call.deps.buckets.levelRefusal(found.tenant, found.name);
     const message =
       isNamed || asked === ''
         ? 'What decides there only the owner of the bucket and the admins of its tenant can see.'
@@ -347,6 +349,7 @@ async function requestFor(
           `for one of ${own} write ${own}:${asked}.`;
     throw new Refusal('AccessDenied', { message });
   }
+  if (!isAdmins) refuseInvented(question);
   const listPrefix = isList ? rest : null;
   const who = isAnonymous ? null : principal;
   const request: AccessRequest = {
@@ -379,9 +382,10 @@ async function explainNative(
   const part = bucket === undefined ? undefined : { bucket, prefix };
   const { directory, grants } = call.deps;
   const { principal, subjects, isAnonymous } = actor;
-  const isOfBucket = bucket !== undefined && mayBeOwners(action);
-  const owner = isOfBucket ? ((await call.deps.buckets.find(tenant, bucket))?.owner ?? null) : null;
   const isAdmins = administers(call.who, tenant);
+  const isSeen = isAdmins || tenant === call.who.tenant;
+  const isOfBucket = isSeen && bucket !== undefined && mayBeOwners(action);
+  const owner = isOfBucket ? ((await call.deps.buckets.find(tenant, bucket))?.owner ?? null) : null;
   const isOwners = tenant === call.who.tenant && owner === call.who.name;
   if (!isAdmins && !(isOwners && principal.id === call.who.id)) {
     if (tenant !== call.who.tenant) throw new Refusal('NoSuchTenant');
@@ -389,6 +393,7 @@ async function explainNative(
       'That only admins can ask, and the owner of a bucket of itself, as of TENANT:BUCKET.';
     throw new Refusal('AccessDenied', { message });
   }
+  if (!isAdmins) refuseInvented(question);
   if (!(await directory.readTenant(tenant))) throw new Refusal('NoSuchTenant');
   const none = { chargedTo: [], warnings: [] };
   if (isAnonymous) {
@@ -414,6 +419,13 @@ const reachWords: Record<Reach, string> = {
   self: 'on what is its own',
   none: 'nothing allows it',
 };
+
+/** By what is not so, whoever is no admin could find out from where and when grants deny. */
+function refuseInvented({ source, secure, time }: Question): void {
+  const given = Object.entries({ source, secure, time }).find(([, value]) => value !== undefined);
+  if (given)
+    throw invalid(given[0], 'Only admins can ask what would be elsewhere or at other times');
+}
 
 function factsFor(call: Call, question: Question, listPrefix: string | null): RequestFacts {
   const { source, secure, time: at, objectTags, requestTags = {} } = question;

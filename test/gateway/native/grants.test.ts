@@ -525,6 +525,17 @@ describe('an explanation', () => {
     expect((await ask(alice)).considered).toHaveLength(2);
     const undelete = { principal: 'cms/alice', action: 'bursar:Undelete', resource: 'cms:raw/' };
     expect(await ask(undelete, 'alice')).toMatchObject({ allowed: true, by: 'owner' });
+    // From where and when grants deny is not to be found by trying.
+    for (const question of [alice, undelete]) {
+      for (const invented of [
+        { source: '192.0.2.1' },
+        { secure: true },
+        { time: '2027-01-01T00:00:00Z' },
+      ]) {
+        const refused = { detail: expect.stringMatching(/^Only admins can ask/) };
+        expect(await ask({ ...question, ...invented }, 'alice')).toMatchObject(refused);
+      }
+    }
 
     // Of others the tenant's grants, roles and groups are not the owner's to know.
     const bob = { principal: 'atlas/bob', action: 's3:GetObject', resource: 'cms:raw/2025/x' };
