@@ -161,6 +161,8 @@ export type CommitResult =
       released?: Released;
       /** The epoch of rights that it has begun; absent: it took none away. */
       epoch?: number;
+      /** From where it took them. */
+      taken?: Scope;
       /** What it has made another of what is kept in memory; absent: nothing. */
       events?: readonly LedgerEvent[];
       /** Its events and its epoch were told to each end (ends.ts), before this answer. */

@@ -124,9 +124,10 @@ export class LedgerEnds {
     for (const [i, answer] of answers.entries()) {
       if (!changesMemory(answer)) continue;
       const { events = [], ...rest } = answer;
-      const { index, epoch } = rest;
+      const { index, epoch, taken } = rest;
       this.#epoch = Math.max(this.#epoch, epoch ?? 0);
-      entries.push({ index: index as number, events, ...(epoch === undefined ? {} : { epoch }) });
+      const rights = epoch === undefined ? {} : { epoch, taken };
+      entries.push({ index: index as number, events, ...rights });
       answers[i] = { ...rest, isTold: true };
     }
     if (entries.length === 0) return;

@@ -4,6 +4,7 @@
 // and a feed that could not be applied ends the gateway, since memory would be something else than
 // the log.
 import type { LedgerEvent } from './events.ts';
+import type { Scope } from './scopes.ts';
 
 /** What one change has caused. */
 export interface FeedEntry {
@@ -12,6 +13,8 @@ export interface FeedEntry {
   events: readonly LedgerEvent[];
   /** The epoch of rights that it has begun; absent: it took none away. */
   epoch?: number;
+  /** From where it took them. */
+  taken?: Scope | undefined;
 }
 
 export interface Subscriber {

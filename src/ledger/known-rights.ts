@@ -10,6 +10,7 @@ import type { Change } from './commands/index.ts';
 import type { Commit, CommitResult } from './commit.ts';
 import { dependsOn, takenFrom } from './rights-epoch.ts';
 import { RightsTurns, type Stake, type Turn } from './rights-turns.ts';
+import type { Scope } from './scopes.ts';
 
 /** By which epoch of rights a request was decided. */
 export interface Decision {
@@ -34,6 +35,8 @@ export class KnownRights {
    * to decide by.
    */
   epoch = 0;
+  /** Told from where rights were taken away, when all memory has that. */
+  onTaken?: (from: Scope) => void;
   #reached = signal();
   readonly #turns = new RightsTurns();
   readonly #patienceMs: number;
@@ -42,9 +45,10 @@ export class KnownRights {
     this.#patienceMs = patienceMs;
   }
 
-  /** All that was taken away up to this epoch is in memory. */
-  reach(epoch: number): void {
+  /** All that was taken away up to this epoch is in memory. `taken`: from where that was, of it. */
+  reach(epoch: number, taken?: Scope): void {
     this.epoch = epoch;
+    if (taken !== undefined) this.onTaken?.(taken);
     this.#reached.give();
     this.#reached = signal();
   }

@@ -375,7 +375,7 @@ export class Ledger {
     this.#received += 1;
     const all = entries.map(async (entry) => {
       await this.feed.deliver(entry);
-      if (entry.epoch !== undefined) this.rights.reach(entry.epoch);
+      if (entry.epoch !== undefined) this.rights.reach(entry.epoch, entry.taken);
     });
     this.#followed = Promise.all(all).then(
       () => true,

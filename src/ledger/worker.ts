@@ -29,7 +29,7 @@ import { beginEpochs, claimEpochs } from './key-epochs.ts';
 import { LogSigning } from './log-signing.ts';
 import { createSchema } from './migrations/schema-state.ts';
 import { useOf } from './recorded-use.ts';
-import { RightsEpoch } from './rights-epoch.ts';
+import { RightsEpoch, takenFrom } from './rights-epoch.ts';
 import { SealedState, verifySealedState } from './sealed-state.ts';
 import { StoredLevels } from './stored-levels.ts';
 
@@ -304,7 +304,8 @@ async function applyDecided(commit: Commit): Promise<CommitResult> {
   const result = await applyCommit(db.tx, commit, context);
   if (!result.ok) return result;
   const epoch = rights.note(commit);
-  return epoch === undefined ? result : { ...result, epoch };
+  const taken = takenFrom(commit.change, commit.record);
+  return epoch === undefined || taken === null ? result : { ...result, epoch, taken };
 }
 
 function tick(): void {

@@ -126,6 +126,7 @@ async function start(base: Base): Promise<RunningServer> {
   const changes = new ChangeLog({
     ...{ read: requestServices.read, records, search, onAltered: altered.found },
   });
+  ledger.rights.onTaken = (from) => changes.wakeOf(from);
   watchServices(base, {
     ...{ services: requestServices, diskRoom, search, objectIndex, ...memory, ...counted },
   });

@@ -332,6 +332,52 @@ describe('who is told', () => {
     expect(answer.text).not.toContain('later');
   });
 
+  /** Asks what comes, and does something while it waits. */
+  async function whileWaiting(who: Target, act: () => Promise<void>) {
+    const query = Object.entries({ after: await now(), wait: '30', bucket: 'mine' });
+    const waiting = send(who, { method: 'GET', path: '/_/v1/tenants/cms/changes', query });
+    await sleep(300);
+    await act();
+    return waiting;
+  }
+
+  it('tells who made a change to those who may know it when they are told', async () => {
+    const mine = ['s3:GetObject', 's3:ListBucket'];
+    const made = { tenant: 'cms', name: 'grace', role: 'admin' } as const;
+    const grace = as(operator, await newPrincipal(operator, made));
+    await grant('grace', {
+      ...{ effect: 'allow', actions: mine, subjects: ['principal:cms/grace'], bucket: 'mine' },
+    });
+    const answer = await whileWaiting(grace, async () => {
+      const path = '/_/v1/tenants/cms/principals/grace';
+      await callNative(operator, 'PATCH', path, { role: 'member' });
+      await ask(admin, 'PUT', '/mine/after', { body: 'x' });
+    });
+    const [told] = (JSON.parse(answer.text) as Page).Records;
+    expect(shown(told ? [told] : [])).toEqual(['ObjectCreated:Put mine/after']);
+    expect([told?.userIdentity, told?.requestParameters]).toEqual([{}, {}]);
+  });
+
+  it('ends the wait of who may not ask any more, before anything comes', async () => {
+    const answer = await whileWaiting(admin, () =>
+      grant('unasked', {
+        ...{ effect: 'deny', actions: ['bursar:ReadChanges'], subjects: ['principal:cms/ada'] },
+      }),
+    );
+    expect(answer.status).toBe(403);
+    await callNative(operator, 'DELETE', '/_/v1/tenants/cms/grants/unasked');
+  });
+
+  it('tells what it has gathered although rights of others were taken away meanwhile', async () => {
+    const answer = await whileWaiting(admin, async () => {
+      await ask(admin, 'PUT', '/mine/gathered', { body: 'x' });
+      await callNative(operator, 'DELETE', '/_/v1/tenants/cms/grants/grace');
+    });
+    expect(shown((JSON.parse(answer.text) as Page).Records)).toEqual([
+      'ObjectCreated:Put mine/gathered',
+    ]);
+  });
+
   it('tells nothing of a bucket that had the same name before', async () => {
     await callNative(operator, 'PATCH', '/_/v1/tenants/cms', { membersCreateBuckets: true });
     await ask(admin, 'PUT', '/again');

@@ -1,7 +1,8 @@
 // The changes of objects, in the order of the log, for whoever follows it. Invariants: the log is
 // the only source, and each record is compared with its commitment, so that a page says all that
 // happened between its cursor and its end; what is kept in memory is the end of the log, which
-// followers share, and is bounded; and nothing is read while nobody follows.
+// followers share, and is bounded; nothing is read while nobody follows; and who waits is woken by
+// nothing that is not theirs, but by each of their rights that is taken away.
 import type { Reader } from '../../core/database.ts';
 import { Pace } from '../../core/pace.ts';
 import { PackFailure } from '../archive/pack-failure.ts';
@@ -10,7 +11,8 @@ import type { RecordStore } from '../record-store.ts';
 import type { RecordSearch } from '../search/record-search.ts';
 import { changeOf, type ObjectChange } from './object-change.ts';
 
-export interface ChangeQuery {
+/** What of the log is followed. */
+export interface Followed {
   /** Of its buckets. */
   tenant: string;
   /** undefined: of all of them. */
@@ -19,6 +21,9 @@ export interface ChangeQuery {
   prefix: string;
   /** The last index that is known already; -1: none. */
   after: number;
+}
+
+export interface ChangeQuery extends Followed {
   limit: number;
 }
 
@@ -41,12 +46,23 @@ interface Altered {
 /** Records that the shared end spans. A change takes some 500 bytes, and a long key. */
 const tailMax = 4096;
 const readAtOnce = 256;
+
+/** Who waits. */
+interface Waiter {
+  of: Followed;
+  /** Up to and with this index there is nothing for it. */
+  through: number;
+  /** The scopes of rights by which it waits: where some are taken away there, it is woken. */
+  rests: readonly string[];
+  wake: () => void;
+}
+
 /** How long after a commit followers are woken at most, besides the work itself. */
 const lookMs = 40;
 /**
  * For so long an answer to who waits gathers what comes: who follows a busy bucket asks again at
- * once, and each call costs as much as many changes. Longer where they are many, so that what they
- * cost together is bounded.
+ * once, and each call costs as much as many changes. Longer where many of a tenant do, so that they
+ * ask seldomer the more they are; others neither wait for that nor learn of it.
  */
 const gatherMsMin = 70;
 const gatherMsEach = 0.9;
@@ -69,8 +85,11 @@ export class ChangeLog {
   #changes: ObjectChange[] = [];
   #altered: Altered[] = [];
   #advancing: Promise<void> | null = null;
-  /** Who waits, and for which size of the log. */
-  readonly #waiting = new Map<() => void, number>();
+  /** Behind that, for all who have asked since it began. */
+  #next: Promise<void> | null = null;
+  readonly #waiting = new Set<Waiter>();
+  /** By tenant of those who ask. */
+  readonly #gathering = new Map<string, Set<() => void>>();
   #timer: NodeJS.Timeout | null = null;
   #isClosed = false;
 
@@ -80,7 +99,9 @@ export class ChangeLog {
 
   /** Who waits now, for something to tell or for more of it. */
   get followers(): number {
-    return this.#waiting.size;
+    let many = this.#waiting.size;
+    for (const those of this.#gathering.values()) many += those.size;
+    return many;
   }
 
   /** The index of the newest record; -1: there is none. */
@@ -95,56 +116,112 @@ export class ChangeLog {
   }
 
   /**
-   * Resolves when the log has records after this one, or after `ms`, or when `signal` ends it; with
-   * false when there will be no more, since the gateway stops.
+   * Resolves when there is something for who follows, or they are to ask again, or after `ms`, or
+   * when `signal` ends it. Gives the index up to which there is nothing for them; null: there will
+   * be no more, since the gateway stops. `rests`: the scopes of rights by which they may wait.
    */
-  async waitPast(index: number, ms: number, signal: AbortSignal): Promise<boolean> {
-    if (this.#isClosed || signal.aborted) return false;
+  async waitPast(
+    of: Followed,
+    rests: readonly string[],
+    ms: number,
+    signal: AbortSignal,
+  ): Promise<number | null> {
+    if (this.#isClosed || signal.aborted) return null;
+    const waiter: Waiter = { of, through: of.after, rests, wake: () => {} };
+    if (this.#hasFor(waiter)) return waiter.through;
+    const woken = new Promise<void>((resolve) => {
+      waiter.wake = resolve;
+    });
+    this.#waiting.add(waiter);
+    this.#timer ??= setTimeout(() => this.#look(), lookMs);
+    await pause(woken, waiter.wake, ms, signal);
+    this.#waiting.delete(waiter);
+    return this.#isClosed ? null : waiter.through;
+  }
+
+  /** Rights were taken away there: whoever waits by them is to be decided about again. */
+  wakeOf(scope: string): void {
+    for (const { rests, wake } of this.#waiting) if (rests.includes(scope)) wake();
+  }
+
+  /**
+   * Resolves when an answer that has something to tell need not wait for more, after `ms` at most.
+   * `tenant`: of who asks.
+   */
+  async gather(tenant: string, ms: number, signal: AbortSignal): Promise<void> {
+    if (this.#isClosed || signal.aborted) return;
+    const those = this.#gathering.get(tenant) ?? new Set();
+    this.#gathering.set(tenant, those);
+    const enoughMs = Math.min(gatherMsMin + gatherMsEach * those.size, gatherMsMax, ms);
     let wake = (): void => {};
     const woken = new Promise<void>((resolve) => {
       wake = resolve;
     });
-    const timer = setTimeout(wake, ms);
-    signal.addEventListener('abort', wake);
-    this.#waiting.set(wake, index + 1);
-    this.#timer ??= setTimeout(() => this.#look(), lookMs);
-    await woken;
-    clearTimeout(timer);
-    signal.removeEventListener('abort', wake);
-    this.#waiting.delete(wake);
-    return !this.#isClosed;
-  }
-
-  /** Resolves when an answer that has something to tell need not wait for more. */
-  async gather(signal: AbortSignal): Promise<void> {
-    const ms = Math.min(gatherMsMin + gatherMsEach * this.#waiting.size, gatherMsMax);
-    await this.waitPast(Number.POSITIVE_INFINITY, ms, signal);
+    those.add(wake);
+    await pause(woken, wake, enoughMs, signal);
+    those.delete(wake);
+    if (those.size === 0) this.#gathering.delete(tenant);
   }
 
   /** Nobody waits any longer. */
   close(): void {
     this.#isClosed = true;
     if (this.#timer) clearTimeout(this.#timer);
-    for (const wake of this.#waiting.keys()) wake();
+    for (const { wake } of this.#waiting) wake();
+    for (const those of this.#gathering.values()) for (const wake of those) wake();
   }
 
-  /** One look for all who wait: a read of the newest index. */
+  /** One look for all who wait. */
   async #look(): Promise<void> {
-    // Whoever waits then asks again, and is told what the matter is.
-    const size = await readLogSize(this.#options.read).catch(() => Number.POSITIVE_INFINITY);
-    for (const [wake, known] of this.#waiting) if (size > known) wake();
+    const isKnown = await this.#advance().then(
+      () => true,
+      () => false,
+    );
+    for (const waiter of this.#waiting) {
+      // Where it could not be read, whoever waits asks again, and is told what the matter is.
+      if (!isKnown || this.#hasFor(waiter)) waiter.wake();
+    }
     const goesOn = !this.#isClosed && this.#waiting.size > 0;
     this.#timer = goesOn ? setTimeout(() => this.#look(), lookMs) : null;
   }
 
-  /** Brings the shared end up to the log's. */
-  async #advance(): Promise<void> {
-    while (this.#advancing) await this.#advancing;
+  /**
+   * Whether the shared end has something for who waits, or may have had; where it has not, they
+   * are behind its end.
+   */
+  #hasFor(waiter: Waiter): boolean {
+    const { tenant, bucket, prefix } = waiter.of;
+    const begin = waiter.through + 1;
+    if (begin < this.#from) return true;
+    for (let at = firstFrom(this.#changes, begin); at < this.#changes.length; at++) {
+      const change = this.#changes[at] as ObjectChange;
+      if (change.tenant === tenant && fits(change, bucket, prefix)) return true;
+    }
+    for (let at = firstFrom(this.#altered, begin); at < this.#altered.length; at++) {
+      if (this.#altered[at]?.tenants.includes(tenant)) return true;
+    }
+    waiter.through = Math.max(waiter.through, this.#to - 1);
+    return false;
+  }
+
+  /** Brings the shared end up to the log's as it is now: one more run for all who ask meanwhile. */
+  #advance(): Promise<void> {
+    const advancing = this.#advancing;
+    if (!advancing) return this.#begin();
+    const goOn = (): Promise<void> => {
+      this.#next = null;
+      return this.#advancing ?? this.#begin();
+    };
+    this.#next ??= advancing.then(goOn, goOn);
+    return this.#next;
+  }
+
+  #begin(): Promise<void> {
     const advancing = this.#readOn().finally(() => {
       this.#advancing = null;
     });
     this.#advancing = advancing;
-    await advancing;
+    return advancing;
   }
 
   async #readOn(): Promise<void> {
@@ -161,11 +238,15 @@ export class ChangeLog {
       const whole = texts.findIndex(({ index }, i) => index !== this.#to + i);
       const known = whole < 0 ? texts : texts.slice(0, whole);
       if (known.length === 0) break;
-      for (const { index, isAltered, opened } of known) {
-        if (isAltered) this.#altered.push(await this.#find(index));
+      const altered: Altered[] = [];
+      for (const { index, isAltered } of known)
+        if (isAltered) altered.push(await this.#find(index));
+      // At once, so that nobody reads what is behind the end.
+      for (const { opened } of known) {
         const change = opened && changeOf(opened.record);
         if (change) this.#changes.push(change);
       }
+      this.#altered.push(...altered);
       this.#to += known.length;
       await pace.rest();
     }
@@ -230,6 +311,20 @@ export class ChangeLog {
     page.through = nextIndex ?? Math.max(page.through, size - 1);
     return page;
   }
+}
+
+/** Until it is woken, which `wake` does, too, after `ms` or when `signal` ends it. */
+async function pause(
+  woken: Promise<void>,
+  wake: () => void,
+  ms: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const timer = setTimeout(wake, ms);
+  signal.addEventListener('abort', wake);
+  await woken;
+  clearTimeout(timer);
+  signal.removeEventListener('abort', wake);
 }
 
 /** The pack of old records that is not there is missed by who wants those. */

@@ -48,6 +48,7 @@ interface CallState extends Pick<NativeEntry, 'who' | 'bytesIn' | 'host' | 'conc
   /** `none`: it is not decided yet. */
   reach: Reach;
   decideOn: Call['decideOn'];
+  decideAgain: Call['decideAgain'];
   restOn: Call['restOn'];
   /** The rights by which it was decided. */
   decision: Decision;
@@ -127,6 +128,7 @@ async function admit(
       ...{ route, who, bytesIn, reach: 'none', host: null, concerns: [], recorded: false },
       decision: { epoch, again: async () => epoch },
       decideOn: async () => {},
+      decideAgain: async () => ({ epoch, who }),
       restOn: () => {},
     };
     request.nativeCall = call;
@@ -142,12 +144,12 @@ async function admit(
   const addressed = { tenant: params.t, principal: params.p };
   const facts = factsOf(request, who, deps.originOf(request));
   let parts: (BucketPart | undefined)[] = [undefined];
-  const decideFor = async (caller: Identity): Promise<Reach> => {
+  const decideFor = async (caller: Identity, known = facts): Promise<Reach> => {
     let reach: Reach = 'none';
     for (const part of parts) {
       const { action } = route;
       const owner = mayBeOwners(action) ? await ownerOf(deps, caller, params) : null;
-      const asked = { who: caller, action, addressed: { ...addressed, part }, owner, facts };
+      const asked = { who: caller, action, addressed: { ...addressed, part }, owner, facts: known };
       reach = decide(asked, deps.grants.index);
     }
     call.host = hostOf(caller, addressed);
@@ -159,7 +161,15 @@ async function admit(
     parts = wanted;
     call.reach = await decideFor(who);
   };
-  call.concerns = concernsOf(addressed, params.bucket);
+  call.decideAgain = async () => {
+    const now = deps.rights.epoch;
+    const timeMs = Date.now();
+    const caller = await deps.renew(request, who, timeMs);
+    call.reach = await decideFor(caller, { ...facts, timeMs });
+    return { epoch: now, who: caller };
+  };
+  const concerns = concernsOf(addressed, params.bucket);
+  call.concerns = concerns;
   call.decision = {
     epoch,
     onOutdated: () => {
@@ -176,7 +186,7 @@ async function admit(
     },
   };
   call.restOn = (given, scopes) => {
-    call.concerns = [...call.concerns, ...scopes];
+    call.concerns = [...concerns, ...scopes];
     call.decision = { ...call.decision, epoch: given, again: refuseOutdated };
   };
   request.body = route.body ? parseJson(native, request, raw) : refuseContent(raw);
@@ -319,6 +329,7 @@ async function serve(
     identity: state.who,
     reach: state.reach,
     decideOn: state.decideOn,
+    decideAgain: state.decideAgain,
     restOn: state.restOn,
     origin: deps.originOf(request),
     params: request.params as Call['params'],

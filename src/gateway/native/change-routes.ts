@@ -5,7 +5,8 @@
 import type { ObjectChange } from '../../audit/changes/object-change.ts';
 import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
-import { bucketScope, tenantScope } from '../../ledger/scopes.ts';
+import type { Principal } from '../../core/principal.ts';
+import { bucketScope, principalScope, type Scope, tenantScope } from '../../ledger/scopes.ts';
 import { listingOf as listing, mayKnowWho, readingOf } from '../changes/readable.ts';
 import { eventBytes } from '../changes/s3-event.ts';
 import type { Access } from '../s3/access.ts';
@@ -70,38 +71,37 @@ interface Followed {
 async function readChanges(call: Call): Promise<Buffer> {
   const { query, deps, request } = call;
   const { changes: log } = deps;
-  // Their own is there.
-  if (param(call, 't') !== call.who.tenant) await checkPlace(call);
   const prefix = query.prefix ?? '';
   checkKeyLength(prefix);
   const gone = new AbortController();
   const leave = () => gone.abort();
   request.raw.socket.once('close', leave);
+  const limit = Number(query.limit ?? limitDefault);
   const deadlineMs = performance.now() + Number(query.wait ?? 0) * 1000;
   try {
     let after = query.after === 'now' ? await log.newest() : Number(query.after ?? -1);
     for (;;) {
-      const teller = await Teller.begin(call, prefix);
-      const { of, bucket } = teller;
-      const limit = Number(query.limit ?? limitDefault);
-      const page = await log.read({ tenant: of, bucket, prefix, after, limit });
+      let teller = await Teller.begin(call, prefix);
+      let page = await log.read({ ...teller.of, prefix, after, limit });
+      const leftMs = (): number => (gone.signal.aborted ? 0 : deadlineMs - performance.now());
+      const { length } = page.changes;
+      if (length > 0 && length < limit && page.isEnd && leftMs() > 0) {
+        await log.gather(call.who.tenant, leftMs(), gone.signal);
+        // Nothing is decided yet: that is by what is true when it is told.
+        if (!teller.isCurrent) teller = await Teller.begin(call, prefix);
+        page = await log.read({ ...teller.of, prefix, after, limit });
+      }
       const told = await teller.tell(page.changes);
-      after = page.through;
-      if (told.length > 0 && told.length < limit && page.isEnd && query.wait) {
-        await log.gather(gone.signal);
-        const left = limit - told.length;
-        const more = await log.read({ tenant: of, bucket, prefix, after, limit: left });
-        told.push(...(await teller.tell(more.changes)));
-        page.altered.push(...more.altered);
-        page.isEnd = more.isEnd;
-        after = more.through;
+      const { altered, through, isEnd } = page;
+      if (told.length > 0 || altered.length > 0 || leftMs() <= 0) {
+        return pageOf(told, { altered, next: String(through), more: !isEnd });
       }
-      const leftMs = deadlineMs - performance.now();
-      if (told.length > 0 || page.altered.length > 0 || leftMs <= 0 || gone.signal.aborted) {
-        return pageOf(told, { altered: page.altered, next: String(after), more: !page.isEnd });
-      }
-      if (!page.isEnd) continue;
-      if (!(await log.waitPast(after, leftMs, gone.signal))) gone.abort();
+      after = through;
+      if (!isEnd || !teller.isCurrent) continue;
+      const of = { ...teller.of, prefix, after };
+      const passed = await log.waitPast(of, teller.rests, leftMs(), gone.signal);
+      if (passed === null) gone.abort();
+      else after = passed;
     }
   } finally {
     request.raw.socket.off('close', leave);
@@ -123,9 +123,13 @@ function pageOf(
 
 const comma = Buffer.from(',');
 
-/** Tells one page, by the rights of one epoch. */
+/** Tells one page, by the rights of one epoch, of who asks as they are then. */
 class Teller {
   readonly #call: Call;
+  readonly #who: Principal;
+  readonly #epoch: number;
+  /** On which the answer rests, besides those that it is recorded with. */
+  readonly #scopes: Scope[];
   readonly #access: Pick<Access, 'demand' | 'allows'>;
   readonly #prefix: string;
   /** null: the one bucket that was asked for is enough. */
@@ -135,27 +139,36 @@ class Teller {
 
   private constructor(
     call: Call,
-    access: Pick<Access, 'demand' | 'allows'>,
-    prefix: string,
+    { epoch, who }: Awaited<ReturnType<Call['decideAgain']>>,
+    { access, prefix }: { access: Pick<Access, 'demand' | 'allows'>; prefix: string },
     asked: Followed | null,
   ) {
     this.#call = call;
+    this.#who = who.principal;
+    this.#epoch = epoch;
     this.#access = access;
     this.#prefix = prefix;
     this.#asked = asked;
+    const tenant = param(call, 't');
+    this.#scopes = asked ? scopesOf(asked.found) : [tenantScope(tenant)];
   }
 
-  /** Throws `Refusal` where the bucket that is asked for is not there, or not to be listed. */
+  /**
+   * Throws `Refusal` as for a call that came now: who asks may not read changes any more, or the
+   * bucket that is asked for is not there, or not to be listed.
+   */
   static async begin(call: Call, prefix: string): Promise<Teller> {
-    const { deps, query, request, identity } = call;
-    const { epoch } = deps.rights;
-    const who = await deps.renew(request, identity, Date.now());
-    const access = deps.accessOf(request, who);
+    const { deps, query, request } = call;
+    const decided = await call.decideAgain();
+    const { who, epoch } = decided;
+    const how = { access: deps.accessOf(request, who), prefix };
     const { bucket: askedName } = query;
     const tenant = param(call, 't');
+    // Their own is there.
+    if (tenant !== who.principal.tenant) await checkPlace(call);
     if (askedName === undefined) {
-      call.restOn(epoch, [tenantScope(tenant)]);
-      return new Teller(call, access, prefix, null);
+      call.restOn(epoch, []);
+      return new Teller(call, decided, how, null);
     }
     // Names of one's own count in one's own tenant.
     const namer = tenant === who.principal.tenant ? who.principal : { tenant };
@@ -167,20 +180,29 @@ class Teller {
         : `${askedName} shows what fits a query: follow the bucket itself.`;
       throw new Refusal('InvalidInput', { message, fields: { field: 'query.bucket' } });
     }
-    call.restOn(epoch, [tenantScope(found.tenant), bucketScope(found.tenant, found.name)]);
-    await access.demand(listing(found, askedName, prefix));
+    call.restOn(epoch, scopesOf(found));
+    await how.access.demand(listing(found, askedName, prefix));
     if (!found.bucket) throw new Refusal('NoSuchBucket');
     const begin = await deps.bucketBeginnings.find(found.bucket);
-    return new Teller(call, access, prefix, { found, name: askedName, begin });
+    return new Teller(call, decided, how, { found, name: askedName, begin });
+  }
+
+  /** Nobody's rights were taken away since. */
+  get isCurrent(): boolean {
+    return this.#call.deps.rights.epoch === this.#epoch;
+  }
+
+  /** The scopes by whose rights who asks may wait. */
+  get rests(): Scope[] {
+    const { tenant, name } = this.#who;
+    const place = tenantScope(param(this.#call, 't'));
+    return [tenantScope(tenant), principalScope(tenant, name), place, ...this.#scopes];
   }
 
   /** The tenant and the bucket whose changes are to be read; undefined: any of the tenant's. */
-  get of(): string {
-    return this.#asked?.found.tenant ?? param(this.#call, 't');
-  }
-
-  get bucket(): string | undefined {
-    return this.#asked?.found.name;
+  get of(): { tenant: string; bucket: string | undefined } {
+    const found = this.#asked?.found;
+    return { tenant: found?.tenant ?? param(this.#call, 't'), bucket: found?.name };
   }
 
   /** Those that the caller may know of, as they are told. */
@@ -198,6 +220,7 @@ class Teller {
         told.push(this.#render(change, followed.name));
       }
     }
+    this.#call.restOn(this.#epoch, this.#scopes);
     return told;
   }
 
@@ -208,6 +231,7 @@ class Teller {
     const bucket = await deps.buckets.find(tenant, name);
     const found: NamedBucket = { tenant, name, bucket };
     const asked = this.#nameOf(tenant, name);
+    this.#scopes.push(bucketScope(tenant, name));
     const isSeen =
       bucket !== undefined && (await this.#access.allows(listing(found, asked, this.#prefix)));
     const followed = isSeen
@@ -219,7 +243,7 @@ class Teller {
 
   /** As the caller would name it. */
   #nameOf(tenant: string, name: string): string {
-    return tenant === this.#call.who.tenant ? name : `${tenant}:${name}`;
+    return tenant === this.#who.tenant ? name : `${tenant}:${name}`;
   }
 
   #mayRead({ key }: ObjectChange, { found, name }: Followed): boolean | Promise<boolean> {
@@ -227,8 +251,12 @@ class Teller {
   }
 
   #render(change: ObjectChange, name: string): Buffer {
-    const { who, deps } = this.#call;
-    const tellsWho = mayKnowWho(who, change);
-    return eventBytes(change, { region: deps.region, bucket: name, tellsWho });
+    const { region } = this.#call.deps;
+    const tellsWho = mayKnowWho(this.#who, change);
+    return eventBytes(change, { region, bucket: name, tellsWho });
   }
+}
+
+function scopesOf({ tenant, name }: NamedBucket): Scope[] {
+  return [tenantScope(tenant), bucketScope(tenant, name)];
 }

@@ -34,8 +34,15 @@ export interface Call {
    */
   decideOn(...parts: BucketPart[]): Promise<void>;
   /**
-   * Says that the answer was decided by the rights of this epoch, which also depend on these
-   * scopes. Where some were taken away since, it is not given: the call is refused with SlowDown.
+   * Decides the whole call again, as one that came now: `who` asks, as things are at this epoch.
+   * Throws `Refusal`. Whoever prepares an answer by newer rights than those that the call was let
+   * in by calls this first, and then says so with `restOn`.
+   */
+  decideAgain(): Promise<{ epoch: number; who: Identity }>;
+  /**
+   * Says that the answer was decided by the rights of this epoch, which also depend on these scopes
+   * and on no others that were said before. Where some were taken away since, it is not given: the
+   * call is refused with SlowDown.
    */
   restOn(epoch: number, scopes: readonly Scope[]): void;
   /** The message itself, for what only its sender's address and headers tell. */

@@ -23,14 +23,16 @@ import {
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { Pace } from '../../core/pace.ts';
+import type { Principal } from '../../core/principal.ts';
 import { attachedRecipe } from '../../core/recipe.ts';
-import { bucketScope, tenantScope } from '../../ledger/scopes.ts';
+import { bucketScope, type Scope, tenantScope } from '../../ledger/scopes.ts';
 import { listingOf, readingOf } from '../changes/readable.ts';
 import type { Access, Target } from '../s3/access.ts';
 import { idOf } from '../s3/asked-version.ts';
 import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
 import { attributeHeaders } from '../s3/objects/object-attributes.ts';
 import { checkKeyLength } from '../s3/request.ts';
+import type { Identity } from './deps.ts';
 import { administers } from './rights.ts';
 import { type Call, checkPlace, param, routeTable } from './route.ts';
 import {
@@ -244,9 +246,20 @@ interface AskedPlace {
   after?: string | undefined;
 }
 
-/** Answers one call, by the rights of one epoch. */
+/** By what a call was decided. */
+interface Decided {
+  epoch: number;
+  who: Identity;
+  scopes: Scope[];
+}
+
+/** Answers one call, by the rights of one epoch, of who asks as they are then. */
 class WorkDesk {
   readonly #call: Call;
+  readonly #who: Principal;
+  readonly #epoch: number;
+  /** On which the answer rests, besides those that it is recorded with. */
+  readonly #scopes: Scope[];
   readonly #access: Pick<Access, 'allows'>;
   readonly #prefix: string;
   readonly #after: number;
@@ -259,11 +272,15 @@ class WorkDesk {
 
   private constructor(
     call: Call,
-    access: Pick<Access, 'allows'>,
+    { epoch, who, scopes }: Decided,
     { prefix = '', after = '-1' }: AskedPlace,
     { asked, isOfOne = false }: { asked: NamedBucket | null; isOfOne?: boolean },
   ) {
+    const access = call.deps.accessOf(call.request, who);
     this.#call = call;
+    this.#who = who.principal;
+    this.#epoch = epoch;
+    this.#scopes = scopes;
     this.#access = access;
     this.#prefix = prefix;
     this.#after = Number(after);
@@ -272,23 +289,21 @@ class WorkDesk {
   }
 
   /**
-   * `about`: the one job that the call is about. Throws `Refusal` where the bucket that is asked
-   * for is not there, or not to be listed.
+   * `about`: the one job that the call is about. Throws `Refusal` as for a call that came now, and
+   * where the bucket that is asked for is not there, or not to be listed.
    */
   static async begin(call: Call, asked: AskedPlace, about?: Job): Promise<WorkDesk> {
-    const { deps, request, identity } = call;
+    const { deps } = call;
     await checkPlace(call);
     checkKeyLength(asked.prefix ?? '');
-    const { epoch } = deps.rights;
-    const who = await deps.renew(request, identity, Date.now());
-    const access = deps.accessOf(request, who);
+    const decided = await call.decideAgain();
+    const { epoch, who } = decided;
     const tenant = param(call, 't');
     if (asked.bucket === undefined) {
-      const more = about
-        ? [tenantScope(about.tenant), bucketScope(about.tenant, about.bucket)]
-        : [];
-      call.restOn(epoch, [tenantScope(tenant), ...more]);
-      return new WorkDesk(call, access, asked, { asked: null, isOfOne: about !== undefined });
+      const scopes = about ? scopesOf(about.tenant, about.bucket) : [];
+      call.restOn(epoch, scopes);
+      const isOfOne = about !== undefined;
+      return new WorkDesk(call, { ...decided, scopes }, asked, { asked: null, isOfOne });
     }
     const namer = tenant === who.principal.tenant ? who.principal : { tenant };
     const found = await lookUpBucket(deps, namer, asked.bucket);
@@ -297,12 +312,14 @@ class WorkDesk {
       const message = `${asked.bucket} is no bucket, but a view of one.`;
       throw new Refusal('InvalidInput', { message, fields: { field: 'bucket' } });
     }
-    call.restOn(epoch, [tenantScope(found.tenant), bucketScope(found.tenant, found.name)]);
+    const scopes = scopesOf(found.tenant, found.name);
+    call.restOn(epoch, scopes);
     // Conditions on `s3:prefix` are of what is asked for here, which is not in the query.
     const listing = listingOf(found, asked.bucket, asked.prefix ?? '');
-    if (!(await access.allows(listing))) throw new Refusal('AccessDenied');
+    const desk = new WorkDesk(call, { ...decided, scopes }, asked, { asked: found });
+    if (!(await desk.#access.allows(listing))) throw new Refusal('AccessDenied');
     if (!found.bucket) throw new Refusal('NoSuchBucket');
-    return new WorkDesk(call, access, asked, { asked: found });
+    return desk;
   }
 
   async list(
@@ -333,7 +350,8 @@ class WorkDesk {
 
   async lease(asked: Json<typeof leaseSchema>): Promise<object> {
     const { max = 1, seconds = 900, except } = asked;
-    const { deps, who } = this.#call;
+    const { deps } = this.#call;
+    const who = this.#who;
     const { jobs, next } = await this.list(Date.now(), { max, except });
     const lease = randomBytes(16).toString('hex');
     if (jobs.length === 0) return { lease, jobs: [], next };
@@ -437,7 +455,7 @@ class WorkDesk {
   }
 
   async #mayKnowWhy(job: Job): Promise<boolean> {
-    const { who } = this.#call;
+    const who = this.#who;
     if (administers(who, job.tenant) || job.holder === `${who.tenant}/${who.name}`) return true;
     const found = await this.#find(job.tenant, job.bucket);
     return found !== null && this.#mayWrite(found, job);
@@ -458,6 +476,8 @@ class WorkDesk {
     if (known !== undefined) return known;
     const { deps } = this.#call;
     if (!deps.sealFaults.isEmpty) deps.sealFaults.checkBucket(tenant, name);
+    this.#scopes.push(bucketScope(tenant, name));
+    this.#call.restOn(this.#epoch, this.#scopes);
     const bucket = await deps.buckets.find(tenant, name);
     const found: NamedBucket = { tenant, name, bucket };
     const isSeen =
@@ -469,12 +489,16 @@ class WorkDesk {
   }
 
   #nameOf({ tenant, name }: Pick<NamedBucket, 'tenant' | 'name'>): string {
-    return tenant === this.#call.who.tenant ? name : `${tenant}:${name}`;
+    return tenant === this.#who.tenant ? name : `${tenant}:${name}`;
   }
 
   #named({ tenant, bucket: name }: Pick<Job, 'tenant' | 'bucket'>): string {
     return this.#nameOf({ tenant, name });
   }
+}
+
+function scopesOf(tenant: string, bucket: string): Scope[] {
+  return [tenantScope(tenant), bucketScope(tenant, bucket)];
 }
 
 function recipeOf(version: Version, tags: Tags): object {

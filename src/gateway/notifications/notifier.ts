@@ -371,11 +371,14 @@ export class Notifier {
   }
 
   async #wait(line: Line, wake: AbortSignal): Promise<void> {
-    if (line.cursor === null || wake.aborted) return;
+    const { cursor: after, tenant } = line;
+    if (after === null || wake.aborted) return;
     const begunMs = monotonicMs();
-    const goesOn = await this.#options.changes.waitPast(line.cursor, waitMs, wake);
+    const all = { tenant, bucket: undefined, prefix: '', after };
+    const through = await this.#options.changes.waitPast(all, [], waitMs, wake);
+    if (through !== null && line.cursor === after) line.cursor = through;
     // The feed has ended, and the gateway is about to.
-    if (!goesOn && !wake.aborted && monotonicMs() - begunMs < waitMs)
+    if (through === null && !wake.aborted && monotonicMs() - begunMs < waitMs)
       await this.#pause(waitMs, wake);
   }
 

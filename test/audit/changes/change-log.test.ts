@@ -9,7 +9,7 @@ import { changeOf } from '#bursar/audit/changes/object-change.js';
 import { RecordLog } from '#bursar/audit/record-log.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
 import { RecordSearch } from '#bursar/audit/search/record-search.js';
-import { openDatabase } from '#bursar/core/database.js';
+import { openDatabase, type Reader } from '#bursar/core/database.js';
 import { schema } from '#bursar/ledger/schema.js';
 import { randomBelow, randomOf, seededRandom } from '../../fuzz/seeded-random.ts';
 
@@ -73,10 +73,10 @@ async function appendMany(count: number): Promise<void> {
   db.exec('COMMIT');
 }
 
-function open(): ChangeLog {
+function open(read: Reader = db.tx): ChangeLog {
   const onAltered = (index: number) => void found.push(index);
   const search = new RecordSearch({ read: db.tx, store: records, index: null, onAltered });
-  return new ChangeLog({ read: db.tx, records, search, onAltered });
+  return new ChangeLog({ read, records, search, onAltered });
 }
 
 function expected({ tenant, bucket, prefix, after }: Omit<ChangeQuery, 'limit'>): number[] {
@@ -134,27 +134,72 @@ it('tells exactly what was changed, from any cursor, to many, while the log grow
   changes.close();
 });
 
-it('wakes those who wait when the log has grown, and ends all waits with the gateway', async () => {
+const { signal } = new AbortController();
+
+it('wakes those whom a change or a right concerns, nobody else, and all at the end', async () => {
   const changes = open();
-  const { signal } = new AbortController();
+  const all = { tenant: 'cms', bucket: undefined, prefix: '' };
   const at = await changes.newest();
-  const waits = [at, at, at + 1].map((index) => changes.waitPast(index, 60_000, signal));
-  await appendMany(1);
-  expect(await Promise.race([waits[2], Promise.all(waits.slice(0, 2))])).toEqual([true, true]);
-  expect(changes.followers).toBe(1);
+  await changes.read({ ...all, after: at, limit: 1 });
+  const wait = (of: object, scopes: string[], after = at) =>
+    changes.waitPast({ ...all, after, ...of }, scopes, 60_000, signal);
+  const before = made.length;
+  const quiet = wait({ tenant: 'nobody' }, ['nobody', 'bucket:nobody/x']);
+  const elsewhere = wait({ bucket: 'out', prefix: 'none/' }, ['cms']);
+  const later = wait({}, ['other'], at + 1000);
+  const waits = [wait({}, []), wait({ bucket: 'raw', prefix: 'a/' }, [])];
+  for (const of of ['', 'a/']) {
+    const fitting = ({ tenant, bucket, key }: Made) =>
+      tenant === 'cms' && key.startsWith(of) && (of === '' || bucket === 'raw');
+    while (!made.slice(before).some(fitting)) await appendMany(1);
+  }
+  for (const through of await Promise.all(waits)) {
+    expect(through).toBeGreaterThanOrEqual(at);
+    expect(through).toBeLessThan(log.size);
+  }
+  // There is nothing for the others, and they are past that.
+  expect(changes.followers).toBe(3);
+  changes.wakeOf('elsewhere');
+  expect(changes.followers).toBe(3);
+  changes.wakeOf('cms');
+  const passed = (await elsewhere) as number;
+  expect(passed).toBeGreaterThanOrEqual(made[before]?.index ?? 0);
+  expect(changes.followers).toBe(2);
   changes.close();
-  expect(await waits[2]).toBe(false);
-  expect(await changes.waitPast(at + 5, 60_000, signal)).toBe(false);
+  expect(await Promise.all([quiet, later])).toEqual([null, null]);
+  expect(await wait({}, [], at + 5000)).toBeNull();
   const gone = new AbortController();
-  const left = open().waitPast(log.size, 60_000, gone.signal);
+  const left = open().waitPast({ ...all, after: log.size }, [], 60_000, gone.signal);
   gone.abort();
   await left;
-  const gathering = open();
-  const gathered = gathering.gather(signal);
-  expect(gathering.followers).toBe(1);
-  gathering.close();
-  await gathered;
-  expect(gathering.followers).toBe(0);
+});
+
+it('gathers for those of a tenant together, and ends with the gateway', async () => {
+  const changes = open();
+  const gathered = ['cms', 'cms', 'atlas'].map((one) => changes.gather(one, 60_000, signal));
+  expect(changes.followers).toBe(3);
+  changes.close();
+  await Promise.all(gathered);
+  expect(changes.followers).toBe(0);
+});
+
+it('reads what is new once for all who ask meanwhile', async () => {
+  let reads = 0;
+  const changes = open({
+    ...db.tx,
+    get: (sql, ...values) => {
+      reads += 1;
+      return db.tx.get(sql, ...values);
+    },
+  });
+  const query = { tenant: 'cms', bucket: undefined, prefix: '', after: log.size - 1, limit: 10 };
+  await changes.read(query);
+  await appendMany(5);
+  const first = changes.read(query);
+  const others = Array.from({ length: 600 }, () => changes.read(query));
+  const [page, ...pages] = await Promise.all([first, ...others]);
+  for (const one of pages) expect(one).toEqual(page);
+  expect(reads).toBeLessThanOrEqual(4);
 });
 
 it.each(['old', 'new'])(
@@ -169,6 +214,11 @@ it.each(['old', 'new'])(
     const sql = `UPDATE records SET record = replace(record, '"key"', '"kez"') WHERE idx = ?`;
     await db.tx.run(sql, victim.index);
     const query = { ...read, after: victim.index - 10 };
+    if (which === 'new') {
+      // Whoever waits for other changes of the tenant is told of it, too.
+      const waiting = { ...query, prefix: 'none', after: victim.index - 1 };
+      expect(await changes.waitPast(waiting, [], 60_000, signal)).toBe(victim.index - 1);
+    }
     const { told, altered } = await readAll(changes, query);
     const others = expected(query).filter((index) => index !== victim.index);
     expect(told).toEqual(others);
