@@ -384,12 +384,16 @@ describe('the worker', () => {
     await setRules({ expiration: { loneMarkers: true }, noncurrent: { days: 1 } });
     await aDay();
     let passes = 0;
+    let ended: string[] = [];
     const read = { all: fixture.read.all } as LedgerFixture['read'];
     read.get = (sql, ...values) => {
-      if (sql.includes("name = 'lifecycle'") && values[0] === 0) passes++;
+      // On a busy machine another may begin before the worker is stopped.
+      const isPass = sql.includes("name = 'lifecycle'") && values[0] === 0;
+      if (isPass && ended.length < 2) passes++;
       return fixture.read.get(sql, ...values);
     };
-    const { worker, ended } = workerOf({ dayMs: 1000, read });
+    const { worker, ended: those } = workerOf({ dayMs: 1000, read });
+    ended = those;
     // The next pass is a second away then.
     const waitMs = 2010 + 1000 - (Date.now() % 1000);
     await new Promise((resolve) => setTimeout(resolve, waitMs));
