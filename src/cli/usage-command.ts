@@ -6,7 +6,7 @@ import { formatUsd } from '../core/money.ts';
 import { isLevel, windows } from '../core/quota-terms.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type ChargedRecord, partsOfRecord, type Tally } from '../quota/roll-up/charged-record.ts';
-import { type Connection, callApi, listAll } from './api-client.ts';
+import { ApiRefusal, type Connection, callApi, listAll } from './api-client.ts';
 import { askWho } from './api-command.ts';
 import { type CommandFlags, choice, connect } from './command-arguments.ts';
 import { showAmount } from './limit-commands.ts';
@@ -178,7 +178,7 @@ async function showParts(
     process.stderr.write(`bursar: ${what}, and are not in these sums (bursar records)\n`);
   }
   const [, guestsOf] = by === 'principal' ? (/^tenant:(.+)$/.exec(account) ?? []) : [];
-  if (guestsOf !== undefined) found.push(...(await sumGuests(connection, guestsOf, { from, to })));
+  if (guestsOf !== undefined) found.push(...(await guestsRows(connection, guestsOf, { from, to })));
   if (flags.csv) {
     printCsv(
       [by, ...meters],
@@ -188,6 +188,24 @@ async function showParts(
     const rows = found.map((row) => [row.name, ...shownOf(row)]);
     const heading = [by.toUpperCase(), ...countersHeading];
     printTable(flags.json, { json: found, heading, rows });
+  }
+}
+
+/** Where the records cannot be read, that is said, and all else is shown. */
+async function guestsRows(
+  connection: Connection,
+  tenant: string,
+  span: Pick<UsageFlags, 'from' | 'to'>,
+): Promise<PartRow[]> {
+  try {
+    return await sumGuests(connection, tenant, span);
+  } catch (error) {
+    if (!(error instanceof ApiRefusal)) throw error;
+    const what = `whom other tenants sent to ${tenant} is not in these sums`;
+    process.stderr.write(
+      `bursar: ${what}, since its records were not to be had: ${error.message}\n`,
+    );
+    return [];
   }
 }
 

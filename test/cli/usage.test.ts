@@ -443,5 +443,20 @@ test('usage by principal has those of other tenants, by their whole names', asyn
   expect(await rowsOf(' --to 2026-01')).toEqual([]);
   const text = await run('usage tenant:cms --by principal --csv', as('cms/boss'));
   expect(text).toMatch(new RegExp(`^guests/gina,${spend},2,0,8000,0,0\r$`, 'm'));
+  // Where the records cannot be had, the others are shown, and that is said.
+  const asBoss = as('cms/boss');
+  const whole = await json('usage tenant:cms --by principal', asBoss);
+  await run(
+    'grant set cms/quiet --deny --subject principal:cms/boss --action bursar:SearchRecords',
+  );
+  const told = await place.run('usage tenant:cms --by principal --json'.split(' '), asBoss);
+  expect(told).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining('whom other tenants sent'),
+  });
+  expect(JSON.parse(told.stdout).map(({ name }: { name: string }) => name)).toEqual(
+    whole.flatMap(({ name }: { name: string }) => (name.includes('/') ? [] : [name])),
+  );
+  await run('grant delete cms/quiet');
   await run('grant delete cms/gina');
 });

@@ -15,8 +15,11 @@ import { type KeyNode, keyNodes } from './key-nodes.ts';
 import { allBits, type Bits, blockWidth, intersect, packPlaces } from './positions.ts';
 import { type FoundBy, keysOf, termsOf } from './terms.ts';
 
-/** 2: copies are found by what was read, too. 3: buckets, by what the native API did to them. */
-const version = 3;
+/**
+ * 2: copies are found by what was read, too. 3: buckets, by what the native API did to them. 4:
+ * what principals of other tenants did, by whose bucket it was.
+ */
+const version = 4;
 
 const schema = `
 CREATE TABLE blocks (              -- of 4096 records that are indexed, without gaps

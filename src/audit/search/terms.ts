@@ -66,9 +66,15 @@ export function termsOf(record: FoundBy): string[] {
   terms.add(`s:${status}`);
   terms.add(`i:${source}`);
   if (bucketTenant !== undefined) terms.add(`c:${bucketTenant}`);
+  if (isByGuest(record)) terms.add(`g:${bucketTenant}`);
   for (const { bucket } of subjectsOf(record)) if (bucket !== undefined) terms.add(`b:${bucket}`);
   for (const jti of tokens ?? []) terms.add(`j:${jti}`);
   return [...terms];
+}
+
+/** Whether a principal of another tenant did it in the bucket's. */
+function isByGuest({ tenant, bucketTenant }: FoundBy): boolean {
+  return bucketTenant !== undefined && bucketTenant !== tenant;
 }
 
 /** The terms that a record must have. Those that are rare come first, as far as can be told. */
@@ -80,6 +86,7 @@ function termsWanted(query: RecordQuery): string[] {
     ['b', query.bucket],
     ['a', query.action],
     ['s', query.status],
+    ['g', query.isByGuests ? query.bucketTenant : undefined],
     ['t', query.requesterTenant],
     ['c', query.otherTenant],
     ['c', query.tenant],
@@ -123,7 +130,7 @@ export class Wanted {
     const terms = termsOf(record);
     if (!this.terms.every((term) => terms.includes(term))) return 'no';
     const prefix = prefixWanted(this.#query);
-    if (this.#query.isByGuests && record.bucketTenant === undefined) return 'leads';
+    if (this.#query.isByGuests && !isByGuest(record)) return 'leads';
     if (prefix && !keysOf(record).some((key) => key.startsWith(prefix))) return 'no';
     const { tenant } = record;
     return subjectsOf(record).some((one) => this.#isAbout(one, tenant)) ? 'fits' : 'leads';
