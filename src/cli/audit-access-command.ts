@@ -100,28 +100,41 @@ async function fromGateway(connection: Connection, url: string, { toMs }: Span) 
   const pages = readRecords(connection, which) as AsyncGenerator<unknown> as AsyncGenerator<Line[]>;
   const notTold = isOperator ? [] : [operatorsWork(place.tenant)];
   const known = isOperator ? [] : await knownPrincipals(connection, place.tenant);
-  return { place, pages, notTold, known };
+  if (!known) notTold.push(unknownAdmins(place.tenant));
+  return { place, pages, notTold, known: known ?? [] };
 }
 
 type ListedPrincipal = Answers['ListPrincipals']['principals'][number];
 
 /**
  * Who is there now: admins of the tenant may know, and records of who was made by an operator are
- * not among those that they see.
+ * not among those that they see. null: it is not the caller's to know.
  */
-async function knownPrincipals(connection: Connection, tenant: string): Promise<KnownPrincipal[]> {
+async function knownPrincipals(
+  connection: Connection,
+  tenant: string,
+): Promise<KnownPrincipal[] | null> {
   const path = ['tenants', tenant, 'principals'];
   try {
     const found = await listAll<ListedPrincipal>(connection, path, 'principals');
     return found.map(({ createdAt, ...one }) => ({ ...one, createdMs: Date.parse(createdAt) }));
   } catch (error) {
-    if (error instanceof ApiRefusal && error.status < 500) return [];
+    if (error instanceof ApiRefusal && error.status < 500) return null;
     throw error;
   }
 }
 
 function operatorsWork(tenant: string): string {
   return `what operators of other tenants did in ${tenant}: ask as an operator for it`;
+}
+
+/** Admins read everything by their role, which no rule of the bucket or of the tenant says. */
+function unknownAdmins(tenant: string): string {
+  return (
+    `the rule admin: which admins ${tenant} has that somebody of another tenant made; each of ` +
+    `them could read all of it. Whom a grant of bursar:ListPrincipals lets list the principals ` +
+    `of ${tenant} is told`
+  );
 }
 
 /** Throws `CommandFailure` (usage). */

@@ -175,6 +175,14 @@ describe('who could read, told from the records', () => {
     expect(groups.map(({ who }: Row) => who)).toContain('group:cms/shifters');
     expect(wayOf(auditors, 'atlas/bob')).toEqual(['policy:whole run1/* run1/sub/*']);
     expect(auditors.notTold.join('\n')).toMatch(/what operators of other tenants did in cms/);
+    expect(auditors.notTold.join('\n')).toMatch(/^the rule admin: which admins cms has/m);
+    expect(wayOf(auditors, 'cms/boss')).not.toContain('admin run1 run1/* run1/sub/*');
+    const list = ['--subject', 'principal:cms/eve', '--action', 'bursar:ListPrincipals'];
+    await json(['grant', 'set', 'cms/auditors', ...list], boss);
+    const granted = await json(['audit', 'access', 's3://raw/run1', '--at', today()], eve);
+    expect(wayOf(granted, 'cms/boss')).toEqual(['admin run1 run1/* run1/sub/*']);
+    expect(granted.notTold.join('\n')).not.toMatch(/the rule admin/);
+    await json(['grant', 'delete', 'cms/auditors'], boss);
     const none = await json(['audit', 'access', 's3://cms:none', '--at', today()]);
     expect([none.access, none.notTold[0]]).toEqual([
       [],
