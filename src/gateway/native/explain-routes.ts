@@ -337,8 +337,10 @@ async function requestFor(
   const isNamed = isKnown || asked.includes(':') || principal.tenant === own;
   // Names of somebody's own are theirs and the admins' to know.
   const namer = isKnown || principal.id === call.who.id ? principal : { tenant: principal.tenant };
-  const found = asked === '' || !isNamed ? null : await lookUpBucket(call.deps, namer, asked);
-  const tenant = found?.tenant ?? principal.tenant;
+  const [, named = own] = /^([^:]*):/.exec(asked) ?? [];
+  const isLookedUp = asked !== '' && isNamed && mayLookInto(call, named);
+  const found = isLookedUp ? await lookUpBucket(call.deps, namer, asked) : null;
+  const tenant = found?.tenant ?? (asked.includes(':') ? named : principal.tenant);
   const isAdmins = administers(call.who, tenant);
   if (!isAdmins && !owns(call, found)) {
     if (found) await call.deps.buckets.levelRefusal(found.tenant, found.name);
@@ -359,6 +361,11 @@ async function requestFor(
     facts: factsFor(call, question, listPrefix),
   };
   return { request, found };
+}
+
+/** What lies in other tenants is refused before it is looked up. */
+function mayLookInto({ who }: Call, tenant: string): boolean {
+  return tenant === who.tenant || administers(who, tenant);
 }
 
 function owns({ who }: Call, found: NamedBucket | null): boolean {
@@ -383,12 +390,12 @@ async function explainNative(
   const { directory, grants } = call.deps;
   const { principal, subjects, isAnonymous } = actor;
   const isAdmins = administers(call.who, tenant);
-  const isSeen = isAdmins || tenant === call.who.tenant;
-  const isOfBucket = isSeen && bucket !== undefined && mayBeOwners(action);
+  const isOfBucket = mayLookInto(call, tenant) && bucket !== undefined && mayBeOwners(action);
   const owner = isOfBucket ? ((await call.deps.buckets.find(tenant, bucket))?.owner ?? null) : null;
   const isOwners = tenant === call.who.tenant && owner === call.who.name;
   if (!isAdmins && !(isOwners && principal.id === call.who.id)) {
     if (tenant !== call.who.tenant) throw new Refusal('NoSuchTenant');
+    if (isOfBucket) await call.deps.buckets.levelRefusal(tenant, bucket);
     const message =
       'That only admins can ask, and the owner of a bucket of itself, as of TENANT:BUCKET.';
     throw new Refusal('AccessDenied', { message });

@@ -17,6 +17,7 @@ import {
   startEmbeddedTarget,
   type Target,
 } from '../../protocol/target.ts';
+import { parseMetrics, totalOf } from '../../tooling/metrics-text.ts';
 
 let target: Target;
 let people: Record<'boss' | 'alice' | 'audit' | 'chief' | 'bob' | 'eve', Keys>;
@@ -585,6 +586,22 @@ describe('an explanation', () => {
     const none = { ...bob, principal: 'atlas/nobody', resource: 'nowhere/x' };
     const codes = [await ask(there), await ask(none)].map(({ code }) => code);
     expect(codes).toEqual(['AccessDenied', 'AccessDenied']);
+    const lookUps = async () => {
+      const { text } = await send(target, { method: 'GET', path: '/_/v1/metrics' });
+      const families = parseMetrics(text);
+      const of = (what: string) =>
+        totalOf(families, `bursar_cache_${what}_total`, { cache: 'buckets' });
+      return of('hits') + of('misses');
+    };
+    const before = await lookUps();
+    for (const name of ['raw', 'nowhere-yet']) {
+      for (const who of ['bob', 'chief'] as const) {
+        const asked = { principal: 'atlas/bob', resource: `cms:${name}/x` };
+        expect((await ask({ ...asked, action: 's3:GetObject' }, who)).code).toBe('AccessDenied');
+        expect((await ask({ ...asked, action: 'bursar:Undelete' }, who)).code).toBe('NoSuchTenant');
+      }
+    }
+    expect(await lookUps()).toBe(before);
     const native = { principal: 'atlas/bob', action: 'bursar:GetTenant' };
     expect((await ask(native)).code).toBe('NoSuchTenant');
     expect((await ask({ ...bob, principal: 'cms/nobody' })).code).toBe('NoSuchPrincipal');
