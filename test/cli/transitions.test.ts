@@ -432,6 +432,14 @@ describe('what follows use', () => {
     writeFileSync(file, JSON.stringify({ classes }));
     await run('class', 'create', 'default', file);
     expect(await run('class', 'explain', 'default/smart-cool')).toContain('tier of smart');
+    const smart = JSON.parse(await run('class', 'explain', 'default/smart', '--json'));
+    expect(smart.tiers).toEqual([
+      { class: 'smart-cool', afterDays: 2, archive: null },
+      { class: 'smart-archive', afterDays: null, archive: 'ARCHIVE_ACCESS' },
+    ]);
+    expect(smart.explanation.sentences.join(' ')).toMatch(
+      /not read for 2 days moves to its tier smart-cool\..*ARCHIVE_ACCESS moves to its tier smart-archive\./,
+    );
     for (const Key of ['used/a', 'used/b']) {
       await put(Bucket, Key, bytesOf(300_000), 'INTELLIGENT_TIERING');
     }

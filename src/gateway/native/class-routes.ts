@@ -1,5 +1,6 @@
 // Native API: the storage classes of tenants, and of everybody (docs/admin/classes.md).
-import { type ClassRow, listClasses, readClassRow } from '../../catalog/class-rows.ts';
+import { type ClassRow, listClasses } from '../../catalog/class-rows.ts';
+import { chainsOf, type Tier } from '../../catalog/tiers.ts';
 import { Refusal } from '../../core/errors.ts';
 import { classesPerTenantMax } from '../../core/limits.ts';
 import { formatUsd } from '../../core/money.ts';
@@ -154,6 +155,17 @@ const shownClass = answerObject({
     anyOf: [closedObject(tierMembers, ['of']), { type: 'null' }],
     description: `${tierDescription} null: it is none.`,
   },
+  tiers: {
+    type: 'array',
+    items: answerObject({
+      class: { type: 'string' },
+      afterDays: integerOrNull('After so many days without a read; null: it is an archive.'),
+      archive: textOrNull('What buckets call it, which say when; null: it is none.'),
+    }),
+    description:
+      'Where what is written into it lies while it is not read, in this order; of a tier itself, ' +
+      'and of a class without, none.',
+  },
   notWritable: textOrNull('Why nothing can be written to it; null: it can.'),
   explanation: answerObject({
     expectedAnnualLoss: {
@@ -199,7 +211,9 @@ export const classRoutes = routeTable([
     run: async (call) => {
       await checkPlace(call);
       const rows = await listClasses(call.deps.read, param(call, 't'));
-      return { answer: { classes: rows.flatMap((row) => show(call.deps, row) ?? []) } };
+      const chains = chainsOf(rows);
+      const classes = rows.flatMap((row) => show(call.deps, row, tiersOf(chains, row)) ?? []);
+      return { answer: { classes } };
     },
   },
   {
@@ -266,13 +280,23 @@ function checkDefinition({ stores }: NativeDeps, name: string, definition: Class
 }
 
 async function showClass(call: Call, name: string): Promise<object> {
-  const row = await readClassRow(call.deps.read, param(call, 't'), name);
-  const shown = row && show(call.deps, row);
+  const rows = await listClasses(call.deps.read, param(call, 't'));
+  const row = rows.find((one) => one.name === name);
+  const shown = row && show(call.deps, row, tiersOf(chainsOf(rows), row));
   return shown ?? refuseMissing(call, 'NoSuchClass');
 }
 
+function tiersOf(chains: ReturnType<typeof chainsOf>, { name }: ClassRow): readonly Tier[] {
+  const chain = chains.get(name);
+  return chain?.class === name ? chain.tiers : [];
+}
+
 /** null: the row is no class. */
-function show(deps: NativeDeps, { definition: stored, ...row }: ClassRow): object | null {
+function show(
+  deps: NativeDeps,
+  { definition: stored, ...row }: ClassRow,
+  tiers: readonly Tier[],
+): object | null {
   const definition = decodeDefinition(stored);
   if (!definition) return null;
   const legs = legsOf(deps.stores, definition).map(({ number, ...leg }) => {
@@ -280,12 +304,13 @@ function show(deps: NativeDeps, { definition: stored, ...row }: ClassRow): objec
     const priceBook = book?.name ?? null;
     return { ...leg, priceBook, usdPerGbMonth: book && priceOf(book, leg.storageClass) };
   });
-  const explanation = { ...explainClass(definition, legs), legs };
+  const explanation = { ...explainClass(definition, legs, tiers), legs };
   const { tier = null } = definition;
   const notWritable = tier
     ? `It is a tier: what is in ${tier.of} moves here.`
     : findObstacle(definition);
-  return showDated({ ...row, ...definition, tier, notWritable, explanation });
+  const shownTiers = tiers.map(({ days: afterDays, ...one }) => ({ ...one, afterDays }));
+  return showDated({ ...row, ...definition, tier, tiers: shownTiers, notWritable, explanation });
 }
 
 type Leg = Omit<ShownLeg, 'usdPerGbMonth'> & { number: number | undefined };

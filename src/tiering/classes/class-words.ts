@@ -10,6 +10,14 @@ export interface ShownLeg extends Omit<DeclaredPlace, 'drills' | 'recallDelayMs'
   usdPerGbMonth: string | null;
 }
 
+/** Where what is in a class goes. */
+export interface ShownTier {
+  class: string;
+  /** After so many days without a read; null: it is an archive. */
+  days: number | null;
+  archive: string | null;
+}
+
 export interface Explanation {
   /** The share of objects that is expected to be lost in a year; null: too little is declared. */
   expectedAnnualLoss: number | null;
@@ -19,6 +27,8 @@ export interface Explanation {
 export function explainClass(
   { durability, availability, access, restoreWithinHours, loss, minimum, tier }: ClassDefinition,
   legs: readonly ShownLeg[],
+  /** Those of the class, in their order; none: it has none, or is one itself. */
+  tiers: readonly ShownTier[] = [],
 ): Explanation {
   const expected = expectLoss(legs, durability.repairHours);
   const sentences = [
@@ -30,6 +40,7 @@ export function explainClass(
       : `It is read after a restore, which takes up to ${restoreWithinHours} h.`,
     lastCopy[loss],
     ...(tier ? [tierInWords(tier)] : []),
+    ...tiers.map(wayInWords),
     ...pricesInWords(legs, minimum),
   ];
   return { expectedAnnualLoss: 'unknown' in expected ? null : expected.annualLoss, sentences };
@@ -46,6 +57,12 @@ function tierInWords({ of, afterDays, archive }: NonNullable<ClassDefinition['ti
     return `It is a tier of ${of}: what was not read for ${daysInWords(afterDays ?? 0)} lies here.`;
   }
   return `It is a tier of ${of}: what buckets archive as ${archive} lies here.`;
+}
+
+function wayInWords({ class: to, days, archive }: ShownTier): string {
+  return archive === null
+    ? `What was not read for ${daysInWords(days ?? 0)} moves to its tier ${to}.`
+    : `What buckets archive as ${archive} moves to its tier ${to}.`;
 }
 
 function copiesInWords(
