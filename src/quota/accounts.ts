@@ -1,6 +1,7 @@
 // Accounts: whatever has a budget, by name. Invariant: a name has one reading, and is bounded, so
 // it is a key of tables and maps as it comes.
 import { keyBytesMax } from '../core/limits.ts';
+import { namePart as part } from '../core/names.ts';
 
 export type Account =
   | { kind: 'tenant'; tenant: string }
@@ -21,7 +22,6 @@ export interface Writer {
   name: string;
 }
 
-const part = '[a-z0-9][a-z0-9._-]{0,62}';
 const form = new RegExp(
   `^(?:tenant:(${part})|(principal|bucket):(${part})/(${part})|token:([A-Za-z0-9_.-]{1,585}))$`,
 );

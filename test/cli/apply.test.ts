@@ -228,7 +228,7 @@ test.each([
   ['tenants:\n  cms:\n    colour: red', /wrong\.yaml:3: cms\.colour is not known: a tenant has /],
   ['tenants:\n  cms:\n    groups: {a: {size: 1}}', /yaml:3: cms\.groups\.a\.size is not known/],
   ['tenants:\n  cms:\n    principals:\n      a: {active: 1}', /yaml:4: .*active must be true or/],
-  ['tenants:\n  cms:\n    principals:\n      Big: {}', /yaml:4: .*Big cannot be a name/],
+  ['tenants:\n  cms:\n    principals:\n      Big: {}', /yaml:4: .*"Big" cannot be a name: it has/],
   ['tenants:\n  cms:\n    grants:\n      g: {actions: [a]}', /yaml:4: .*g says no subjects/],
   ['tenants: {cms: {groups: [a, a]}}', /yaml:1: group cms\/a is in wrong\.yaml:1 too/],
   ['tenants: {a: &x {}, b: *x}', /anchors and aliases are not taken/],

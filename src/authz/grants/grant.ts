@@ -3,6 +3,7 @@
 // at a boundary of segments, as a scope's does (key-prefix.ts).
 import { Refusal } from '../../core/errors.ts';
 import { keyBytesMax } from '../../core/limits.ts';
+import { isName, notTheName } from '../../core/names.ts';
 import { isObject, otherMember } from '../tokens/strict-json.ts';
 import { type Action, ActionSet, parseActions } from './actions.ts';
 import {
@@ -40,7 +41,6 @@ const members = [
   ...['name', 'effect', 'subjects', 'actions'],
   ...['bucket', 'prefix', 'key', 'alias', 'conditions'],
 ];
-const nameForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 
 /** Checks what a client sent. Throws `Refusal` InvalidInput, which says what is wrong. */
 export function parseGrant(value: unknown): Grant {
@@ -59,12 +59,12 @@ function readGrant(value: unknown): Grant {
   const other = otherMember(value, members);
   if (other !== undefined) throw new RuleFault(`A grant has no member ${show(other)}`);
   const { name, effect, bucket, prefix, key, alias, conditions } = value;
-  if (typeof name !== 'string' || !nameForm.test(name)) throw new RuleFault('Invalid name');
+  if (!isName(name)) throw new RuleFault(notTheName(name, 'a grant'));
   if (effect !== 'allow' && effect !== 'deny') throw new RuleFault('effect is "allow" or "deny"');
   const subjects = readTexts(value, 'subjects', grantSubjectsMax);
   for (const subject of subjects) checkSubject(subject);
-  if (bucket !== undefined && (typeof bucket !== 'string' || !nameForm.test(bucket))) {
-    throw new RuleFault('Invalid bucket');
+  if (bucket !== undefined && !isName(bucket)) {
+    throw new RuleFault(notTheName(bucket, 'a bucket'));
   }
   checkPlace(bucket, prefix, key);
   if (alias !== undefined && (typeof alias !== 'string' || effect === 'deny' || !bucket)) {

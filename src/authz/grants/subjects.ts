@@ -2,6 +2,7 @@
 // `tenant:cms` (all its principals) or `anyone` (with and without credentials), of any tenant.
 // Invariant: a requester has exactly the subjects that `subjectsOf` names, and rules concern nobody
 // by any other way.
+import { namePart } from '../../core/names.ts';
 import type { Principal } from '../../core/principal.ts';
 import { RuleFault, show } from './rule-fault.ts';
 
@@ -14,8 +15,9 @@ export function subjectsOf(who: Principal | null, groups: readonly string[]): re
   return own.concat(groups.map((group) => `group:${who.tenant}/${group}`));
 }
 
-const name = '[a-z0-9][a-z0-9._-]{0,62}';
-const subjectForm = new RegExp(`^(?:anyone|tenant:${name}|(?:principal|group):${name}/${name})$`);
+const subjectForm = new RegExp(
+  `^(?:anyone|tenant:${namePart}|(?:principal|group):${namePart}/${namePart})$`,
+);
 
 /** Checks a subject as grants write it. Throws RuleFault. */
 export function checkSubject(text: string): void {
@@ -24,8 +26,10 @@ export function checkSubject(text: string): void {
   throw new RuleFault(`The subject ${show(text)} is not of the form ${forms}`);
 }
 
-const arnForm = new RegExp(`^arn:aws:iam::(${name}):(?:(root)|user/(${name})|group/(${name}))$`);
-const plainForm = new RegExp(`^(${name})(?:/(${name}))?$`);
+const arnForm = new RegExp(
+  `^arn:aws:iam::(${namePart}):(?:(root)|user/(${namePart})|group/(${namePart}))$`,
+);
+const plainForm = new RegExp(`^(${namePart})(?:/(${namePart}))?$`);
 
 /** The subject that the value of a policy's `AWS` principal means. Throws RuleFault. */
 export function subjectOfPrincipal(text: string): string {

@@ -14,6 +14,7 @@ import {
   stringify,
 } from 'yaml';
 import { messageOfFailure } from '../../core/command-failure.ts';
+import { namePart } from '../../core/names.ts';
 import { isLevel, type Meter } from '../../core/quota-terms.ts';
 import { parseSize } from '../../server/settings/quantities.ts';
 import {
@@ -28,7 +29,7 @@ import {
 
 const depthMax = 12;
 const noAliases = 'anchors and aliases are not taken';
-const accountForm = /^[a-z]+:[a-z0-9][a-z0-9._-]{0,62}(?:\/.+)?$/s;
+const accountForm = new RegExp(`^[a-z]+:${namePart}(?:/.+)?$`, 's');
 
 type Shape = 'text' | 'boolean' | 'number' | 'names' | 'members';
 

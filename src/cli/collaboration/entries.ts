@@ -1,6 +1,7 @@
 // What a collaboration is described by: entries, each of a kind and with a name. A file says them
 // (`document.ts`, `people.ts`), and a gateway has them (`present.ts`).
 import { CommandFailure } from '../../core/command-failure.ts';
+import { isName, notAName } from '../../core/names.ts';
 import { principalKinds, roles } from '../../core/principal.ts';
 
 export const kinds = [
@@ -88,11 +89,9 @@ function checkWords({ kind, name, value, at }: Entry): void {
   }
 }
 
-const nameForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
-
 /** Throws `CommandFailure`. `field`: what it is the name of. */
 export function checkName(name: string, field: string, at: string): void {
-  if (!nameForm.test(name)) throw wrong(at, `${field}: ${name} cannot be a name`);
+  if (!isName(name)) throw wrong(at, `${field}: ${notAName(name)}`);
 }
 
 export function keyOf({ kind, name }: Pick<Entry, 'kind' | 'name'>): string {

@@ -1,10 +1,11 @@
 // People as a table: CSV (RFC 4180) whose first line names the columns, in the form that
 // `bursar principal list TENANT --csv` writes. Invariant: a line that is not understood is named,
 // and nothing of the file is taken.
+import { namePart, nameWords } from '../../core/names.ts';
 import { type Gathered, type Value, wrong } from './entries.ts';
 
 const columns = ['principal', 'kind', 'role', 'groups', 'active', 'created'];
-const idForm = /^[a-z0-9][a-z0-9._-]{0,62}\/[a-z0-9][a-z0-9._-]{0,62}$/;
+const idForm = new RegExp(`^${namePart}/${namePart}$`);
 
 /** Throws `CommandFailure` (usage). */
 export function readPeople(file: string, text: string, into: Gathered): void {
@@ -22,7 +23,8 @@ export function readPeople(file: string, text: string, into: Gathered): void {
     }
     const said = new Map(first.cells.map((name, i) => [name, cells[i] as string]));
     const name = said.get('principal') ?? '';
-    if (!idForm.test(name)) throw wrong(at, `principal ${name} must be TENANT/NAME`);
+    if (!idForm.test(name))
+      throw wrong(at, `principal ${name} must be TENANT/NAME, each of ${nameWords}`);
     into.add({ kind: 'principal', name, value: readRow(said, at), at });
   }
 }

@@ -4,6 +4,7 @@
 import { type Bucket, readPayerOf } from '../../catalog/buckets.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
+import { isName, notTheName } from '../../core/names.ts';
 import { principalId } from '../../core/principal.ts';
 import { type ReadPayer, readPayers } from '../../core/read-payer.ts';
 import type { RecordReads } from '../../core/record-reads.ts';
@@ -167,15 +168,13 @@ async function changeOwner(call: Call): Promise<Outcome> {
 /** The name of a principal of the tenant. Throws `Refusal` for one of another. */
 function ownerIn(tenant: string, written: string): string {
   const [, of = tenant, principal] = /^(?:([^/]*)\/)?([^/]*)$/.exec(written) ?? [];
-  if (principal === undefined || !nameForm.test(principal)) {
-    const message = 'The owner must be the name of a principal.';
+  if (principal === undefined || !isName(principal)) {
+    const message = notTheName(written, 'a principal');
     throw new Refusal('InvalidInput', { message, fields: { field: 'owner' } });
   }
   if (of !== tenant) throw new Refusal('OtherTenant');
   return principal;
 }
-
-const nameForm = new RegExp(name.pattern);
 
 async function bucketOf(call: Call): Promise<Bucket> {
   const found = await call.deps.buckets.find(param(call, 't'), param(call, 'bucket'));

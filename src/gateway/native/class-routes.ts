@@ -4,6 +4,7 @@ import { chainsOf, type Tier } from '../../catalog/tiers.ts';
 import { Refusal } from '../../core/errors.ts';
 import { classesPerTenantMax } from '../../core/limits.ts';
 import { formatUsd } from '../../core/money.ts';
+import { classNameForm } from '../../core/names.ts';
 import { defaultTenant } from '../../core/principal.ts';
 import { type PriceBook, usualClass } from '../../quota/prices/price-book.ts';
 import {
@@ -42,7 +43,7 @@ import {
 const collection = '/_/v1/tenants/:t/classes';
 
 const className = text('Lower-case letters, digits, underscore and hyphen, at most 63.', {
-  pattern: '^[a-z][a-z0-9_-]{0,62}$',
+  pattern: classNameForm.source,
 });
 
 const aliases = {
@@ -90,7 +91,7 @@ const bytes = integer('As large it is charged at least.', { minimum: 0, maximum:
 
 const tierMembers = {
   of: text('The class that is written into; it has the alias INTELLIGENT_TIERING.', {
-    pattern: '^[a-z][a-z0-9_-]{0,62}$',
+    pattern: classNameForm.source,
   }),
   afterDays: integer('After so many days without a read.', { minimum: 1, maximum: tierDaysMax }),
   archive: text('It is an archive, and buckets say when objects come there.', {

@@ -3,6 +3,7 @@ import { canonicalPathPrefix, checkIssuerUrl, type IssuerEntry } from '../../aut
 import { listIssuers, readIssuer } from '../../authz/oidc/issuer-book.ts';
 import { Refusal } from '../../core/errors.ts';
 import { issuersPerTenantMax } from '../../core/limits.ts';
+import { isName, notTheName } from '../../core/names.ts';
 import type { NativeDeps } from './deps.ts';
 import {
   type Call,
@@ -136,11 +137,9 @@ export const issuerRoutes = routeTable([
   },
 ]);
 
-const nameForm = new RegExp(name.pattern);
-
 function checkName(text: string): string {
-  if (nameForm.test(text)) return text;
-  const message = `The name of an issuer has: ${name.description}`;
+  if (isName(text)) return text;
+  const message = notTheName(text, 'an issuer');
   throw new Refusal('InvalidInput', { message, fields: { field: 'params.i' } });
 }
 

@@ -2,12 +2,13 @@
 // Invariant: a bug's message never leaves; only refusals, which are written for clients, do.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { messageOf, Refusal } from '../../core/errors.ts';
+import { classNameForm, classNameWords, nameForm, nameWords, notAName } from '../../core/names.ts';
 import { challengeOf } from '../http/challenge.ts';
 import { echoed } from '../http/echo.ts';
 import { exchangeOf } from '../http/exchange.ts';
 import type { DescribeRefusal } from '../http/reply.ts';
 import { missingWords } from './missing-words.ts';
-import { name, text } from './schemas.ts';
+import { text } from './schemas.ts';
 
 /** The refusal that an error means; undefined for a bug. */
 export function refusalOf(error: unknown): Refusal | undefined {
@@ -91,11 +92,12 @@ export const problemSchema = {
   },
 } as const;
 
-type Violation = NonNullable<FastifyError['validation']>[number];
+/** `data`: what does not fit. */
+type Violation = NonNullable<FastifyError['validation']>[number] & { data?: unknown };
 
 /** Names the member that does not fit, as `body.groups.0` or `querystring.limit`. */
 function invalidInput(violation: Violation, context: string, cause: unknown): Refusal {
-  const { keyword, instancePath, params, message } = violation;
+  const { keyword, instancePath, params, message, data } = violation;
   const at = context + instancePath.replaceAll('/', '.');
   if (keyword === 'additionalProperties') {
     const field = `${at}.${String(params.additionalProperty)}`;
@@ -109,16 +111,18 @@ function invalidInput(violation: Violation, context: string, cause: unknown): Re
     const allowed = (params.allowedValues as unknown[]).join(', ');
     return refuseField(at, `${at} must be one of: ${allowed}`, cause);
   }
-  if (keyword === 'pattern' && params.pattern === name.pattern) {
-    return refuseField(at, `${at} must be a name: ${nameWords}`, cause);
-  }
+  const words = keyword === 'pattern' && wordsOfNames.get(params.pattern);
+  if (words) return refuseField(at, `${at}: ${notAName(data, words)}`, cause);
   if (keyword === 'minProperties') {
     return refuseField(at, `${at} must have at least one member`, cause);
   }
   return refuseField(at, `${at} ${message ?? 'does not fit'}`, cause);
 }
 
-const nameWords = 'at most 63 of a-z, 0-9, ".", "_" and "-", beginning with a letter or a digit';
+const wordsOfNames: ReadonlyMap<unknown, string> = new Map([
+  [nameForm.source, nameWords],
+  [classNameForm.source, classNameWords],
+]);
 
 function refuseField(field: string, message: string, cause: unknown): Refusal {
   return new Refusal('InvalidInput', { message, fields: { field }, cause });

@@ -1,12 +1,13 @@
 // JSON schemas that several routes of the native API share. Requests are checked against them and
 // the OpenAPI document is made from them, so what is described is what is checked.
 import { groupsPerPrincipalMax, nativeListMax } from '../../core/limits.ts';
+import { nameForm } from '../../core/names.ts';
 import { principalKinds, roles } from '../../core/principal.ts';
 import { recordReadsModes } from '../../core/record-reads.ts';
 
 export const name = {
   type: 'string',
-  pattern: '^[a-z0-9][a-z0-9._-]{0,62}$',
+  pattern: nameForm.source,
   description:
     'Lower-case letters, digits, dot, underscore and hyphen, at most 63; begins with a ' +
     'letter or digit.',

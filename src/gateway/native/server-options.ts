@@ -49,6 +49,8 @@ export const nativeServerOptions = {
       coerceTypes: false,
       useDefaults: true,
       allErrors: false,
+      /** A message about a name says which. */
+      verbose: true,
     },
   },
   schemaController: { compilersFactory: lazyCompilers },

@@ -15,6 +15,7 @@ import { isSameObject } from '../../catalog/undelete.ts';
 import { beginOf, readMoment, readWindow } from '../../catalog/undelete-window.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
+import { isName, nameCharactersMax, notTheName } from '../../core/names.ts';
 import { Pace } from '../../core/pace.ts';
 import { steadyClock } from '../../core/steady-clock.ts';
 import type { KeptSnapshot } from '../../state/snapshot-cache.ts';
@@ -39,9 +40,6 @@ import { showWindow, windowSchema } from './undelete-window.ts';
 const collection = '/_/v1/tenants/:t/buckets/:bucket/snapshots';
 const one = `${collection}/:snapshot`;
 
-const snapshotNameLengthMax = 63;
-const nameForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
-
 /** What a mount may show: a snapshot's name, or a moment, as it is stored. Throws `Refusal`. */
 export function readShown(asked: string): string {
   const timeMs = readMoment(asked);
@@ -52,10 +50,8 @@ export function readShown(asked: string): string {
 
 /** Throws `Refusal` InvalidInput. */
 function checkSnapshotName(asked: string): void {
-  if (nameForm.test(asked)) return;
-  const message =
-    `A snapshot's name has 1 to ${snapshotNameLengthMax} lower-case letters, digits, dots, ` +
-    'hyphens and underscores, and begins with a letter or a digit.';
+  if (isName(asked)) return;
+  const message = notTheName(asked, 'a snapshot');
   throw new Refusal('InvalidInput', { message, fields: { field: 'snapshot' } });
 }
 
@@ -214,7 +210,7 @@ export const snapshotRoutes = routeTable([
       'another one, or now. By key.',
     query: {
       ...keyPageQuery,
-      to: { ...text('The other snapshot. Absent: now.'), maxLength: snapshotNameLengthMax },
+      to: { ...text('The other snapshot. Absent: now.'), maxLength: nameCharactersMax },
       prefix: text('Of the keys that are compared. Absent: all.'),
     },
     answer: answerObject({

@@ -6,6 +6,7 @@
 import type { Identity } from '../../authz/identity.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
 import { Refusal } from '../../core/errors.ts';
+import { isName, namePart } from '../../core/names.ts';
 import { principalId } from '../../core/principal.ts';
 import type { Mount } from '../../state/mount-book.ts';
 import type { KeptSnapshot } from '../../state/snapshot-cache.ts';
@@ -66,8 +67,6 @@ function checkTrusted({ sealFaults }: RequestServices, found: NamedBucket): Name
   return found;
 }
 
-const tenantForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
-
 /** Who names a bucket. `id`: of the principal, `tenant/name`; absent: it has no own names. */
 export interface Namer {
   tenant: string;
@@ -87,7 +86,7 @@ export function lookUpBucket(
 ): NamedBucket | Promise<NamedBucket> {
   const colon = asked.indexOf(':');
   const owner = colon < 0 ? tenant : asked.slice(0, colon);
-  if (colon >= 0 && !tenantForm.test(owner)) {
+  if (colon >= 0 && !isName(owner)) {
     throw new Refusal('InvalidBucketName', { fields: { BucketName: asked } });
   }
   const name = asked.slice(colon + 1);
@@ -161,7 +160,7 @@ export function namesOfBucket(tenant: string, asked: string, found: NamedBucket)
 }
 
 /** An owner as it is named here, or as Amazon names accounts, which nobody here is. */
-const ownerForm = /^(?:\d{12}|[a-z0-9][a-z0-9._-]{0,62}\/[a-z0-9][a-z0-9._-]{0,62})$/;
+const ownerForm = new RegExp(`^(?:\\d{12}|${namePart}/${namePart})$`);
 
 /**
  * `x-amz-expected-bucket-owner` and its twin for copy sources are the client's safeguard against

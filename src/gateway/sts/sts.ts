@@ -12,6 +12,7 @@ import { tokenBytesMax } from '../../authz/tokens/bounds.ts';
 import { proofRefusal } from '../../authz/tokens/faults.ts';
 import { isoTime } from '../../core/clock.ts';
 import { type ErrorCode, Refusal } from '../../core/errors.ts';
+import { namePart } from '../../core/names.ts';
 import type { Commit } from '../../ledger/commit.ts';
 import type { Decision } from '../../ledger/known-rights.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -396,7 +397,7 @@ function decode(text: string): string {
   }
 }
 
-const roleForm = /^arn:aws:iam::([a-z0-9][a-z0-9._-]{0,62}):role\/([\w+=,.@/-]{1,512})$/;
+const roleForm = new RegExp(`^arn:aws:iam::(${namePart}):role/([\\w+=,.@/-]{1,512})$`);
 
 function readRole(arn = ''): Pick<KeysRequest, 'tenant' | 'roleName'> {
   const [, tenant, roleName] = roleForm.exec(arn) ?? [];

@@ -6,6 +6,7 @@ import { CommandFailure } from '../../core/command-failure.ts';
 import { isObject } from '../../core/json.ts';
 import { chunkBytes, extentBytesMax } from '../../core/limits.ts';
 import { localStoreName } from '../../core/manifest.ts';
+import { isName, nameWords } from '../../core/names.ts';
 import { classForm } from '../../quota/prices/price-book.ts';
 import { freeMarket } from '../../quota/prices/price-books.ts';
 import type { DeclaredPlace, PlaceKind } from '../../tiering/classes/declared-place.ts';
@@ -265,13 +266,13 @@ function parseExtentBytes(text: string): number {
 /** Names of what fails as one, separated by commas. */
 function parseDomains(text: string): readonly string[] {
   const domains = text.split(',').map((one) => one.trim());
-  const isOdd = domains.some((one) => !/^[a-z0-9][a-z0-9._-]{0,62}$/.test(one));
+  const isOdd = !domains.every(isName);
   if (!isOdd && domains.length <= domainsMax && new Set(domains).size === domains.length) {
     return domains;
   }
   throw new Error(
-    `must be 1 to ${domainsMax} different names of lower-case letters, digits, dot, underscore ` +
-      'and hyphen, such as [disk1, host1, site1]',
+    `must be 1 to ${domainsMax} different names, each of ${nameWords}, such as ` +
+      '[disk1, host1, site1]',
   );
 }
 

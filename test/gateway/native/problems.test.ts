@@ -94,9 +94,11 @@ describe('bad input', () => {
 
   test('members deep inside are named too', async () => {
     const url = `${tenants}/cms/principals`;
-    expect(
-      await api.call('ROOT', 'POST', url, { name: 'x', groups: ['muons', 'BAD'] }),
-    ).toMatchObject(invalid('body.groups.1'));
+    const wrongName = await api.call('ROOT', 'POST', url, { name: 'x', groups: ['muons', 'BAD'] });
+    expect(wrongName).toMatchObject(invalid('body.groups.1'));
+    expect(wrongName.json.detail).toMatch(
+      /^body\.groups\.1: "BAD" cannot be a name: it has at most/,
+    );
     const wrongRole = await api.call('ROOT', 'POST', url, { name: 'x', role: 'king' });
     expect(wrongRole).toMatchObject(invalid('body.role'));
     expect(wrongRole.json.detail).toContain('operator, admin, auditor, member');

@@ -17,6 +17,7 @@ import {
   permissions,
 } from '../../../core/acl.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
+import { namePart } from '../../../core/names.ts';
 import { principalId } from '../../../core/principal.ts';
 import { type Reply, xmlReply } from '../../http/reply.ts';
 import {
@@ -140,7 +141,7 @@ export function parseGrantHeader(header: string, text: string): string[] {
   });
 }
 
-const idForm = /^[a-z0-9][a-z0-9._-]{0,62}\/[a-z0-9][a-z0-9._-]{0,62}$/;
+const idForm = new RegExp(`^${namePart}/${namePart}$`);
 
 /**
  * A principal by its id. Whether there is one is not asked: that is not everybody's to know, and
