@@ -62,7 +62,10 @@ export async function holdsAny(
   return (await read.get(sql, tenant, name, JSON.stringify([...classes]))) !== undefined;
 }
 
-/** Resolves to whether a bucket that is there has, or had, objects or uploads of the class. */
+/**
+ * Resolves to whether a bucket that is there has, or had, objects or uploads of the class. Nothing
+ * is billed of what is lost.
+ */
 export async function isClassUsed(
   read: Reader,
   { tenant, name }: Pick<ClassRow, 'tenant' | 'name'>,
@@ -73,8 +76,14 @@ export async function isClassUsed(
          ON b.tenant = s.tenant AND b.name = s.bucket
          WHERE s.class = ? AND s.tenant = ifnull(?, s.tenant))
        OR EXISTS (SELECT 1 FROM uploads AS u JOIN buckets AS b ON b.id = u.bucket_id
-         WHERE u.class = ? AND b.tenant = ifnull(?, b.tenant))`,
-    ...[name, of, name, of],
+         WHERE u.class = ? AND b.tenant = ifnull(?, b.tenant))
+       OR EXISTS (SELECT 1 FROM lost_versions AS l JOIN buckets AS b ON b.id = l.bucket_id
+         WHERE b.tenant = ifnull(?, b.tenant) AND ? IN (
+           SELECT class FROM versions AS v WHERE v.bucket_id = l.bucket_id
+             AND v.key = l.key AND v.seq = l.seq
+           UNION ALL SELECT class FROM noncurrent_versions AS n WHERE n.bucket_id = l.bucket_id
+             AND n.key = l.key AND n.seq = l.seq))`,
+    ...[name, of, name, of, of, name],
   );
   return found !== undefined;
 }

@@ -169,17 +169,30 @@ export async function listStoresToSweep(read: Reader): Promise<number[]> {
   return rows.map(({ store }) => store);
 }
 
-/** Ids of a store's extents that were condemned before `beforeMs`, oldest first. */
-export async function listCondemned(
+export interface Condemned {
+  id: Buffer;
+  /** Null: it has been nobody's. */
+  tenant: string | null;
+  changedMs: number;
+}
+
+/** A store's extents that were condemned up to `beforeMs`, oldest first, behind `after`. */
+export function listCondemned(
   read: Reader,
-  wanted: { store: number; beforeMs: number; max: number },
-): Promise<Buffer[]> {
-  const rows = await read.all<{ id: Buffer }>(
-    `SELECT id FROM extents WHERE ${notLive} AND state = 2 AND store = ? AND changed_ms <= ?
-       ORDER BY changed_ms LIMIT ?`,
-    ...[wanted.store, wanted.beforeMs, wanted.max],
+  wanted: {
+    store: number;
+    beforeMs: number;
+    after?: Pick<Condemned, 'id' | 'changedMs'> | undefined;
+    max: number;
+  },
+): Promise<Condemned[]> {
+  const { store, beforeMs, after, max } = wanted;
+  return read.all<Condemned>(
+    `SELECT id, tenant, changed_ms AS changedMs FROM extents
+       WHERE ${notLive} AND state = 2 AND store = ? AND changed_ms <= ?
+         AND (changed_ms, id) > (?, ?) ORDER BY changed_ms, id LIMIT ?`,
+    ...[store, beforeMs, after?.changedMs ?? 0, after?.id ?? Buffer.alloc(0), max],
   );
-  return rows.map(({ id }) => id);
 }
 
 /** Notes that the bytes of extents are gone, all copies; only of those still condemned. */

@@ -73,6 +73,29 @@ export async function listOutbox(read: Reader, store: number, max: number): Prom
   return read.all<OutboxRow>(`${selectRows} WHERE store = ? ORDER BY seq LIMIT ?`, store, max);
 }
 
+/** What a journal waits with of the buckets of a tenant. */
+export interface UntoldBuckets {
+  /** Null: of buckets that are gone. */
+  tenant: string | null;
+  firstMs: number;
+  firstSeq: number;
+  lastSeq: number;
+}
+
+/** Of changes behind `afterSeq`; those of identities are of no bucket. */
+export function listUntoldBuckets(
+  read: Reader,
+  store: number,
+  afterSeq: number,
+): Promise<UntoldBuckets[]> {
+  return read.all<UntoldBuckets>(
+    `SELECT b.tenant, min(o.time_ms) AS firstMs, min(o.seq) AS firstSeq, max(o.seq) AS lastSeq
+       FROM outbox AS o LEFT JOIN buckets AS b ON b.id = o.bucket_id
+       WHERE o.store = ? AND o.seq > ? AND o.bucket_id <> 0 GROUP BY b.tenant`,
+    ...[store, afterSeq],
+  );
+}
+
 /** Whether the journal may have been told of this change just before the process ended. */
 export async function isInOutbox(read: Reader, store: number, seq: number): Promise<boolean> {
   const sql = 'SELECT 1 FROM outbox WHERE store = ? AND seq = ?';

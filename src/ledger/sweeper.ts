@@ -5,8 +5,7 @@
 // because it needs the catalog's word and the stores' hands.
 
 import { listCopyStores } from '../catalog/extent-copies.ts';
-import { listCondemned, listStoresToSweep } from '../catalog/extents.ts';
-import { listOutbox } from '../catalog/outbox.ts';
+import { type Condemned, listCondemned, listStoresToSweep } from '../catalog/extents.ts';
 import type { Reader } from '../core/database.ts';
 import {
   completedUploadKeptMs,
@@ -18,6 +17,7 @@ import { inlineStore, localStore } from '../core/manifest.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import type { ExtentStore } from '../tiering/stores/store.ts';
 import type { Ledger } from './ledger.ts';
+import { type MayLink, Untold } from './untold.ts';
 
 export interface SweeperOptions {
   read: Reader;
@@ -32,6 +32,7 @@ export interface SweeperOptions {
   confirmPlace?: (store: number) => Promise<void>;
   /** The stores whose journals are told of changes: those that are configured. */
   journaled: () => readonly number[];
+  mayLink: MayLink;
   /** Tells which extents are being read. */
   leases: { findHeld(ids: readonly Buffer[]): Promise<(id: Buffer) => boolean> };
   /** How long a condemned extent is kept before its bytes go, milliseconds. */
@@ -74,6 +75,8 @@ export class Sweeper {
   readonly #options: SweeperOptions;
   /** Why copies stay in a store while another is swept; told at the end of a sweep. */
   #keptElsewhere: unknown = null;
+  /** The newest record at the first sweep; null: there was none yet. */
+  #startSeq: number | null = null;
 
   constructor(options: SweeperOptions) {
     this.#options = options;
@@ -123,9 +126,12 @@ export class Sweeper {
   async #removeAllCondemned(repeat: Repeat): Promise<number> {
     const errors: unknown[] = [];
     let removed = 0;
-    for (const store of await listStoresToSweep(this.#options.read)) {
+    const { read, mayLink } = this.#options;
+    this.#startSeq ??= await readNewest(read);
+    const untold = new Untold(read, { mayLink, startSeq: this.#startSeq });
+    for (const store of await listStoresToSweep(read)) {
       try {
-        removed += await repeat(() => this.#removeCondemned(store));
+        removed += await this.#removeCondemned(store, untold, repeat);
       } catch (error) {
         errors.push(error);
       }
@@ -137,15 +143,35 @@ export class Sweeper {
     return removed;
   }
 
-  async #removeCondemned(store: number): Promise<number> {
-    const { read, ledger, leases, graceMs, maySweep } = this.#options;
-    if (!maySweep(store)) return 0;
+  /** Goes on behind what stays, so that it does not keep what comes after it. */
+  async #removeCondemned(store: number, untold: Untold, repeat: Repeat): Promise<number> {
+    const { read, graceMs, maySweep } = this.#options;
     const ownGraceMs = store === inlineStore ? Math.min(graceMs, inlineGraceMsMax) : graceMs;
-    // What a journal still calls alive stays until that is put right in its store.
-    const beforeMs = Math.min(steadyClock.nowMs() - ownGraceMs, (await this.#untoldMs(store)) - 1);
-    const found = await listCondemned(read, { store, beforeMs, max: rowsPerBatch });
-    const isHeld = await leases.findHeld(found);
-    const ids = found.filter((id) => !isHeld(id));
+    const beforeMs = steadyClock.nowMs() - ownGraceMs;
+    let after: Condemned | undefined;
+    let removed = 0;
+    await repeat(async () => {
+      if (!maySweep(store)) return 0;
+      const found = await listCondemned(read, { store, beforeMs, after, max: rowsPerBatch });
+      after = found.at(-1);
+      removed += await this.#removeSome(store, await this.#findFree(store, found, untold));
+      return found.length;
+    });
+    return removed;
+  }
+
+  /** Those that nobody reads, and no journal may still call alive. */
+  async #findFree(store: number, found: readonly Condemned[], untold: Untold): Promise<Buffer[]> {
+    const { leases, journaled } = this.#options;
+    // In the data folder only its own buckets have bytes, and in the database.
+    const journals = store <= localStore ? [] : journaled();
+    const ids = (await untold.pass(store, found, journals)).map(({ id }) => id);
+    const isHeld = await leases.findHeld(ids);
+    return ids.filter((id) => !isHeld(id));
+  }
+
+  async #removeSome(store: number, ids: Buffer[]): Promise<number> {
+    const { ledger } = this.#options;
     const { removed, kept, elsewhere, error } =
       store === inlineStore ? allRemoved(ids) : await this.#removeFromPlace(store, ids);
     if (removed.length > 0) await ledger.maintain({ kind: 'noteSwept', ids: removed });
@@ -154,22 +180,7 @@ export class Sweeper {
     if (kept.length > 0) await ledger.maintain({ kind: 'deferExtents', ids: kept });
     if (error !== null && kept.length > elsewhere) throw error;
     this.#keptElsewhere ??= error;
-    // Without a grace those that come behind the others would come again at once.
-    return ownGraceMs > 0 ? ids.length : removed.length;
-  }
-
-  /**
-   * Since when a journal may not tell of what was let go of in a store: that of any store whose
-   * buckets have classes there. In the data folder only its own buckets have bytes.
-   */
-  async #untoldMs(store: number): Promise<number> {
-    const { read, journaled } = this.#options;
-    let sinceMs = Number.POSITIVE_INFINITY;
-    for (const one of store <= localStore ? [store] : new Set([store, ...journaled()])) {
-      const [untold] = await listOutbox(read, one, 1);
-      sinceMs = Math.min(sinceMs, untold?.timeMs ?? sinceMs);
-    }
-    return sinceMs;
+    return removed.length;
   }
 
   async #removeFromPlace(store: number, ids: readonly Buffer[]): Promise<Removal> {
@@ -219,6 +230,11 @@ export class Sweeper {
     await Promise.all(Array.from({ length: removalsMax }, remove));
     return done;
   }
+}
+
+async function readNewest(read: Reader): Promise<number> {
+  const row = await read.get<{ idx: number | null }>('SELECT max(idx) AS idx FROM records');
+  return row?.idx ?? -1;
 }
 
 /** Runs `work` until it has less than a full batch to do, or the cap is reached. */

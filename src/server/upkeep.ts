@@ -65,6 +65,7 @@ function sweeping(
     // configuration must not keep others from being swept for ever.
     journaled: () =>
       services.classes.isEmpty ? [] : configuredStores(services).map(({ number }) => number),
+    mayLink: (tenant, store) => services.classes.everHadLeg(tenant, storeList.nameOf(store)),
     confirmPlace: (store) => storeList.confirmOwner(store),
     graceMs: config.sweepGraceMs,
   });

@@ -16,6 +16,8 @@ export interface StorageClass {
 export class ClassBook {
   /** Of each tenant the classes that have tiers, and those. */
   readonly #tiered = new Map<string, ReadonlySet<string>>();
+  /** Of each tenant the stores of the legs of all classes since the start, also of those gone. */
+  readonly #legs = new Map<string, Set<string>>();
   /** By tenant, and by name. */
   readonly #classes = new Map<string, Map<string, StorageClass>>();
 
@@ -30,6 +32,11 @@ export class ClassBook {
   /** Whether nobody has any, nor ever had since the start. */
   get isEmpty(): boolean {
     return this.#classes.size === 0;
+  }
+
+  /** Whether a tenant has a class with a leg in the store, or had one since the start. */
+  everHadLeg(tenant: string, store: string): boolean {
+    return [tenant, defaultTenant].some((of) => this.#legs.get(of)?.has(store));
   }
 
   /** The class of a name; undefined: the tenant has none, and neither has everybody. */
@@ -73,6 +80,8 @@ export class ClassBook {
     const classes = getOrMake(this.#classes, tenant, () => new Map<string, StorageClass>());
     if (definition) classes.set(name, { tenant, name, definition });
     else classes.delete(name);
+    const legs = getOrMake(this.#legs, tenant, () => new Set<string>());
+    for (const leg of definition?.durability.legs ?? []) legs.add(leg.store);
     const tiers = [...classes.values()].filter((one) => one.definition.tier !== undefined);
     const names = tiers.flatMap((one) => [one.name, one.definition.tier?.of ?? '']);
     if (names.length > 0) this.#tiered.set(tenant, new Set(names));

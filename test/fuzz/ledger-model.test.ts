@@ -267,7 +267,7 @@ class Trial {
         return this.housekeeping({ kind: 'condemnIntents' });
       default: {
         const wanted = { store: randomBelow(random, 2), beforeMs: this.seq, max };
-        const ids = await listCondemned(this.db.tx, wanted);
+        const ids = (await listCondemned(this.db.tx, wanted)).map(({ id }) => id);
         return this.housekeeping({ kind: 'noteSwept', ids });
       }
     }

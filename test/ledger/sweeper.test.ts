@@ -13,6 +13,8 @@ let removed: string[];
 let leases: ReadLeases;
 /** Numbers of the stores that are away. */
 let failing: Set<number>;
+/** Stores in which no tenant has a leg of a class. */
+let unlinked: Set<number>;
 /** Stores whose journals are behind. */
 let untold: Set<number>;
 let lockedIds: Set<string>;
@@ -23,6 +25,7 @@ beforeEach(async () => {
   leases = new ReadLeases();
   failing = new Set();
   untold = new Set();
+  unlinked = new Set();
   lockedIds = new Set();
 });
 afterEach(() => fixture.close());
@@ -42,6 +45,7 @@ function sweeper(graceMs = 0): Sweeper {
     stores: { get },
     maySweep: (store) => !untold.has(store),
     journaled: () => [2, 3],
+    mayLink: (_, store) => !unlinked.has(store),
     leases,
     graceMs,
   });
@@ -255,6 +259,57 @@ describe('a sweep', () => {
     await ledger.maintain({ kind: 'forgetJournaled', store: 2, lastSeq, segment });
     await sweeper().sweep();
     expect(removed).toEqual(hex(id));
+  });
+
+  it('waits for no journal whose buckets cannot have named it', async () => {
+    const { ledger } = fixture;
+    const gone = async (
+      key: string,
+      at: Parameters<typeof commitOf>[0] | null,
+      bucketId: number,
+    ) => {
+      if (at) await ledger.commit(commitOf(at));
+      const id = await putStored(key, 3, bucketId);
+      const deletion = deleteOf(key);
+      const change = { ...deletion.change, bucketId } as typeof deletion.change;
+      return { id, seq: (await ledger.commit({ ...deletion, change })).index as number };
+    };
+    for (const name of ['away', 'there']) {
+      await ledger.maintain({ kind: 'registerStore', name, location: name });
+    }
+    const bucket = (name: string, store: number) =>
+      ({ kind: 'createBucket', ...{ tenant: 'one', name, owner: 'alice', store } }) as const;
+    const told = async (store: number, lastSeq: number) => {
+      const segment = { name: `s${store}`, lastSeq, sizeBytes: 1, digest: Buffer.alloc(32) };
+      await ledger.maintain({ kind: 'forgetJournaled', store, lastSeq, segment });
+    };
+    await sweeper().sweep();
+    // What the store that is away has still to tell is of the tenant `one`.
+    const far = await gone('far', bucket('far', 2), 2);
+    const own = await gone('own', bucket('near', 3), 3);
+    const other = await gone('other', null, 3);
+    await fixture.edit(`UPDATE extents SET tenant = 'two' WHERE id = x'${hex(other.id)}'`);
+    await told(3, other.seq);
+    const swept = sweeper();
+    await swept.sweep();
+    expect(removed).toEqual(hex(other.id));
+    // Without a class of the tenant's in the store nothing there was named elsewhere; but what was
+    // told before the gateway started may have been of a class that is gone.
+    unlinked.add(3);
+    await sweeper().sweep();
+    expect(removed).toEqual(hex(other.id));
+    await told(2, far.seq);
+    const next = await gone('far', null, 2);
+    const last = await gone('own', null, 3);
+    await told(3, last.seq);
+    await swept.sweep();
+    expect(removed.sort()).toEqual(hex(...[other, far, own, next, last].map(({ id }) => id)));
+    // A bucket that is gone may have been anybody's.
+    await ledger.commit(commitOf({ kind: 'deleteBucket', bucketId: 2 }));
+    const late = await gone('late', null, 3);
+    await told(3, late.seq);
+    await swept.sweep();
+    expect(await extents()).toEqual(hex(late.id));
   });
 
   it.each(['manifest = (SELECT manifest FROM versions WHERE key = ?)', "manifest = x'00' || ?"])(
