@@ -360,7 +360,7 @@ describe('a webhook', () => {
   it("of a tenant can be at the gateway's own machine only where its operator named that", () => {
     const named = onlyPrivate([{ name: 'localhost', port: 9100 }]);
     expect(() => checkHookUrl('http://localhost:9100/a', named)).not.toThrow();
-    const words = /its operator has named them \(--private-webhooks localhost:80\)/;
+    const words = /the operator has named them \(--private-webhooks localhost:80\)/;
     expect(() => checkHookUrl('http://localhost/a', named)).toThrow(words);
     expect(() => checkHookUrl('https://localhost/a', named)).not.toThrow();
   });
