@@ -1,14 +1,15 @@
 // The administration commands' side of the native API: signed HTTP requests, problem documents made
 // into one line, pages read to their end.
+
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import http from 'node:http';
-import https from 'node:https';
+import type { IncomingHttpHeaders, IncomingMessage, RequestOptions } from 'node:http';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { urlToHttpOptions } from 'node:url';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { parseJson } from '../core/json.ts';
+import { http, https } from '../core/node-http.ts';
 import { signRequest } from '../core/sigv4.ts';
 
 export interface Connection {
@@ -190,7 +191,7 @@ export class Unreachable extends CommandFailure {}
 export interface Exchanged {
   status: number;
   text: string;
-  headers: http.IncomingHttpHeaders;
+  headers: IncomingHttpHeaders;
   /** S3 stores whose journals do not tell of the change yet; null: none. */
   untold: string | null;
 }
@@ -218,7 +219,7 @@ export async function begin(
   headers: Record<string, string>,
   body: string | Readable | undefined,
   silenceMs = silenceMsMax,
-): Promise<http.IncomingMessage> {
+): Promise<IncomingMessage> {
   const request = url.startsWith('https:') ? https.request : http.request;
   const message = request({ ...targetOf(url), method, headers, timeout: silenceMs });
   message.on('timeout', () => message.destroy(new Error('no answer')));
@@ -227,14 +228,14 @@ export async function begin(
     body.on('error', (error) => message.destroy(error));
     body.pipe(message);
   } else message.end(body);
-  const [answer] = (await answering) as [http.IncomingMessage];
+  const [answer] = (await answering) as [IncomingMessage];
   // From now on whoever reads the answer is told of what breaks it off.
   message.on('error', () => {});
   return answer;
 }
 
 /** The path as it is signed: of a key such as `a/../b` a URL would make another one. */
-function targetOf(url: string): http.RequestOptions {
+function targetOf(url: string): RequestOptions {
   const pathAt = url.indexOf('/', url.indexOf('//') + 2);
   const [origin, path] = pathAt < 0 ? [url, '/'] : [url.slice(0, pathAt), url.slice(pathAt)];
   return { ...urlToHttpOptions(new URL(origin)), path };

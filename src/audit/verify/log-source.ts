@@ -1,13 +1,14 @@
 // Where the files of a log are read from: a folder, or a web server. Their paths are those of C2SP
 // tlog-tiles, below the log's own address. Nothing that comes is believed; it is only bounded.
+
 import { once } from 'node:events';
 import { open } from 'node:fs/promises';
-import http from 'node:http';
-import https from 'node:https';
+import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
+import { http, https } from '../../core/node-http.ts';
 
 export interface LogSource {
   /** undefined: it is not there. Throws `SourceFailure` where that cannot be told. */
@@ -87,18 +88,18 @@ async function fetchOnce(url: URL): Promise<Buffer | SourceFailure | undefined> 
 }
 
 /** Not `fetch`: that refuses ports on which a gateway may well listen. */
-async function ask(url: URL): Promise<http.IncomingMessage> {
+async function ask(url: URL): Promise<IncomingMessage> {
   const isTls = url.protocol === 'https:';
   const request = (isTls ? https : http).get(url, {
     agent: isTls ? tlsAgent : agent,
     headers: { 'accept-encoding': 'gzip, identity' },
     signal: AbortSignal.timeout(answerMsMax),
   });
-  const [answer] = (await once(request, 'response')) as [http.IncomingMessage];
+  const [answer] = (await once(request, 'response')) as [IncomingMessage];
   return answer;
 }
 
-async function readBody(answer: http.IncomingMessage, url: URL): Promise<Buffer> {
+async function readBody(answer: IncomingMessage, url: URL): Promise<Buffer> {
   const parts: Buffer[] = [];
   let bytes = 0;
   for await (const part of answer as AsyncIterable<Buffer>) {

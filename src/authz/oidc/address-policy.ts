@@ -69,7 +69,7 @@ function subnets(...texts: string[]): BlockList {
   const list = new BlockList();
   for (const text of texts) {
     const [address = '', bits] = text.split('/');
-    list.addSubnet(address, Number(bits), isIP(address) === 4 ? 'ipv4' : 'ipv6');
+    list.addSubnet(address, Number(bits), address.includes(':') ? 'ipv6' : 'ipv4');
   }
   return list;
 }

@@ -2,12 +2,13 @@
 // allows and nowhere else: the address that was checked is the one that is connected to, there are
 // no redirects, and no connection is used twice. And what becomes of one that fails is told no
 // sooner than if nothing had answered.
+
 import { once } from 'node:events';
-import http from 'node:http';
-import https from 'node:https';
+import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicMs } from '../../core/clock.ts';
+import { http, https } from '../../core/node-http.ts';
 import {
   type AddressPolicy,
   AddressRefused,
@@ -31,7 +32,7 @@ export interface GuardedRequest {
  */
 export async function askGuarded<T>(
   { url, policy, method, headers, body, signal }: GuardedRequest,
-  use: (answer: http.IncomingMessage) => Promise<T>,
+  use: (answer: IncomingMessage) => Promise<T>,
 ): Promise<T> {
   // An address in the URL is not looked up.
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
@@ -42,7 +43,7 @@ export async function askGuarded<T>(
   const request = begin(url, { method, headers, lookup, signal, agent: false });
   try {
     request.end(body);
-    const [answer] = (await once(request, 'response')) as [http.IncomingMessage];
+    const [answer] = (await once(request, 'response')) as [IncomingMessage];
     return await use(answer);
   } finally {
     // What comes after this concerns nobody.

@@ -4,10 +4,11 @@
 // is; each request that comes in is an exchange, which ends once; one runs when its answer is the
 // next on its connection; and what is no request gets an answer with an id all the same.
 // Specification: RFC 9112.
-import { createServer, IncomingMessage, type Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type ErrorCode, messageOf, Refusal, statusOf } from '../../core/errors.ts';
 import { headerBytesMax, pipelinedRequestsMax } from '../../core/limits.ts';
+import { http } from '../../core/node-http.ts';
 import { bucketOfHost, markExpectingContinue, repeatedHeader } from '../s3/request.ts';
 import { isShareTarget } from '../share/share-url.ts';
 import { isStsForm } from '../sts/sts.ts';
@@ -47,7 +48,7 @@ const headersCheckMs = 1000;
 export function openHttpServer(options: HttpServerOptions): Server {
   const { terms, connections, describers, isClosing } = options;
   const followed = mapAnswers(options);
-  const server = createServer(
+  const server = http.createServer(
     {
       maxHeaderSize: headerBytesMax,
       headersTimeout: Math.min(options.stallTimeoutMs, headersTimeoutMsMax),
@@ -321,8 +322,8 @@ function beginUnread(
   { terms, connections }: Pick<HttpServerOptions, 'terms' | 'connections'>,
   socket: Socket,
 ): Exchange {
-  const raw = new IncomingMessage(socket);
-  return new Exchange(terms, 's3', connections.originOf(raw), raw, new ServerResponse(raw));
+  const raw = new http.IncomingMessage(socket);
+  return new Exchange(terms, 's3', connections.originOf(raw), raw, new http.ServerResponse(raw));
 }
 
 function codeOfClientError(error: NodeJS.ErrnoException): ErrorCode {

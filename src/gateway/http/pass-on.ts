@@ -3,15 +3,9 @@
 // Invariants: the message goes on as it came, so that what is signed of it stays so; the main
 // thread knows the client's address as if the client had come to it; no client can claim one; and
 // one request is one exchange for the instruments, that of the thread that answers.
-import {
-  Agent,
-  type ClientRequest,
-  type IncomingMessage,
-  request,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
+import type { ClientRequest, IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { http } from '../../core/node-http.ts';
 import { isKnownSender } from './connections.ts';
 import type { Exchange } from './exchange.ts';
 import { hasBody } from './message-body.ts';
@@ -34,7 +28,7 @@ const justPeer: ReadonlySet<string> = new Set([peerHeader]);
  * A connection for each request: over one that is kept, a request could meet the main thread just
  * as it closes what has idled, and `maxFreeSockets: 0` means the default to Node, not none.
  */
-class UnkeptConnections extends Agent {
+class UnkeptConnections extends http.Agent {
   override keepSocketAlive(): boolean {
     return false;
   }
@@ -102,7 +96,7 @@ export class MainThread {
   /** null: Node sends no such message, though it has parsed it. */
   #open({ method, url }: IncomingMessage, headers: string[]): ClientRequest | null {
     try {
-      return request({
+      return http.request({
         ...{ socketPath: this.#socketPath, agent: this.#agent, headers },
         ...{ method, path: url, setHost: false },
       });

@@ -74,9 +74,9 @@ export async function registerNativeApi(app: FastifyInstance, deps: NativeDeps):
     const raw = { parseAs: 'buffer', bodyLimit: nativeBodyBytesMax } as const;
     native.addContentTypeParser('*', raw, (_request, body, done) => done(null, body));
     native.setErrorHandler((error, request, reply) => answerError(deps, error, request, reply));
-    await describeApi(native);
+    const description = describeApi(native);
     for (const route of routes) addRoute(native, deps, route);
-    addOpenRoutes(native, deps);
+    addOpenRoutes(native, deps, description);
   });
 }
 
@@ -93,11 +93,14 @@ function addRoute(native: FastifyInstance, deps: NativeDeps, route: NativeRoute)
 }
 
 /** Routes without authentication. They tell nothing of tenants. */
-function addOpenRoutes(native: FastifyInstance, deps: NativeDeps): void {
+function addOpenRoutes(
+  native: FastifyInstance,
+  deps: NativeDeps,
+  description: () => Promise<string>,
+): void {
   const hidden = { schema: { hide: true } };
-  const description = () => JSON.stringify(native.swagger());
   native.get('/_/v1/openapi.json', hidden, async (_request, reply) =>
-    reply.type('application/json').send(description()),
+    reply.type('application/json').send(await description()),
   );
   addFind(native, deps);
   addHealth(native, deps);
