@@ -1,6 +1,6 @@
-// Node's own HTTP. An `import` of `node:http` reads every property of it, one of which loads a whole
-// HTTP client that nothing here uses, in each thread and each command: more than all of Node takes
-// to start. So it is asked for without one; only types are imported from `node:http`.
+// Node's own HTTP. An `import` of `node:http` reads every property of it, one of which loads an HTTP
+// client that nothing here uses, in each thread and each command: longer than all of Node takes to
+// start. So it is asked for without one; only types are imported from `node:http`.
 
 export const http = process.getBuiltinModule('node:http');
 export const https = process.getBuiltinModule('node:https');

@@ -1,5 +1,5 @@
-// The native API's description, OpenAPI 3.1, made from the routes' own schemas when it is first asked
-// for: what makes it takes as long to load as a tenth of a gateway's start.
+// The native API's description, OpenAPI 3.1, made from the routes' own schemas when it is first
+// asked for, since what makes it takes long to load.
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import fastify, { type FastifyInstance, type FastifySchema, type RouteOptions } from 'fastify';
 import { problemSchema } from './problem.ts';
