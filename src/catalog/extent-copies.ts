@@ -86,6 +86,12 @@ export async function listCopyStores(read: Reader, id: Uint8Array): Promise<numb
   return (await read.all<{ store: number }>(sql, id)).map(({ store }) => store);
 }
 
+/** Whether an extent was written for several stores. */
+export async function hasCopies(read: Reader, id: Uint8Array): Promise<boolean> {
+  const sql = 'SELECT 1 FROM extent_copies WHERE extent_id = ? LIMIT 1';
+  return (await read.get(sql, id)) !== undefined;
+}
+
 /**
  * The stores that may have the bytes: those that are good first, and last those where a copy is
  * due, which may be there already, unless the process ended before that was noted.

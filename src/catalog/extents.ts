@@ -144,20 +144,28 @@ export async function condemnIntents(
   return changes;
 }
 
-/** Resolves to whether any live extent is in a store. */
+/** Resolves to whether any live extent, or a copy of one, is in a store. */
 export async function holdsLiveExtents(read: Reader, store: number): Promise<boolean> {
-  const sql = 'SELECT 1 FROM extents WHERE store = ? AND state = 1 LIMIT 1';
-  return (await read.get(sql, store)) !== undefined;
+  for await (const _ of listLiveExtents(read, store)) return true;
+  return false;
 }
 
 const liveIdsPerPage = 1000;
 
-/** Ids of a store's live extents, in order. */
+/** Ids of the live extents that a store has, or has a copy of, in order. */
 export async function* listLiveExtents(read: Reader, store: number): AsyncGenerator<Buffer[]> {
-  const sql = `SELECT id FROM extents WHERE id > ? AND store = ? AND state = 1
-    ORDER BY id LIMIT ${liveIdsPerPage}`;
-  const readPage = (last?: { id: Buffer }) =>
-    read.all<{ id: Buffer }>(sql, last?.id ?? Buffer.alloc(0), store);
+  const sql = `SELECT id FROM (
+       SELECT * FROM (SELECT id FROM extents WHERE id > ? AND store = ? AND state = 1
+         ORDER BY id LIMIT ${liveIdsPerPage})
+       UNION SELECT * FROM (SELECT extent_id FROM extent_copies AS c
+         JOIN extents AS e ON e.id = extent_id
+         WHERE extent_id > ? AND c.store = ? AND c.state = 1 AND e.state = 1
+         ORDER BY extent_id LIMIT ${liveIdsPerPage})
+     ) ORDER BY id LIMIT ${liveIdsPerPage}`;
+  const readPage = (last?: { id: Buffer }) => {
+    const after = last?.id ?? Buffer.alloc(0);
+    return read.all<{ id: Buffer }>(sql, after, store, after, store);
+  };
   for await (const rows of pages(readPage)) yield rows.map(({ id }) => id);
 }
 
@@ -197,13 +205,14 @@ export function listCondemned(
 
 /** Notes that the bytes of extents are gone, all copies; only of those still condemned. */
 export async function noteSwept(tx: Tx, ids: readonly Uint8Array[], timeMs: number): Promise<void> {
-  const forget = 'DELETE FROM extents WHERE id = ? AND state = 2 AND store <= ?';
+  const forget = `DELETE FROM extents WHERE id = ? AND state = 2 AND store <= ?
+    AND NOT EXISTS (SELECT 1 FROM extent_copies WHERE extent_id = id AND store <> extents.store)`;
   const remember = 'UPDATE extents SET state = 4, changed_ms = ? WHERE id = ? AND state = 2';
   const copies = `DELETE FROM extent_copies WHERE extent_id = ?
     AND EXISTS (SELECT 1 FROM extents WHERE id = extent_id AND state = 2)`;
   for (const id of ids) {
-    await tx.run(copies, id);
     await tx.run(forget, id, localStore);
+    await tx.run(copies, id);
     await tx.run(remember, timeMs, id);
   }
 }

@@ -23,9 +23,9 @@ import {
   decodeManifest,
   type ExtentRun,
   inlineStore,
-  localStore,
   sliceRuns,
 } from '../core/manifest.ts';
+import { mayHaveCopies } from '../tiering/extent-copies.ts';
 import type { RequestServices } from './services.ts';
 
 /** A row, and where in it the next slice begins: null when all of it is verified. */
@@ -170,7 +170,7 @@ export class DataVerifier {
     }
     const release = leases.hold([run]);
     try {
-      const stores = run.store > localStore ? await copies.list(run.id) : [];
+      const stores = mayHaveCopies(run) ? await copies.list(run.id) : [];
       if (stores.length > 0) return await this.#verifyCopies(tenant, run, stores, slice);
       return this.#mayRead(run) ? await this.#readRun(tenant, run, slice) : run.length;
     } finally {

@@ -3,9 +3,11 @@
 // told. Invariants: nothing is lost by a store that cannot be asked, or that refuses an object and
 // gives others, since it may have it; what failed once is read again before it counts as lost; and
 // whatever is lost is looked at again, now and then, since a store may be restored.
+
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
 import { recordedChange } from '../audit/recorded-change.ts';
 import { type Bucket, getBucket } from '../catalog/buckets.ts';
+import { hasCopies } from '../catalog/extent-copies.ts';
 import { readInlineBody } from '../catalog/extents.ts';
 import { findHeld } from '../catalog/held-rows.ts';
 import {
@@ -62,8 +64,11 @@ export class Losses {
   async explain(read: ReadVersion, error: unknown): Promise<unknown> {
     const { bucket, version } = read;
     if (!(error instanceof IntegrityError) || error.extentId === null) return error;
-    if (error.store <= localStore || !this.#allows(bucket.tenant, version.class)) return error;
+    if (!this.#allows(bucket.tenant, version.class)) return error;
     try {
+      if (error.store <= localStore && !(await hasCopies(this.#services.read, error.extentId))) {
+        return error;
+      }
       const lost = decodeManifest(version.manifest).filter(({ id }) => error.extentId?.equals(id));
       const failure = await this.#findFailure(bucket.tenant, lost);
       if (!(failure instanceof IntegrityError) || failure.isRefused) return failure ?? error;

@@ -10,12 +10,12 @@ import { IntegrityError, Refusal } from '../core/errors.ts';
 import { decodeManifest, type ExtentRun, sliceRuns } from '../core/manifest.ts';
 import type { WrittenObject } from '../tiering/object-writer.ts';
 import { readStored, readVerified, sealAgain } from '../tiering/stored-extent.ts';
-import type { RemoteStore } from '../tiering/stores/store.ts';
+import type { LegStore } from '../tiering/stores/store.ts';
 import type { LossServices } from './losses.ts';
 import type { RequestServices } from './services.ts';
 
 export interface RemakeServices extends LossServices {
-  remotes: { remote(number: number): RemoteStore };
+  stores: { leg(number: number): LegStore };
   journals: Pick<RequestServices['journals'], 'owned'>;
   copyMemory: RequestServices['copyMemory'];
 }
@@ -65,18 +65,18 @@ export class Remakes {
     { run, place }: { run: ExtentRun; place: Parameters<typeof sealAgain>[1]['place'] },
     from: Pick<WrittenObject, 'runs' | 'inline'>,
   ): Promise<void> {
-    const { read, remotes, journals, keyring } = this.#services;
+    const { read, stores, journals, keyring } = this.#services;
     // The sweeper spares it from here on, unless it had it already.
     if (!(await isInUse(read, run.id))) throw new Refusal('SlowDown');
     const wanting: number[] = [];
     for (const store of new Set([run.store, ...(await listCopyStores(read, run.id))])) {
-      if (!(await isWhole(remotes.remote(store), keyring, run.id))) wanting.push(store);
+      if (!(await isWhole(stores.leg(store), keyring, run.id))) wanting.push(store);
     }
     if (wanting.length === 0) return;
     const plain = await this.#readPlain(tenant, from, run.length);
     const stored = await sealAgain({ keyring, tenant }, { run, plain, place });
     for (const number of wanting) {
-      const store = remotes.remote(number);
+      const store = stores.leg(number);
       // Another may have done it meanwhile.
       if (await isWhole(store, keyring, run.id)) continue;
       await journals.owned(number);
@@ -123,7 +123,7 @@ function wholeExtents(runs: readonly ExtentRun[]): { run: ExtentRun; at: number 
 }
 
 async function isWhole(
-  store: RemoteStore,
+  store: LegStore,
   keyring: LossServices['keyring'],
   id: Buffer,
 ): Promise<boolean> {

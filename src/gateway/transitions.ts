@@ -140,8 +140,7 @@ export class Transitions {
     if (!encrypts && holdsEncrypted(manifest)) return false;
     const { encryption } = JSON.parse(attributes) as Attributes;
     if (encryption && encryption.kms !== keyring.wrappedBy) return false;
-    const legs = severalLegs(this.#services, bucket, to)?.stores;
-    const stores = legs ?? [storeOfClass(this.#services, bucket, to)];
+    const stores = this.#storesOf(bucket, to);
     const written = stores.length * Math.ceil(sizeBytes / writer.extentBytesIn(stores));
     if (Math.max(countRuns(manifest), written) <= movedExtentsMax) return true;
     this.#options.onTooLarge();
@@ -166,7 +165,7 @@ export class Transitions {
     const { ledger, diskRoom } = this.#services;
     const { tenant, owner: principal } = bucket;
     const { sizeBytes } = version;
-    const isLocal = storeOfClass(this.#services, bucket, due.class) === localStore;
+    const isLocal = this.#storesOf(bucket, due.class).includes(localStore);
     const room = await diskRoom.open({ tenant, principal, bytes: isLocal ? sizeBytes : 0 });
     try {
       const sink = this.#openSink(bucket, version, due.class);
@@ -190,6 +189,11 @@ export class Transitions {
     } finally {
       room?.close();
     }
+  }
+
+  #storesOf(bucket: Bucket, to: string): number[] {
+    const legs = severalLegs(this.#services, bucket, to)?.stores;
+    return legs ?? [storeOfClass(this.#services, bucket, to)];
   }
 
   #openSink(bucket: Bucket, { key, sizeBytes }: Version, to: string): ObjectSink {

@@ -24,7 +24,7 @@ import {
   storedBytesMax,
   verifyStored,
 } from '../tiering/stored-extent.ts';
-import type { RemoteStore } from '../tiering/stores/store.ts';
+import type { LegStore } from '../tiering/stores/store.ts';
 import type { Ledger } from './ledger.ts';
 import { copyCommit } from './suspect-copies.ts';
 
@@ -32,7 +32,7 @@ export interface CopyWorkerOptions {
   read: Reader;
   ledger: Pick<Ledger, 'commit' | 'maintain'>;
   keyring: Keyring;
-  stores: { remote(number: number): RemoteStore };
+  stores: { leg(number: number): LegStore };
   copies: ExtentCopies;
   leases: ReadLeases;
   nameOf(store: number): string;
@@ -137,7 +137,7 @@ export class CopyWorker {
     // What was found once may have been the way, and not what is stored.
     if (state === copyState.suspect && (await this.#isWhole(id, store))) return;
     if (!mayWrite()) throw new Error('nothing may be written now');
-    const target = stores.remote(store);
+    const target = stores.leg(store);
     // Before all of an extent is read in vain.
     await confirmPlace(store);
     const bytes = await this.#readGood(id, store);
@@ -162,7 +162,7 @@ export class CopyWorker {
     const damaged: Buffer[] = [];
     for (const store of await listReadable(read, id)) {
       try {
-        const stored = await readStored(this.#options.stores.remote(store), id);
+        const stored = await readStored(this.#options.stores.leg(store), id);
         damaged.push(stored);
         if (store === target) continue;
         await verifyStored(keyring, id, stored);
@@ -179,7 +179,7 @@ export class CopyWorker {
 
   async #isWhole(id: Buffer, store: number): Promise<boolean> {
     try {
-      await readVerified(this.#options.stores.remote(store), this.#options.keyring, id);
+      await readVerified(this.#options.stores.leg(store), this.#options.keyring, id);
       return true;
     } catch (error) {
       if (error instanceof IntegrityError) return false;

@@ -5,13 +5,13 @@
 
 import { IntegrityError } from '../core/errors.ts';
 import type { ExtentRun } from '../core/manifest.ts';
-import { inlineStore, localStore } from '../core/manifest.ts';
+import { inlineStore } from '../core/manifest.ts';
 import type { ChunkBuffer } from './buffer-pool.ts';
 import { chunkLength } from './chunk-format.ts';
 import { type ChunkPart, planChunks, type ReadChunk, type Reading } from './chunk-reading.ts';
 import type { CopySpeeds } from './copy-speeds.ts';
 import type { DigestReader } from './digest-pool.ts';
-import { type ExtentCopies, noteExtent, readElsewhere } from './extent-copies.ts';
+import { type ExtentCopies, mayHaveCopies, noteExtent, readElsewhere } from './extent-copies.ts';
 import { FastestReading } from './fastest-reading.ts';
 import { LocalReading } from './local-reading.ts';
 import type { ObjectReaderOptions, ReadOptions } from './object-reader.ts';
@@ -41,7 +41,8 @@ const piecesAheadMax = 64;
 export class ChunkStream {
   readonly #options: ChunkStreamOptions;
   readonly #reader: DigestReader;
-  readonly #readings = new Map<number, Reading>();
+  readonly #legs = new Map<number, Reading>();
+  #local: LocalReading | null = null;
   #fastest: FastestReading | null = null;
   /** Ends what a remote store is asked for. */
   #abandoned: AbortController | null = null;
@@ -85,7 +86,8 @@ export class ChunkStream {
       if (!this.#given) break;
     }
     await this.#fastest?.close();
-    for (const reading of this.#readings.values()) await reading.close?.();
+    await this.#local?.close();
+    for (const reading of this.#legs.values()) await reading.close?.();
     this.#reader.close();
   }
 
@@ -122,7 +124,7 @@ export class ChunkStream {
         this.#planned = this.#plan.next().value;
         continue;
       }
-      const reading = this.#readingOr(part.run.store);
+      const reading = this.#readingOr(part.run);
       const wanted = reading.wanted(this.#incoming.length, part);
       if (wanted === 0 || !(await this.#begin(reading, part.run, wanted))) return;
     }
@@ -165,7 +167,7 @@ export class ChunkStream {
   #orElsewhere(chunk: ReadChunk, part: ChunkPart, buffer: ChunkBuffer): ReadChunk {
     const { copies, isAlone, signal } = this.#options;
     const { run } = part;
-    if (!copies || isAlone || run.store === localStore) return chunk;
+    if (!copies || isAlone || !mayHaveCopies(run)) return chunk;
     const data = chunk.data.catch((error: unknown) => {
       if (signal?.aborted || this.#isClosed) throw error;
       return readElsewhere(copies, run, error, (from) =>
@@ -177,7 +179,7 @@ export class ChunkStream {
 
   /** One chunk alone, into a buffer that nothing else writes to. */
   async #readOne(part: ChunkPart, buffer: ChunkBuffer): Promise<Buffer> {
-    const reading = this.#readingOf(part.run.store);
+    const reading = this.#legOf(part.run.store);
     const [chunk] = reading.begin([part], [buffer]);
     return (chunk as ReadChunk).data;
   }
@@ -198,21 +200,22 @@ export class ChunkStream {
     this.#incoming.push(incoming);
   }
 
-  #readingOf(store: number): Reading {
-    let reading = this.#readings.get(store);
+  #legOf(store: number): Reading {
+    let reading = this.#legs.get(store);
     if (!reading) {
-      reading = this.#openReading(store);
-      this.#readings.set(store, reading);
+      reading = this.#openLeg(store);
+      this.#legs.set(store, reading);
     }
     return reading;
   }
 
   /** The same; of a store that is not there, one whose chunks are refused. */
-  #readingOr(store: number): Reading {
+  #readingOr(run: ExtentRun): Reading {
     const { copies, isAnyCopy } = this.#options;
-    if (isAnyCopy && copies && store !== localStore) return this.#readingOfFastest(copies);
+    if (!mayHaveCopies(run)) return this.#readingOfLocal();
+    if (isAnyCopy && copies) return this.#readingOfFastest(copies);
     try {
-      return this.#readingOf(store);
+      return this.#legOf(run.store);
     } catch (error) {
       return { wanted: (ahead) => (ahead === 0 ? 1 : 0), begin: () => [refusedChunk(error)] };
     }
@@ -222,20 +225,28 @@ export class ChunkStream {
     const { speeds, buffers, party, signal } = this.#options;
     this.#fastest ??= new FastestReading({
       ...{ copies, speeds, buffers, party },
-      readingOf: (store) => this.#readingOf(store),
+      readingOf: (store) => this.#legOf(store),
       isOver: () => this.#isClosed || signal?.aborted === true,
     });
     return this.#fastest;
   }
 
-  #openReading(store: number): Reading {
+  #readingOfLocal(): Reading {
+    const { tenant, keyring, stores } = this.#options;
+    this.#local ??= new LocalReading({
+      ...{ tenant, keyring, reader: this.#reader, store: stores.local },
+    });
+    return this.#local;
+  }
+
+  /** The way to a store that has, or may have, what others have as well. */
+  #openLeg(store: number): Reading {
     const { tenant, keyring, stores, tallies } = this.#options;
     const terms = { tenant, keyring, reader: this.#reader };
-    if (store === localStore) return new LocalReading({ ...terms, store: stores.local });
     this.#abandoned ??= new AbortController();
     const { signal } = this.#abandoned;
     const tally = tallies?.tallyOf(store);
-    return new RemoteReading({ ...terms, store: stores.remote(store), signal, tally });
+    return new RemoteReading({ ...terms, store: stores.leg(store), signal, tally });
   }
 }
 

@@ -18,6 +18,14 @@ export const noCopies: ExtentCopies = {
   ...{ list: async () => [], good: async () => [], suspect: () => {} },
 };
 
+/**
+ * Whether other stores may have what a run is in. Of the data folder only an extent that says of
+ * itself what it is was written for several.
+ */
+export function mayHaveCopies({ store, trailerBytes }: ExtentRun): boolean {
+  return store > localStore || (store === localStore && trailerBytes > 0);
+}
+
 /** Says of what failed where it is. */
 export function noteExtent(error: IntegrityError, { id, store }: ExtentRun): void {
   error.store = store;
@@ -25,8 +33,8 @@ export function noteExtent(error: IntegrityError, { id, store }: ExtentRun): voi
 }
 
 /** Whether another copy may have what could not be read. */
-export function mayBeElsewhere(error: unknown, { store }: ExtentRun): boolean {
-  if (store <= localStore) return false;
+export function mayBeElsewhere(error: unknown, run: ExtentRun): boolean {
+  if (!mayHaveCopies(run)) return false;
   if (error instanceof IntegrityError) return extentFailures.has(error.kind);
   return (
     error instanceof Refusal && (error.code === 'ServiceUnavailable' || error.code === 'SlowDown')

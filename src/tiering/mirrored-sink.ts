@@ -5,15 +5,12 @@
 import { Refusal } from '../core/errors.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import type { Digests, ObjectDescription, ObjectSink, WrittenObject } from './object-sink.ts';
-import type { RemoteStore } from './stores/store.ts';
+import type { LegStore } from './stores/store.ts';
 import type { StoreMeter } from './stores/store-meter.ts';
 import type { StoreTally } from './stores/store-tally.ts';
 
 /** What a sink needs of where it writes to. */
-export type WriteTarget = Pick<
-  RemoteStore,
-  'number' | 'meter' | 'extentBytesMax' | 'put' | 'discard'
->;
+export type WriteTarget = Pick<LegStore, 'number' | 'meter' | 'extentBytesMax' | 'put' | 'discard'>;
 
 export interface MirrorOptions {
   /** In order; at least two. */

@@ -3,13 +3,19 @@
 import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { chunkBytes, inlineBytesMax } from '../core/limits.ts';
-import { type ExtentRun, inlineStore, localStore } from '../core/manifest.ts';
+import { type ExtentRun, inlineStore } from '../core/manifest.ts';
 import type { BufferPool, Party } from './buffer-pool.ts';
 import { openChunk, sealedBytes } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
 import { CopySpeeds } from './copy-speeds.ts';
 import type { DigestPool } from './digest-pool.ts';
-import { type ExtentCopies, noCopies, noteExtent, readElsewhere } from './extent-copies.ts';
+import {
+  type ExtentCopies,
+  mayHaveCopies,
+  noCopies,
+  noteExtent,
+  readElsewhere,
+} from './extent-copies.ts';
 import { openSeal } from './extent-run.ts';
 import { openFastest } from './fastest-reading.ts';
 import { noteDamage } from './stores/store-meter.ts';
@@ -87,7 +93,7 @@ export class ObjectReader {
 
   /** Whether the run may be read by `openRemote`, which needs memory outside the pool. */
   isSmallRemote(run: ExtentRun): boolean {
-    return run.store > localStore && run.extentBytes <= inlineBytesMax;
+    return mayHaveCopies(run) && run.extentBytes <= inlineBytesMax;
   }
 
   /**
@@ -119,7 +125,7 @@ export class ObjectReader {
       // The trailer is read as well: some servers do much less for a whole object than for most of
       // one.
       const stored = Buffer.allocUnsafeSlow(sealed + trailerBytes);
-      const from = this.#options.stores.remote(store);
+      const from = this.#options.stores.leg(store);
       const read = { id, sizeBytes: stored.length, position: 0, into: [stored], tally, signal };
       await from.read(read);
       try {

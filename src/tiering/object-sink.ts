@@ -33,7 +33,7 @@ export interface WriteLegs {
 export interface WriteOptions {
   /** Number of the store that takes the bytes. */
   store: number;
-  /** Where several do: those, of which `store` is the first. None is the local one. */
+  /** Where several do: those, of which `store` is the first. */
   legs?: WriteLegs;
   place: WritePlace;
   /** The exact size to come, bytes. */

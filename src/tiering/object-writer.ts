@@ -3,7 +3,7 @@
 // for exactly `sizeBytes` bytes, or at most so many where that was said, all durable or, if inline,
 // sealed and ready for the ledger's transaction. An empty object has no extent at all.
 
-import { chunkBytes, extentBytesMax, inlineBytesMax } from '../core/limits.ts';
+import { chunkBytes, inlineBytesMax } from '../core/limits.ts';
 import { localStore } from '../core/manifest.ts';
 import { LocalSink } from './local-sink.ts';
 import { Mirror, MirroredSink, type WriteTarget } from './mirrored-sink.ts';
@@ -44,14 +44,14 @@ export class ObjectWriter {
   begin(write: WriteOptions): ObjectSink {
     const { stores, keyring } = this.#options;
     const isEncrypted = this.#encrypts && !write.isPlain;
-    if (write.store === localStore) {
+    if (write.store === localStore && !write.legs) {
       const isSmall = write.sizeBytes <= this.#inlineBytesMax && !write.isApart;
       if (isSmall) return new SmallSink({ keyring, write, remote: null, isEncrypted });
       return new LocalSink({ ...this.#options, ...write, isEncrypted, local: stores.local });
     }
     const { legs } = write;
     if (!legs) return this.#into(stores.remote(write.store), write, isEncrypted);
-    const targets = legs.stores.map((number) => stores.remote(number));
+    const targets = legs.stores.map((number) => stores.leg(number));
     const mirror = new Mirror({ ...legs, legs: targets });
     return new MirroredSink(this.#into(mirror, write, isEncrypted), mirror);
   }
@@ -59,10 +59,7 @@ export class ObjectWriter {
   /** How large extents are at most that all these stores are to have, by number. */
   extentBytesIn(stores: readonly number[]): number {
     const { stores: open } = this.#options;
-    const sizes = stores.map((number) =>
-      number === localStore ? extentBytesMax : open.remote(number).extentBytesMax,
-    );
-    return Math.min(...sizes);
+    return Math.min(...stores.map((number) => open.leg(number).extentBytesMax));
   }
 
   #into(remote: WriteTarget, write: WriteOptions, isEncrypted: boolean): ObjectSink {

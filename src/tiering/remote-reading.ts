@@ -18,7 +18,7 @@ import {
 import type { ChunkPart, ReadChunk, Reading } from './chunk-reading.ts';
 import type { DigestReader } from './digest-pool.ts';
 import { openSeal } from './extent-run.ts';
-import type { RemoteStore } from './stores/store.ts';
+import type { LegStore } from './stores/store.ts';
 import { noteDamage } from './stores/store-meter.ts';
 import type { StoreTally } from './stores/store-tally.ts';
 
@@ -41,7 +41,7 @@ export interface RemoteReadingOptions {
   tenant: string;
   keyring: Keyring;
   reader: DigestReader;
-  store: RemoteStore;
+  store: LegStore;
   /** Ends the reads under way. */
   signal: AbortSignal;
   tally?: StoreTally;

@@ -23,13 +23,13 @@ import {
   type WritePlace,
 } from './extent-metadata.ts';
 import { openSeal } from './extent-run.ts';
-import type { RemoteStore } from './stores/store.ts';
+import type { LegStore } from './stores/store.ts';
 
 /** All of an extent with its tags and what it says of itself. */
 export const storedBytesMax = sealedBytes(extentBytesMax) + 1024 * 1024;
 
 /** All that a store has of an extent, as it is. Throws IntegrityError where that is nothing. */
-export async function readStored(store: RemoteStore, id: Buffer): Promise<Buffer> {
+export async function readStored(store: LegStore, id: Buffer): Promise<Buffer> {
   const found = await store.readEnd(id, storedBytesMax);
   if (!found) {
     throw new IntegrityError(`extent ${id.toString('hex')} is missing`, { kind: 'missing' });
@@ -39,11 +39,7 @@ export async function readStored(store: RemoteStore, id: Buffer): Promise<Buffer
 }
 
 /** The same, verified. Throws IntegrityError. */
-export async function readVerified(
-  store: RemoteStore,
-  keyring: Keyring,
-  id: Buffer,
-): Promise<Buffer> {
+export async function readVerified(store: LegStore, keyring: Keyring, id: Buffer): Promise<Buffer> {
   const stored = await readStored(store, id);
   await verifyStored(keyring, id, stored);
   return stored;

@@ -1,6 +1,6 @@
 // A served gateway with folder stores and classes in them, and what tests ask of it.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import * as s3 from '@aws-sdk/client-s3';
 import { expect, vi } from 'vitest';
@@ -59,6 +59,11 @@ export async function startRigWith(besides: Record<string, string>): Promise<voi
       ...{ name: 'cold', aliases: ['DEEP_ARCHIVE'], durability: { legs: leg('tape') } },
       ...{ access: 'restore', restoreWithinHours: 1 },
     },
+    { name: 'homes', durability: { legs: leg('local', 'disk1') }, loss: 'report' },
+    {
+      ...{ name: 'homely', durability: { legs: leg('disk1', 'local'), ack: 1 } },
+      availability: { answer: 'any' },
+    },
     { name: 'again', aliases: ['REDUCED_REDUNDANCY'], durability, loss: 'recipe' },
   ];
   writeFileSync(classes, JSON.stringify({ classes: list }));
@@ -112,6 +117,12 @@ export function extentsIn(store: string): string[] {
   return readdirSync(extents, { recursive: true, withFileTypes: true })
     .filter((one) => one.isFile())
     .map((one) => join('extents', one.name.slice(30), one.name));
+}
+
+/** The path of a copy of an extent that the data folder has, by that in a folder store. */
+export function localCopy(path: string): string {
+  const name = basename(path);
+  return join(place.data, 'extents', name.slice(28, 30), name.slice(30), name);
 }
 
 export const countIn = (store: string): number => extentsIn(store).length;

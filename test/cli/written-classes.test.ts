@@ -1,6 +1,14 @@
 // Objects in storage classes, on a served gateway with folder stores: where their bytes are, what
 // clients are shown, what is refused, and that they outlive a kill and the loss of the database.
-import { copyFileSync, renameSync, rmSync, truncateSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import * as s3 from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -18,6 +26,7 @@ import {
   extentsIn,
   folderOf,
   head,
+  localCopy,
   MB,
   newIn,
   place,
@@ -192,6 +201,14 @@ describe('an object in a class', () => {
   });
 });
 
+const copy = (CopySource: string, Key: string, StorageClass: string) =>
+  client.send(
+    new s3.CopyObjectCommand({
+      ...{ Bucket: 'first', Key, CopySource: `first/${CopySource}` },
+      StorageClass: StorageClass as s3.StorageClass,
+    }),
+  );
+
 describe('an object in a class of two legs', () => {
   test.each([
     ['of one byte', 1],
@@ -268,14 +285,6 @@ describe('an object in a class of two legs', () => {
     }
   });
 
-  const copy = (CopySource: string, Key: string, StorageClass: string) =>
-    client.send(
-      new s3.CopyObjectCommand({
-        ...{ Bucket: 'first', Key, CopySource: `first/${CopySource}` },
-        StorageClass: StorageClass as s3.StorageClass,
-      }),
-    );
-
   test('shares its bytes with a copy whose write would wait for no more legs', async () => {
     const before = countIn('near');
     await copy('pair-300000', 'pair-copy', 'pair');
@@ -337,6 +346,93 @@ describe('an object in a class of two legs', () => {
       () => expect(extentsIn('disk2').filter((path) => made.includes(path)).length).toBe(1),
       { timeout: 90_000, interval: 500 },
     );
+  });
+});
+
+describe('an object one of whose legs is the data folder', () => {
+  const isWhole = (path: string) =>
+    existsSync(localCopy(path)) && bytesIn('disk1', path).equals(readFileSync(localCopy(path)));
+  const becomeWhole = (paths: readonly string[]) =>
+    vi.waitFor(() => expect(paths.filter((path) => !isWhole(path))).toEqual([]), {
+      ...{ timeout: 60_000, interval: 100 },
+    });
+  /** Gives the extents that an object has, whatever its size: nothing of it is in the database. */
+  async function putInBoth(Key: string, size: number, of: string): Promise<string[]> {
+    const before = extentsIn('disk1');
+    await put('first', Key, bytesOf(size), of);
+    const made = newIn('disk1', before);
+    expect(made).toHaveLength(Math.ceil(size / (8 * 1024 * 1024)));
+    return made;
+  }
+
+  test.each(['homes', 'homely'])('of the class %s is in both', async (of) => {
+    for (const size of [1, 300_000, 9 * MB]) {
+      const made = await putInBoth(`${of} ${size}`, size, of);
+      if (of === 'homes') expect(made.every(isWhole)).toBe(true);
+      else await becomeWhole(made);
+      expect((await read('first', `${of} ${size}`)).equals(bytesOf(size))).toBe(true);
+    }
+    expect(await refusal(put('second', 'homes', 'x', of))).toBe('501 NotImplemented');
+  });
+
+  test('what one has lost, or has otherwise, is read from the other, and put right', async () => {
+    const faults = [
+      (path: string) => rmSync(path),
+      (path: string) => damage(path),
+      (path: string) => truncateSync(path, 10),
+    ];
+    const spoilt: string[] = [];
+    for (const [i, spoil] of faults.entries()) {
+      for (const [of, size] of [
+        ['homes', i === 0 ? 9 * MB : 50_000],
+        ['homely', i === 1 ? 9 * MB : 50_000],
+      ] as const) {
+        for (const fileOf of [localCopy, (path: string) => join(folderOf('disk1'), path)]) {
+          const Key = `${of} spoilt`;
+          const made = await putInBoth(Key, size, of);
+          await becomeWhole(made);
+          for (const path of made) spoil(fileOf(path));
+          const Range = `bytes=${size - 10_000}-${size - 1}`;
+          const part = await client.send(new s3.GetObjectCommand({ Bucket: 'first', Key, Range }));
+          const bytes = Buffer.from((await part.Body?.transformToByteArray()) ?? []);
+          expect(bytes.equals(bytesOf(size).subarray(size - 10_000)), Key).toBe(true);
+          expect((await read('first', Key)).equals(bytesOf(size)), Key).toBe(true);
+          await copy(Key, `${Key} ${spoilt.length}`, of);
+          spoilt.push(...made);
+        }
+      }
+    }
+    // Damage that no read has met is found by whoever reads all copies.
+    expect(await run('verify', 'data')).toContain('verified ');
+    await becomeWhole(spoilt);
+    const found = await run('records', '--action', 'bursar:RepairCopy', '--json');
+    for (const store of ['local', 'disk1']) expect(found).toContain(`stores/${store}`);
+  });
+
+  test('is read and written while the other is away, as the class says', async () => {
+    renameSync(folderOf('disk1'), `${folderOf('disk1')}-away`);
+    expect(await refusal(put('first', 'homes away', bytesOf(MB), 'homes'))).toMatch(/^503 /);
+    expect(await refusal(put('first', 'homely away', bytesOf(MB), 'homely'))).toBe('done');
+    for (const Key of ['homely away', 'homes 300000', 'homely 300000']) {
+      const size = Key.endsWith('away') ? MB : 300_000;
+      expect((await read('first', Key)).equals(bytesOf(size)), Key).toBe(true);
+    }
+    rmSync(folderOf('disk1'), { recursive: true, force: true });
+    renameSync(`${folderOf('disk1')}-away`, folderOf('disk1'));
+    await vi.waitFor(
+      async () => expect(await refusal(put('first', 'homes back', 'x', 'homes'))).toBe('done'),
+      { timeout: 90_000, interval: 1000 },
+    );
+  });
+
+  test('is lost where neither has it', async () => {
+    const made = await putInBoth('homes lost', MB, 'homes');
+    for (const path of made) {
+      rmSync(localCopy(path));
+      rmSync(join(folderOf('disk1'), path));
+    }
+    expect(await refusal(read('first', 'homes lost'))).toBe('410 BursarObjectLost');
+    await client.send(new s3.DeleteObjectCommand({ Bucket: 'first', Key: 'homes lost' }));
   });
 });
 
@@ -476,6 +572,26 @@ describe('what was acknowledged', () => {
     const config = ['--config', 'config.yaml'];
     expect(await run('verify', 'deep', ...config)).toMatch(/^compared [^\n]+, and read [1-9]/);
     expect(await run('verify', 'deep')).toContain('\nnot read: what is in store disk1\n');
+  });
+
+  test('is restored from a backup, with what the data folder had', async () => {
+    const copies = ['homes 300000', 'homely 300000'];
+    const backup = join(place.folder, 'backup');
+    expect((await place.run(['backup', 'create', backup])).code).toBe(0);
+    for (const name of readdirSync(place.data).filter((one) => one !== 'keys')) {
+      rmSync(join(place.data, name), { recursive: true });
+    }
+    // Extents of a local bucket are told by no journal, which it says, and is no whole restore.
+    const restore = ['restore', backup, '--config', config, '--json'];
+    const { stores } = JSON.parse((await place.run(restore, environment)).stdout);
+    expect(stores).toMatchObject({ lost: { count: 0 } });
+    await serve();
+    renameSync(folderOf('disk1'), `${folderOf('disk1')}-away`);
+    for (const Key of copies) {
+      expect((await read('first', Key)).equals(bytesOf(300_000)), Key).toBe(true);
+    }
+    renameSync(`${folderOf('disk1')}-away`, folderOf('disk1'));
+    await served.stop();
   });
 
   test('is rebuilt from the stores when the database is lost', async () => {

@@ -70,6 +70,17 @@ function makeFolder(folder: string): void {
   }
 }
 
+/** Removes a file. False: there was none. */
+async function isRemoved(name: string): Promise<boolean> {
+  try {
+    await unlink(name);
+    return true;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
+}
+
 // Plain descriptors with callbacks: half the cost of a FileHandle on the path of every chunk.
 function openFile(name: string, flags: number): Promise<number> {
   return new Promise((resolve, reject) => {
@@ -203,7 +214,7 @@ export class LocalStore implements ExtentStore {
       abort: async () => {
         if (finished) return;
         await close();
-        await rm(temporary, { force: true });
+        if (await isRemoved(temporary)) return;
         // A finish that failed late has renamed it already.
         if (this.isThere()) await this.remove(id);
       },

@@ -74,3 +74,9 @@ export interface RemoteStore extends ExtentStore {
   /** Lists the objects in the order of their names, after `after`. */
   listObjects(prefix: string, after?: string): AsyncIterable<{ name: string; sizeBytes: number }>;
 }
+
+/** What is asked of a store that is one of several with the same extents. */
+export type LegStore = Pick<
+  RemoteStore,
+  'number' | 'meter' | 'extentBytesMax' | 'put' | 'replace' | 'discard' | 'read' | 'readEnd'
+>;

@@ -3,15 +3,18 @@
 // configuration, and what needs it is then refused, clearly.
 import { Refusal } from '../../core/errors.ts';
 import { localStore } from '../../core/manifest.ts';
+import { LocalLeg } from './local-leg.ts';
 import type { LocalStore } from './local-store.ts';
-import type { ExtentStore, RemoteStore } from './store.ts';
+import type { ExtentStore, LegStore, RemoteStore } from './store.ts';
 
 export class Stores {
   readonly local: LocalStore;
+  readonly #localLeg: LocalLeg;
   readonly #remote = new Map<number, RemoteStore>();
 
   constructor(local: LocalStore, remote: Iterable<RemoteStore> = []) {
     this.local = local;
+    this.#localLeg = new LocalLeg(local);
     for (const store of remote) this.#remote.set(store.number, store);
   }
 
@@ -31,6 +34,11 @@ export class Stores {
     if (store) return store;
     const message = `Store ${number}, which holds the data of this bucket, is not configured.`;
     throw new Refusal('ServiceUnavailable', { message });
+  }
+
+  /** One of several that have the same extents. Throws as `get` does. */
+  leg(number: number): LegStore {
+    return number === localStore ? this.#localLeg : this.remote(number);
   }
 
   /** The store of this name; undefined: none is configured. */

@@ -106,8 +106,8 @@ function findObstacleHere(
   const { access, durability } = definition;
   const { legs } = durability;
   // A rebuild from the stores would find the catalog of the bucket, and no bytes.
-  if (firstLeg(definition) === localStoreName && store !== localStore) {
-    return 'Its leg is the data folder, and the bucket is in another store.';
+  if (store !== localStore && legs.some((leg) => leg.store === localStoreName)) {
+    return 'A leg of it is the data folder, and the bucket is in another store.';
   }
   const books = new Set<string>();
   for (const { store: leg } of legs) {
