@@ -113,10 +113,11 @@ export interface RecordSeal {
   backend?: readonly BackendEntry[] | null | undefined;
 }
 
+/** As it is in the record: its members are in canonical order. */
 export interface LimitedEntry {
   account: string;
   /** It was charged the request, and what that moved. */
-  isCharged: boolean;
+  charged: boolean;
   storedBytes: number;
   storedObjects: number;
 }
@@ -168,7 +169,7 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     key: draft.key ?? undefined,
     keyThumbprint: draft.keyThumbprint ?? undefined,
     lastRead: draft.folded?.lastRead,
-    limited: seal.limited?.map(renderLimited),
+    limited: seal.limited,
     limits: draft.limits ?? undefined,
     marker: seal.named?.isMarker || undefined,
     otherReads: draft.folded?.otherReads,
@@ -196,10 +197,6 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     version: seal.makesVersion ? seal.index : undefined,
     versionId: seal.named ? (seal.named.versionId ?? 'null') : (draft.versionId ?? undefined),
   };
-}
-
-function renderLimited({ account, isCharged, storedBytes, storedObjects }: LimitedEntry): object {
-  return { account, charged: isCharged, storedBytes, storedObjects };
 }
 
 function renderBackend(entry: BackendEntry): object {

@@ -261,15 +261,29 @@ async function chargeCommit(
 function entriesOf(
   charged: readonly string[] | undefined,
   levels: LimitedLevels | null,
-): LimitedEntry[] | undefined {
+): readonly LimitedEntry[] | undefined {
   if (!charged && !levels) return undefined;
+  if (charged && !levels) return entriesOfMoved(charged);
   const accounts = new Set([...(charged ?? []), ...(levels?.keys() ?? [])]);
   return [...accounts].map((account) => ({
     account,
-    isCharged: charged?.includes(account) ?? false,
+    charged: charged?.includes(account) ?? false,
     storedBytes: levels?.get(account)?.storedBytes ?? 0,
     storedObjects: levels?.get(account)?.storedObjects ?? 0,
   }));
+}
+
+/** Requests that are charged to the same ones, and come together, share one list. */
+const moved = new WeakMap<readonly string[], readonly LimitedEntry[]>();
+
+function entriesOfMoved(charged: readonly string[]): readonly LimitedEntry[] {
+  let entries = moved.get(charged);
+  if (!entries) {
+    const nothing = { storedBytes: 0, storedObjects: 0 };
+    entries = charged.map((account) => ({ account, charged: true, ...nothing }));
+    moved.set(charged, entries);
+  }
+  return entries;
 }
 
 const freeRefusals: ReadonlySet<ErrorCode> = new Set(['QuotaExceeded', 'BursarIntegrityError']);

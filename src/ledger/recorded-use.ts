@@ -27,6 +27,6 @@ export function useOf(draft: RecordDraft, seal: RecordSeal): Use | null {
     storedObjects,
     spend: cost ?? 0n,
     storageCost,
-    limited: seal.limited?.map(({ isCharged, ...stored }) => ({ charged: isCharged, ...stored })),
+    limited: seal.limited,
   };
 }

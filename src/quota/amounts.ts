@@ -67,6 +67,18 @@ export function addAmounts(sums: Sums, amounts: MeterAmounts, sign: 1 | -1 = 1):
   }
 }
 
+/** Whether of each meter `held` is at least what is `taken`. Member by member: it is of each request. */
+export function covers(held: MeterAmounts, taken: MeterAmounts): boolean {
+  return (
+    (held.spend ?? 0) >= (taken.spend ?? 0) &&
+    (held.storedBytes ?? 0) >= (taken.storedBytes ?? 0) &&
+    (held.storedObjects ?? 0) >= (taken.storedObjects ?? 0) &&
+    (held.ingressBytes ?? 0) >= (taken.ingressBytes ?? 0) &&
+    (held.egressBytes ?? 0) >= (taken.egressBytes ?? 0) &&
+    (held.requests ?? 0) >= (taken.requests ?? 0)
+  );
+}
+
 export function isEmpty(sums: Sums): boolean {
   return meters.every((meter) => sums[meter] === 0n);
 }

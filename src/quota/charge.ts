@@ -97,7 +97,7 @@ export const noTransfer: Readonly<Transfer> = {
  * somebody else wrote.
  */
 export function drawsOf(
-  { tenant, principal, tokens, bucket, limited }: Charged,
+  who: Charged,
   moved: MeterAmounts,
   stored: Stored | null,
   levels?: LimitedLevels | null,
@@ -105,19 +105,21 @@ export function drawsOf(
   const isStored = stored !== null && (stored.storedBytes !== 0 || stored.storedObjects !== 0);
   const both = isStored ? withStored(moved, stored) : moved;
   const draws: Draw[] = [];
-  const requester = principalAccount(tenant, principal);
-  const owner = bucket && principalAccount(bucket.tenant, bucket.owner);
-  if (bucket && owner) {
+  const { tenant, principal, tokens, bucket, limited } = who;
+  const own = namesOf(who);
+  if (bucket) {
     // Those that draw alike stand together: they are settled as one.
     if (limited && levels === undefined) {
       for (const account of limited) draws.push({ account, amounts: both });
     }
-    draws.push({ account: bucketAccount(bucket.tenant, bucket.name), amounts: both });
-    if (!bucket.payer) draws.push({ account: owner, amounts: both });
-    draws.push({ account: tenantAccount(bucket.tenant), amounts: both });
+    draws.push({ account: own.bucket, amounts: both });
+    if (!bucket.payer) draws.push({ account: own.owner, amounts: both });
+    draws.push({ account: own.bucketTenant, amounts: both });
   }
-  if (requester !== owner || bucket?.payer) draws.push({ account: requester, amounts: moved });
-  if (tenant !== bucket?.tenant) draws.push({ account: tenantAccount(tenant), amounts: moved });
+  if (own.requester !== own.owner || bucket?.payer) {
+    draws.push({ account: own.requester, amounts: moved });
+  }
+  if (tenant !== bucket?.tenant) draws.push({ account: own.tenant, amounts: moved });
   if (tokens.length > 0) {
     // A token has no store of its own: it is counted what was added with it, and removing it, or
     // somebody else's, does not make room for more.
@@ -136,6 +138,34 @@ export function drawsOf(
   }
   if (levels) draws.push(...drawsOfLevels(levels, limited));
   return draws;
+}
+
+/** The accounts of who is charged, by name; without a bucket, those of it are empty. */
+interface Names {
+  readonly requester: string;
+  readonly tenant: string;
+  readonly bucket: string;
+  readonly owner: string;
+  readonly bucketTenant: string;
+}
+
+/** Many requests share who is charged. */
+const names = new WeakMap<Charged, Names>();
+
+function namesOf(who: Charged): Names {
+  const known = names.get(who);
+  if (known) return known;
+  const { tenant, principal, bucket } = who;
+  const made = {
+    requester: principalAccount(tenant, principal),
+    tenant: tenantAccount(tenant),
+    bucket: bucket ? bucketAccount(bucket.tenant, bucket.name) : '',
+    owner: bucket ? principalAccount(bucket.tenant, bucket.owner) : '',
+    bucketTenant: bucket ? tenantAccount(bucket.tenant) : '',
+  };
+  // With tokens, who is charged is made for each request.
+  if (who.tokens.length === 0) names.set(who, made);
+  return made;
 }
 
 /** What of prefixes and writers is stored, but for those that are charged with the rest. */

@@ -1,6 +1,6 @@
 // An account as the account book has it in memory, what is posted to it, and how it is stored.
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
-import { type Draw, isEmpty, type Sums } from '../amounts.ts';
+import { covers, type Draw, isEmpty, type MeterAmounts, type Sums } from '../amounts.ts';
 import type { AccountState, MarkedWindow } from './account-state.ts';
 import type { HolderNames } from './holder-names.ts';
 import { Posted } from './posted.ts';
@@ -90,6 +90,7 @@ export function checkCovered(
   used: readonly Draw[],
   payers: readonly Entry[],
 ): void {
+  if (isPlainlyCovered(held, used, payers)) return;
   for (const { accounts, entries } of held) {
     for (const [i, { account, limited }] of accounts.entries()) {
       const entry = entries[i] as Entry;
@@ -106,6 +107,28 @@ export function checkCovered(
       }
     }
   }
+}
+
+/** As nearly all is: each account is used at most once, and no more than one holding has of all. */
+function isPlainlyCovered(
+  held: readonly OpenHeld[],
+  used: readonly Draw[],
+  payers: readonly Entry[],
+): boolean {
+  for (const { entries, amounts } of held) {
+    let covered: MeterAmounts | null = null;
+    for (const entry of entries) {
+      const at = payers.indexOf(entry);
+      if (at < 0) continue;
+      if (payers.includes(entry, at + 1)) return false;
+      const { amounts: taken } = used[at] as Draw;
+      // Most of them use the same amounts.
+      if (taken === covered) continue;
+      if (!covers(amounts, taken)) return false;
+      covered = taken;
+    }
+  }
+  return true;
 }
 
 /** For what goes on without an account whose row is not authentic. */

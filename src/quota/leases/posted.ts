@@ -24,11 +24,7 @@ export class Posted {
 
   use(amounts: MeterAmounts): void {
     this.#hasUsed = true;
-    for (const meter of meters) {
-      const amount = amounts[meter];
-      if (amount === undefined || amount === 0) continue;
-      if (!add(this.#used, meter, amount)) addAmounts(this.#state.used, { [meter]: amount });
-    }
+    if (!add(this.#used, amounts)) addAmounts(this.#state.used, amounts);
   }
 
   /** Takes off the lease of a holder what is `limited`. */
@@ -36,11 +32,8 @@ export class Posted {
     this.#hasSettled = true;
     this.#settled[holder] ??= emptyCounts();
     const settled = this.#settled[holder];
-    for (const meter of limited) {
-      const amount = amounts[meter];
-      if (amount === undefined || amount === 0) continue;
-      if (!add(settled, meter, amount)) this.#settleNow(holder, { [meter]: amount });
-    }
+    const taken = limited.length === meters.length ? amounts : amountsOf(limited, amounts);
+    if (!add(settled, taken)) this.#settleNow(holder, taken);
   }
 
   /** Brings the sums up to date. Throws if more was settled than was leased, a bug. */
@@ -65,11 +58,37 @@ export class Posted {
   }
 }
 
-/** False: it would be more than is counted here. */
-function add(counts: Counts, meter: Meter, amount: number): boolean {
-  const sum = counts[meter] + amount;
-  if (Math.abs(sum) > countMax) return false;
-  counts[meter] = sum;
+function amountsOf(of: readonly Meter[], amounts: MeterAmounts): MeterAmounts {
+  const some: { [M in Meter]?: number } = {};
+  for (const meter of of) some[meter] = amounts[meter] ?? 0;
+  return some;
+}
+
+/**
+ * False: it would be more than is counted here, and nothing was added. Member by member, since this
+ * is of each account of each request.
+ */
+function add(counts: Counts, amounts: MeterAmounts): boolean {
+  const spend = counts.spend + (amounts.spend ?? 0);
+  const storedBytes = counts.storedBytes + (amounts.storedBytes ?? 0);
+  const storedObjects = counts.storedObjects + (amounts.storedObjects ?? 0);
+  const ingressBytes = counts.ingressBytes + (amounts.ingressBytes ?? 0);
+  const egressBytes = counts.egressBytes + (amounts.egressBytes ?? 0);
+  const requests = counts.requests + (amounts.requests ?? 0);
+  const isCounted =
+    Math.abs(spend) <= countMax &&
+    Math.abs(storedBytes) <= countMax &&
+    Math.abs(storedObjects) <= countMax &&
+    Math.abs(ingressBytes) <= countMax &&
+    Math.abs(egressBytes) <= countMax &&
+    Math.abs(requests) <= countMax;
+  if (!isCounted) return false;
+  counts.spend = spend;
+  counts.storedBytes = storedBytes;
+  counts.storedObjects = storedObjects;
+  counts.ingressBytes = ingressBytes;
+  counts.egressBytes = egressBytes;
+  counts.requests = requests;
   return true;
 }
 

@@ -1,5 +1,5 @@
 // What one operation has set aside. It is resolved exactly once, by a post or a void.
-import type { MeterAmounts } from '../amounts.ts';
+import { covers, type MeterAmounts } from '../amounts.ts';
 import type { AccountLease } from './account-lease.ts';
 import type { LeaseHolder } from './lease-holder.ts';
 import type { Held, HeldAccount, Settlement } from './requests.ts';
@@ -36,7 +36,7 @@ export class Reservation {
     this.#state = 'posted';
     this.#leaseHolder.resolve(this, true);
     const { holder } = this.#leaseHolder;
-    return { holder, held: groupHolds(this.holds), isMixed: this.isMixed };
+    return settlementOf(holder, groupHolds(this.holds), this.isMixed);
   }
 
   /** After a post whose commit left no record, and so charged nothing: makes it all free again. */
@@ -52,6 +52,29 @@ export class Reservation {
     this.#state = 'void';
     this.#leaseHolder.resolve(this, false);
   }
+}
+
+/** By the accounts of the first group: what was held last in these. */
+const latest = new WeakMap<readonly HeldAccount[], Settlement>();
+
+/** Requests that held the same share one settlement: it crosses threads once for all of them. */
+function settlementOf(holder: number, held: readonly Held[], isMixed: boolean): Settlement {
+  const [first] = held;
+  const known = first && latest.get(first.accounts);
+  if (known?.holder === holder && known.isMixed === isMixed && isAlike(known.held, held)) {
+    return known;
+  }
+  const settlement = { holder, held, isMixed };
+  if (first) latest.set(first.accounts, settlement);
+  return settlement;
+}
+
+function isAlike(one: readonly Held[], other: readonly Held[]): boolean {
+  if (one.length !== other.length) return false;
+  return one.every(({ accounts, amounts }, i) => {
+    const { accounts: others, amounts: more } = other[i] as Held;
+    return accounts === others && covers(amounts, more) && covers(more, amounts);
+  });
 }
 
 /**

@@ -25,7 +25,7 @@ class Run {
     // Most runs have a few; to make a name of so many parts costs more than to compare them.
     for (const sum of this.#uses) {
       if (!isAlike(sum, use)) continue;
-      if (use.limited) sum.limited = addLimited(sum.limited ?? [], use.limited);
+      if (use.limited?.some(isStored)) sum.limited = addLimited(sum.limited ?? [], use.limited);
       sum.requests += use.requests;
       sum.ingressBytes += use.ingressBytes;
       sum.egressBytes += use.egressBytes;
@@ -66,6 +66,10 @@ function isChargedAlike(one: Use['limited'], other: Use['limited']): boolean {
   return (one ?? []).every(({ account, charged }, i) => {
     return account === other?.[i]?.account && charged === other[i].charged;
   });
+}
+
+function isStored({ storedBytes, storedObjects }: LimitedUse): boolean {
+  return storedBytes !== 0 || storedObjects !== 0;
 }
 
 function addLimited(sums: readonly LimitedUse[], more: readonly LimitedUse[]): LimitedUse[] {
