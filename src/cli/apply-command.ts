@@ -203,8 +203,8 @@ async function makeKeys(
     if (has.length > 0) return;
     const { json } = await callApi(connection, { method: 'POST', path, body: {} });
     const { accessKeyId, secretAccessKey } = json as Answers['CreateAccessKey'];
-    const [, line = ''] = csvText([], [[one.name, accessKeyId, secretAccessKey]]).split('\r\n');
-    appendFileSync(fd, `${line}\r\n`);
+    // As they are: none needs quotes, and a secret that begins with `+` must not get one.
+    appendFileSync(fd, `${[one.name, accessKeyId, secretAccessKey].join(',')}\r\n`);
     keys.made++;
   };
   try {

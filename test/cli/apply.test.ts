@@ -168,6 +168,7 @@ test('people come from a table, and their keys go into a file of one’s own', a
   expect(statSync(file).mode & 0o777).toBe(0o600);
   const lines = readFileSync(file, 'utf8').trim().split('\r\n');
   expect(lines).toHaveLength(61);
+  expect(lines.slice(1).filter((line) => !/^cms\/\w+,\w{20},[\w+/]{40}$/.test(line))).toEqual([]);
   const [name, id = '', secret = ''] = (lines[1] as string).split(',');
   const keys = { BURSAR_ACCESS_KEY_ID: id, BURSAR_SECRET_ACCESS_KEY: secret };
   const self = await place.run(['whoami', '--json'], { ...keys, BURSAR_ENDPOINT: served.endpoint });
