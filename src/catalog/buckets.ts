@@ -7,6 +7,7 @@ import type { Reader, Tx } from '../core/database.ts';
 import { pages } from '../core/pages.ts';
 import type { ReadPayer } from '../core/read-payer.ts';
 import type { RecordReads } from '../core/record-reads.ts';
+import { parseConfigurations } from './configurations.ts';
 import type { ObjectLockConfig } from './object-lock.ts';
 
 export interface Bucket {
@@ -182,6 +183,15 @@ export async function readSetting(
     ...[bucketId, name],
   );
   return row?.document ?? null;
+}
+
+/** Those of one kind of which a bucket has several, each under an id. */
+export async function readConfigurations<T>(
+  read: Reader,
+  bucketId: number,
+  name: StoredSetting,
+): Promise<T[]> {
+  return parseConfigurations(await readSetting(read, bucketId, name));
 }
 
 /** All of them, by name. */

@@ -6,13 +6,18 @@ export interface AskedConfiguration<T> {
   config: T | null;
 }
 
+/** All that are stored; null: there are none. */
+export function parseConfigurations<T>(document: string | null): T[] {
+  return document === null ? [] : (JSON.parse(document) as T[]);
+}
+
 /** What is stored where `before` was; undefined: there are too many, or there is none to remove. */
 export function mergeConfiguration(
   { id, config }: AskedConfiguration<{ id: string }>,
   before: string | null,
   { max, lengthMax = Number.POSITIVE_INFINITY }: { max: number; lengthMax?: number },
 ): string | null | undefined {
-  const known = before === null ? [] : (JSON.parse(before) as { id: string }[]);
+  const known = parseConfigurations<{ id: string }>(before);
   const others = known.filter((one) => one.id !== id);
   if (config === null && others.length === known.length) return undefined;
   const all = config === null ? others : [...others, config];

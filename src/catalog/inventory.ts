@@ -31,10 +31,6 @@ export interface InventoryConfig {
   filter: string;
 }
 
-export function parseInventories(document: string): InventoryConfig[] {
-  return JSON.parse(document) as InventoryConfig[];
-}
-
 /** What one inventory's objects are called, in its destination. */
 export interface InventoryNames {
   manifest: string;

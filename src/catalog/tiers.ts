@@ -39,10 +39,6 @@ export interface TieringConfig {
   tierings: readonly { tier: ArchiveTier; days: number }[];
 }
 
-export function parseTierings(document: string | null): TieringConfig[] {
-  return document === null ? [] : (JSON.parse(document) as TieringConfig[]);
-}
-
 /** The chains that a tenant can use, by the names of all their classes. */
 export async function readChains(read: Reader, tenant: string): Promise<Map<string, Chain>> {
   return chainsOf(await listClasses(read, tenant));

@@ -1,7 +1,7 @@
 // What one turn of a bucket does for its lifecycle rules: a bounded piece of a walk through it, in
 // which what is due is ended, or moved. Invariant: it keeps nothing but how far the walk has come;
 // what was ended, or moved, is not found again.
-import { type Bucket, readSetting } from '../catalog/buckets.ts';
+import { type Bucket, readConfigurations } from '../catalog/buckets.ts';
 import { holdsAny } from '../catalog/class-rows.ts';
 import { coveredPrefixes, type Lifecycle } from '../catalog/lifecycle.ts';
 import {
@@ -20,7 +20,7 @@ import {
   type PlannedMove,
   type VersionAt,
 } from '../catalog/lifecycle-moves.ts';
-import { parseTierings, readChains } from '../catalog/tiers.ts';
+import { readChains, type TieringConfig } from '../catalog/tiers.ts';
 import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
@@ -184,7 +184,7 @@ export class MovingTurns implements LifecycleTurns {
     const steps = isTiered ? this.#everywhere : this.#stepsBy(rules);
     const step = steps[cursor.step];
     if (!step) return null;
-    const tierings = parseTierings(await readSetting(read, bucket.id, 'intelligentTiering'));
+    const tierings = await readConfigurations<TieringConfig>(read, bucket.id, 'intelligentTiering');
     const times = { timeMs: steadyClock.nowMs(), dayMs };
     const terms = { bucket, rules, chains, tierings, ...times };
     const slice = { ...step, after: cursor.after, max: rowsPerSlice };

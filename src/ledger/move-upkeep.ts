@@ -3,12 +3,12 @@
 // clock as they are in the transaction, so asking twice moves nothing twice; row, charge and record
 // are one commit; and what the owner's limits do not let be paid waits, and is not recorded.
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
-import { getBucket, readSetting } from '../catalog/buckets.ts';
+import { getBucket, readConfigurations, readSetting } from '../catalog/buckets.ts';
 import { type DueMove, noRules, readLifecycle } from '../catalog/lifecycle.ts';
 import { findDueRule } from '../catalog/lifecycle-due.ts';
 import { findDueMove } from '../catalog/lifecycle-moves.ts';
 import { forgetRestore } from '../catalog/restore-rows.ts';
-import { beginUse, parseTierings, readChains } from '../catalog/tiers.ts';
+import { beginUse, readChains, type TieringConfig } from '../catalog/tiers.ts';
 import { endedOf, findMovable, type MovedBytes } from '../catalog/version-moves.ts';
 import { openBucket } from '../catalog/version-places.ts';
 import type { FoundVersion } from '../catalog/version-rows.ts';
@@ -56,7 +56,7 @@ export async function moveDue(
   const document = await readSetting(tx, bucketId, 'lifecycle');
   const rules = document === null ? noRules : readLifecycle(document);
   const chains = await readChains(tx, bucket.tenant);
-  const tierings = parseTierings(await readSetting(tx, bucketId, 'intelligentTiering'));
+  const tierings = await readConfigurations<TieringConfig>(tx, bucketId, 'intelligentTiering');
   const terms = { bucket, rules, chains, tierings, timeMs, dayMs };
   const due = found && (await findDueMove(tx, terms, found));
   if (!found || due?.class !== work.class) return 0;

@@ -7,12 +7,8 @@ import { Worker } from 'node:worker_threads';
 import type { Delegation } from '../../authz/identity.ts';
 import { linkOfSingle } from '../../authz/token-use.ts';
 import { ChainConditions } from '../../authz/tokens/conditions.ts';
-import {
-  type InventoryConfig,
-  lastDue,
-  namesOfInventory,
-  parseInventories,
-} from '../../catalog/inventory.ts';
+import { parseConfigurations } from '../../catalog/configurations.ts';
+import { type InventoryConfig, lastDue, namesOfInventory } from '../../catalog/inventory.ts';
 import { findNamedEvenly, writerOf } from '../../catalog/versions.ts';
 import { isoTime, nowMs } from '../../core/clock.ts';
 import { IntegrityError, Refusal } from '../../core/errors.ts';
@@ -116,7 +112,7 @@ export class Inventories {
          JOIN buckets b ON b.id = s.bucket_id WHERE s.name = 'inventory'`,
     );
     for (const { tenant, bucket, document } of rows) {
-      for (const config of parseInventories(document)) {
+      for (const config of parseConfigurations<InventoryConfig>(document)) {
         if (stopping.aborted) return;
         const place = { tenant, bucket };
         const known = this.#known.get(keyOf(place, config.id));

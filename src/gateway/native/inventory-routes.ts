@@ -1,11 +1,11 @@
 // Native API: the inventories of a bucket, and how it goes with them. They are configured by S3's
 // own calls.
-import { readSetting } from '../../catalog/buckets.ts';
+import { readConfigurations } from '../../catalog/buckets.ts';
 import {
+  type InventoryConfig,
   inventoryFormats,
   inventoryFrequencies,
   lastDue,
-  parseInventories,
 } from '../../catalog/inventory.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
@@ -71,9 +71,8 @@ export const inventoryRoutes = routeTable([
   },
 ]);
 
-async function readAll({ deps }: Call, bucketId: number) {
-  const document = await readSetting(deps.read, bucketId, 'inventory');
-  return document === null ? [] : parseInventories(document);
+function readAll({ deps }: Call, bucketId: number): Promise<InventoryConfig[]> {
+  return readConfigurations(deps.read, bucketId, 'inventory');
 }
 
 async function showAll(call: Call): Promise<({ id: string } & object)[]> {

@@ -113,12 +113,3 @@ export function inventoryElements(config: InventoryConfig): XmlElements {
     Schedule: { Frequency: frequency },
   };
 }
-
-/** The id that a request names. Throws `Refusal`. */
-export function inventoryId(query: readonly (readonly [string, string])[]): string {
-  const found = query.find(([name]) => name === 'id')?.[1];
-  if (found === undefined || found === '') {
-    throw invalidArgument('id', '', 'Missing required parameter: id');
-  }
-  return found;
-}
