@@ -2,7 +2,8 @@
 // kind of them in the same way.
 import { recordedChange } from '../../../audit/recorded-change.ts';
 import type { S3Action } from '../../../authz/grants/actions.ts';
-import { type BucketSetting, readConfigurations } from '../../../catalog/buckets.ts';
+import type { BucketSetting } from '../../../catalog/bucket-changes.ts';
+import { readConfigurations } from '../../../catalog/buckets.ts';
 import type { AskedConfiguration } from '../../../catalog/configurations.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
 import { emptyReply, xmlReply } from '../../http/reply.ts';
