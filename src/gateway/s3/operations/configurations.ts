@@ -2,7 +2,7 @@
 // kind of them in the same way.
 import { recordedChange } from '../../../audit/recorded-change.ts';
 import type { S3Action } from '../../../authz/grants/actions.ts';
-import type { BucketSetting } from '../../../catalog/bucket-changes.ts';
+
 import { readConfigurations } from '../../../catalog/buckets.ts';
 import type { AskedConfiguration } from '../../../catalog/configurations.ts';
 import { invalidArgument, Refusal } from '../../../core/errors.ts';
@@ -14,7 +14,7 @@ import type { Reserved } from '../stages.ts';
 
 /** One kind of such settings. */
 interface Kind<T> {
-  setting: BucketSetting;
+  setting: 'inventory' | 'intelligentTiering';
   /** As in the names of its operations: `Inventory` of `GetBucketInventoryConfiguration`. */
   name: string;
   /** The root of a listing. */
