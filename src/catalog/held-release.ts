@@ -9,7 +9,7 @@ import { findCovering, type HeldVersion, heldColumns } from './held-versions.ts'
 import { dropManifest, longManifestOf, type NamedManifest } from './long-manifests.ts';
 import type { BilledDelta, EndedObject, Moment, StorageDelta } from './outcome.ts';
 import { heldByWindow } from './undelete-window.ts';
-import { countedBytes, wholeColumns } from './versions.ts';
+import { classedSinceMs, countedBytes, wholeColumns } from './versions.ts';
 
 /** A held row, whole. */
 export type HeldRow = HeldVersion & NamedManifest & { billedBytes: number };
@@ -136,20 +136,20 @@ export async function releaseRows(
   const released: EndedObject[] = [];
   let storedBytes = 0;
   for (const row of rows) {
-    const { bucketId, key, seq, endedSeq, class: of, createdMs } = row;
+    const { bucketId, key, seq, endedSeq, class: of } = row;
     await tx.run(
       'DELETE FROM held_versions WHERE bucket_id = ? AND key = ? AND seq = ? AND ended_seq = ?',
       ...[bucketId, key, seq, endedSeq],
     );
     // The extents that a damaged row names may belong to other objects, so they are not released.
-    if (isAuthentic(() => verifyVersion(keyring, bucket, row))) {
-      await dropManifest(tx, row, timeMs);
-    }
+    const isOurs = isAuthentic(() => verifyVersion(keyring, bucket, row));
+    if (isOurs) await dropManifest(tx, row, timeMs);
     if (!row.heldMac || row.isImage || row.isMarker) continue;
     const billedBytes = countedBytes(row.billedBytes);
+    const sinceMs = isOurs ? classedSinceMs(row) : row.createdMs;
     storedBytes -= heldBytesOf(row, row.heldMac);
     billed.set(of, (billed.get(of) ?? 0) - billedBytes);
-    released.push({ class: of, billedBytes, createdMs });
+    released.push({ class: of, billedBytes, sinceMs });
   }
   await takeFromSum(tx, { bucketId: bucket.id, holder }, rows);
   const deltas = [...billed].map(([storageClass, bytes]) => ({ class: storageClass, bytes }));

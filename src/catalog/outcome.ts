@@ -47,7 +47,8 @@ export interface BilledDelta {
 export interface EndedObject {
   class: string;
   billedBytes: number;
-  createdMs: number;
+  /** Since when it was in the class. */
+  sinceMs: number;
 }
 
 /** What a change did at another key of its bucket, which a second record tells of. */

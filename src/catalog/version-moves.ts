@@ -2,6 +2,7 @@
 // and its bytes. Invariants: what it named before is let go of in the very transaction in which it
 // names its new extents, so that its bytes are always in one place that counts; what of it is
 // billed moves with it; and what others have of its former extents stays theirs.
+import { hash } from 'node:crypto';
 import type { Tx } from '../core/database.ts';
 import { isOwnClass } from '../core/own-class.ts';
 import { attachedRecipe } from '../core/recipe.ts';
@@ -23,7 +24,13 @@ import {
 } from './outcome.ts';
 import { examine, namedIn, type OpenBucket, openBucket } from './version-places.ts';
 import type { FoundVersion } from './version-rows.ts';
-import { type Attributes, countedBytes, readNumbered, type StoredVersion } from './versions.ts';
+import {
+  type Attributes,
+  classedSinceMs,
+  countedBytes,
+  readNumbered,
+  type StoredVersion,
+} from './versions.ts';
 
 /** What was written in the stores of the class. */
 export interface MovedBytes {
@@ -62,19 +69,17 @@ export async function moveVersion(
     await adoptExtents(tx, { tenant, ids, inline, places, timeMs: moment.timeMs });
   }
   const manifest = bytes?.manifest ?? null;
-  const storage = await placeElsewhere(
-    tx,
-    bucket,
-    found,
-    { class: change.class, manifest },
-    moment,
-  );
-  return { ok: true, storage: { ...storage, ended: endedOf(found) }, result: null };
+  const classed: Attributes = { ...JSON.parse(found.attributes), classedMs: moment.timeMs };
+  const attributes = JSON.stringify(classed);
+  const into = { ...found, attributes };
+  const storage = await placeElsewhere(tx, bucket, into, { class: change.class, manifest }, moment);
+  const amended = { seq: found.seq, attributes: hash('sha256', attributes, 'hex') };
+  return { ok: true, storage: { ...storage, amended, ended: endedOf(found) }, result: null };
 }
 
 /**
- * Seals the row anew, in another class and with the manifest of what is stored there; null: with
- * the one that it has. Its extents have counted it already.
+ * Seals the row anew, with the attributes that are given, in another class and with the manifest of
+ * what is stored there; null: with the one that it has. Its extents have counted it already.
  */
 export async function placeElsewhere(
   tx: Tx,
@@ -99,8 +104,9 @@ export async function placeElsewhere(
 }
 
 /** What is owed for leaving a class is that of an object that ends there. */
-export function endedOf({ class: of, billedBytes, createdMs }: StoredVersion): EndedObject {
-  return { class: of, billedBytes: countedBytes(billedBytes), createdMs };
+export function endedOf(version: StoredVersion): EndedObject {
+  const { class: of, billedBytes } = version;
+  return { class: of, billedBytes: countedBytes(billedBytes), sinceMs: classedSinceMs(version) };
 }
 
 /** The version, if it can be in the class; null: it is not there, or cannot now. */
@@ -141,8 +147,9 @@ async function placeRow(
   const rowMac = computeRowMac(keyring, bucket, found, object);
   const { epoch, manifestMac } = object;
   await tx.run(
-    `UPDATE ${table} SET class = ?, epoch = ?, manifest_mac = ?, row_mac = ?, billed = ? ${where}`,
-    ...[to, epoch, manifestMac, rowMac, BigInt(billed), ...at],
+    `UPDATE ${table} SET class = ?, attributes = ?, epoch = ?, manifest_mac = ?, row_mac = ?,
+       billed = ? ${where}`,
+    ...[to, found.attributes, epoch, manifestMac, rowMac, BigInt(billed), ...at],
   );
   if (!placed.manifest) return;
   const named = await tx.get<{ longManifest: number | null }>(

@@ -27,6 +27,7 @@ import type { BilledDelta, EndedObject, Moment } from './outcome.ts';
 import { forgetRestore } from './restore-rows.ts';
 import type { OpenBucket } from './version-places.ts';
 import {
+  classedSinceMs,
   countedBytes,
   endedColumns,
   type ObjectDraft,
@@ -254,14 +255,16 @@ export interface Removal {
 /** Returns what a version that ends takes off the counters, which is nothing for a marker. */
 export function removalOf(version: FoundVersion): Removal {
   if (version.isMarker) return { storedBytes: 0, storedObjects: 0, billed: [], ended: null };
-  const { class: storageClass, createdMs, isDamaged } = version;
+  const { class: storageClass, isDamaged } = version;
   const billedBytes = countedBytes(version.billedBytes);
   return {
     storedBytes: -countedBytes(version.sizeBytes),
     storedObjects: -1,
     billed: [{ class: storageClass, bytes: -billedBytes }],
     // Nothing is owed for the storage that a damaged row names.
-    ended: isDamaged ? null : { class: storageClass, billedBytes, createdMs },
+    ended: isDamaged
+      ? null
+      : { class: storageClass, billedBytes, sinceMs: classedSinceMs(version) },
   };
 }
 

@@ -37,6 +37,8 @@ export interface Attributes {
   encryption?: KmsEncryption;
   /** When it came to its key by a rename; absent: when it was made. */
   renamedMs?: number;
+  /** When a move brought it into its class; absent: it was made in it. */
+  classedMs?: number;
   /** Who wrote it (`tenant/name`); absent: whoever owned the bucket then, its `owner`. */
   writer?: string;
   /** For a copy, who made it (`tenant/name`), and of what. */
@@ -357,6 +359,15 @@ export function placedMs({
 }: Pick<Version, 'createdMs' | 'attributes'>): number {
   const { renamedMs } = JSON.parse(attributes) as Attributes;
   return renamedMs ?? createdMs;
+}
+
+/** When a version came into its class, from when on the minimum time of that counts. */
+export function classedSinceMs({
+  createdMs,
+  attributes,
+}: Pick<Version, 'createdMs' | 'attributes'>): number {
+  const { classedMs } = JSON.parse(attributes) as Attributes;
+  return classedMs ?? createdMs;
 }
 
 /** The newest noncurrent version of a key, as its row says. */

@@ -56,8 +56,8 @@ export class CommitTerms implements StorageTerms {
   async mayMove(ended: EndedObject): Promise<boolean> {
     const charge = this.#charge;
     if (!charge) return true;
-    const { who, transfer, pricing } = charge;
-    const owed = this.#storage.owedFor(pricing.book, ended, this.#timeMs);
+    const { who, transfer } = charge;
+    const owed = await this.#storage.owedFor(charge, ended, this.#timeMs);
     const spend = Number(this.#billing.costAtMost(charge) + owed);
     const draws = drawsOf(who, { requests: transfer.requests, spend }, null);
     this.shortage = await this.#accounts.findShortage(draws, this.#timeMs);

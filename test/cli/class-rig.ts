@@ -25,20 +25,26 @@ let settings: Record<string, string> = {};
 /** Serves a gateway with three folder stores, and makes classes and two buckets. */
 export const startRig = (): Promise<void> => startRigWith({});
 
-export async function startRigWith(besides: Record<string, string>): Promise<void> {
+/** `prices`: of two of the stores, that of the bucket `second` among them. */
+export async function startRigWith(
+  besides: Record<string, string>,
+  prices = 'none',
+): Promise<void> {
   settings = besides;
   place = new Workplace();
   const stores = ['near', 'disk1', 'disk2'].map((name) => {
     mkdirSync(folderOf(name));
     const url = pathToFileURL(folderOf(name)).href;
-    const prices = name === 'disk1' ? 'aws/us-east-1' : 'none';
+    const own = name === 'disk1' ? 'aws/us-east-1' : prices;
     const declared = `domains: [${name}], annualLoss: 0.01`;
     const drills = name === 'disk1' ? 'no' : 'yes';
-    return `  ${name}: { url: "${url}", prices: ${prices}, ${declared}, drills: ${drills} }`;
+    return `  ${name}: { url: "${url}", prices: ${own}, ${declared}, drills: ${drills} }`;
   });
-  mkdirSync(folderOf('tape'));
-  const tape = pathToFileURL(folderOf('tape')).href;
-  stores.push(`  tape: { url: "${tape}", prices: none, kind: archive, recallDelay: 5s }`);
+  for (const name of ['tape', 'vault']) {
+    mkdirSync(folderOf(name));
+    const url = pathToFileURL(folderOf(name)).href;
+    stores.push(`  ${name}: { url: "${url}", prices: none, kind: archive, recallDelay: 5s }`);
+  }
   config = join(place.folder, 'config.yaml');
   writeFileSync(config, ['stores:', ...stores, ''].join('\n'));
   await serve();

@@ -1,12 +1,16 @@
 // Lifecycle transitions on a served gateway with folder stores whose days last a second: what is
-// moved, what stays, and that a moved version is the version that it was.
-import { rmSync, writeFileSync } from 'node:fs';
+// moved, what stays, and that a moved version is the version that it was. BURSAR_KILLS kills the
+// mover more than three times, BURSAR_FULL=1 a thousand times, BURSAR_KILL_SEED at other moments.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as s3 from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
+import { parseUsd } from '#bursar/core/money.js';
 import { randomBelow, seededRandom } from '../fuzz/seeded-random.ts';
+import { draftBook } from '../quota/prices/price-book-text.ts';
 import {
   bytesOf,
   client,
@@ -29,14 +33,35 @@ import {
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
 
-beforeAll(() =>
-  startRigWith({
-    ...{ BURSAR_LIFECYCLE_DAY: '1s', BURSAR_SWEEP_INTERVAL: '300ms', BURSAR_SWEEP_GRACE: '0ms' },
-  }),
-);
-afterAll(stopRig);
+const books = mkdtempSync(join(tmpdir(), 'bursar-books-'));
+
+beforeAll(() => {
+  // What is stored for less than 30 days is paid for all of them; to put it there is free.
+  const source = 'list';
+  const STANDARD = {
+    storage: { usdPerGbMonth: [{ usd: '0.30' }], source },
+    put: { usdPer1000: '0', source },
+    get: { usdPer1000: '0', source },
+    retrieval: { usdPerGb: '0', source },
+    minimum: { days: 30, bytes: 0, source },
+  };
+  const named = { name: 'lab', provider: 'lab', region: 'basement', classes: { STANDARD } };
+  writeFileSync(join(books, 'lab.json'), JSON.stringify({ ...draftBook(), ...named }));
+  return startRigWith(
+    {
+      ...{ BURSAR_LIFECYCLE_DAY: '1s', BURSAR_SWEEP_INTERVAL: '300ms', BURSAR_SWEEP_GRACE: '0ms' },
+      BURSAR_PRICE_BOOKS: books,
+    },
+    'lab/basement',
+  );
+});
+afterAll(async () => {
+  await stopRig();
+  rmSync(books, { recursive: true });
+});
 
 const soon = { timeout: 60_000, interval: 200 };
+const isFull = process.env.BURSAR_FULL === '1';
 
 const rule = (Prefix: string, more: Partial<s3.LifecycleRule>): s3.LifecycleRule => ({
   ...{ ID: Prefix || 'all', Status: 'Enabled', Filter: { Prefix }, ...more },
@@ -203,6 +228,26 @@ describe('a lifecycle transition', () => {
     await becomes(Bucket, 'poor', 'ONEZONE_IA');
   });
 
+  test('begins the minimum time of the class', async () => {
+    await put('first', 'early', bytesOf(200_000));
+    await setRules('first', [rule('early', into('spare'))]);
+    await becomes('first', 'early', 'spare');
+    await client.send(new s3.DeleteObjectCommand({ Bucket: 'first', Key: 'early' }));
+    const of = ['--bucket', 's3://first', '--prefix', 'early', '--json'];
+    const told = (await run('records', ...of)).split('\n').flatMap((line) => {
+      const one = line === '' ? undefined : JSON.parse(line);
+      return one ? [one.record ?? one] : [];
+    });
+    const [moved, ended] = ['bursar:MoveObject', 's3:DeleteObject'].map((action) =>
+      told.find((one) => one.action === action),
+    );
+    const keptMs = Date.parse(ended.time) - Date.parse(moved.time);
+    const month = 30n * 86_400_000n;
+    const owed = 200_000n * (month - BigInt(keptMs)) * 300_000_000_000n;
+    const [over, by] = [owed, 2n ** 30n * month];
+    expect(parseUsd(ended.storageCost)).toBe((over + by - 1n) / by);
+  });
+
   test('is refused into what is no class, or can be written to by nobody', async () => {
     const sent = (name: string) => refusal(setRules('first', [rule('x/', into(name))]));
     expect(await sent('nothing')).toBe('400 MalformedXML');
@@ -350,13 +395,28 @@ const namesOf = (stored: readonly Stored[]) =>
 
 function extentsFound(): string[] {
   return namesOf(
-    ['near', 'disk1', 'disk2', 'tape'].flatMap((store) =>
+    ['near', 'disk1', 'disk2', 'tape', 'vault'].flatMap((store) =>
       extentsIn(store).map((path) => ({ store, id: basename(path) })),
     ),
   );
 }
 
-const killsMax = process.env.BURSAR_FULL === '1' ? 1000 : 3;
+const killsMax = Number(process.env.BURSAR_KILLS ?? (isFull ? 1000 : 3));
+
+/** At which of the steps of a move the gateway has been killed. */
+async function stepsOfKill(): Promise<string[]> {
+  const stored = new Set(extentsFound().map((name) => name.slice(name.indexOf('/') + 1)));
+  const db = openDatabase(join(place.data, 'bursar.db'), { readonly: true, cacheKib: 1024 });
+  const rows = await db.tx.all<{ id: string; state: number }>(
+    'SELECT lower(hex(id)) AS id, state FROM extents WHERE state <> 1',
+  );
+  db.close();
+  const steps = rows.flatMap(({ id, state }) => {
+    if (state === 0) return stored.has(id) ? ['written, and not committed'] : ['only declared'];
+    return state === 2 && stored.has(id) ? ['committed, and not swept'] : [];
+  });
+  return [...new Set(steps)];
+}
 
 test(
   `a gateway that is killed ${killsMax} times while it moves loses and leaves nothing`,
@@ -365,7 +425,8 @@ test(
     const keys = Array.from({ length: 12 }, (_, i) => `killed/${i}`);
     const sizeOf = (key: string) => (sizes[Number(key.slice(7)) % sizes.length] ?? 0) + key.length;
     for (const key of keys) await put('first', key, bytesOf(sizeOf(key)));
-    const random = seededRandom(20261128);
+    const random = seededRandom(Number(process.env.BURSAR_KILL_SEED ?? 20261128));
+    const steps = new Map<string, number>();
     const classes = ['ONEZONE_IA', 'spare', 'EXPRESS_ONEZONE'];
     for (let kill = 0; kill < killsMax; kill++) {
       const StorageClass = classes[kill % classes.length] as s3.TransitionStorageClass;
@@ -374,8 +435,11 @@ test(
       await setRules('first', [{ ...rule('killed/', { Transitions }), Filter: { And } }]);
       await sleep(randomBelow(random, 400));
       await served.stop('SIGKILL');
+      for (const step of await stepsOfKill()) steps.set(step, (steps.get(step) ?? 0) + 1);
       await serve();
     }
+    console.log(`kills by steps: ${JSON.stringify([...steps])}`);
+    if (killsMax >= 100) expect(steps.size).toBe(3);
     const last = classes[(killsMax - 1) % classes.length];
     for (const key of keys) {
       await becomes('first', key, last);
@@ -391,6 +455,9 @@ test(
       const own = moves.filter((one) => one.key === key).map(({ change }) => change.moved);
       const ends = ['STANDARD', ...own.map(({ to }) => to)];
       expect([...own.map(({ from }) => from), own.at(-1)?.to]).toEqual(ends);
+      // Each is paid for once, as one PUT.
+      const costs = moves.filter((one) => one.key === key).map(({ cost }) => cost);
+      expect(new Set(costs)).toEqual(new Set([costs[0]]));
     }
   },
   killsMax * 20_000 + 120_000,
@@ -498,6 +565,42 @@ describe('what follows use', () => {
     const missing = '404 NoSuchConfiguration';
     expect(await Promise.all(gone.map(refusal))).toEqual([missing, missing]);
   });
+
+  // Archives take 90 and 180 days at least, which last a second here.
+  test.runIf(isFull)(
+    'goes on from an archive into a deeper one, and back when it was restored',
+    async () => {
+      const Key = 'used/deep';
+      const deeper = {
+        ...{ name: 'smart-deep', durability: { legs: [{ store: 'vault' }] }, access: 'restore' },
+        ...{ restoreWithinHours: 1, tier: { of: 'smart', archive: 'DEEP_ARCHIVE_ACCESS' } },
+      };
+      const file = join(place.folder, 'deep.yaml');
+      writeFileSync(file, JSON.stringify({ classes: [deeper] }));
+      await run('class', 'create', 'default', file);
+      await archives([cool, { AccessTier: 'DEEP_ARCHIVE_ACCESS', Days: 180 }]);
+      await client.send(
+        new s3.PutObjectCommand({
+          ...{ Bucket, Key, Body: bytesOf(9 * MB), Tagging: 'kind=raw' },
+          StorageClass: 'INTELLIGENT_TIERING',
+        }),
+      );
+      const [tape, vault] = [countIn('tape'), countIn('vault')];
+      const wentTo = async () => (await movesOf(Key)).map((one) => one.change.moved.to);
+      const inTime = { timeout: 240_000, interval: 1000 };
+      const all = ['smart-cool', 'smart-archive', 'smart-deep'];
+      await vi.waitFor(async () => expect(await wentTo()).toEqual(all), inTime);
+      await vi.waitFor(() => expect(countIn('tape')).toBe(tape), soon);
+      expect(countIn('vault')).toBe(vault + 2);
+      expect((await headOf(Bucket, Key)).ArchiveStatus).toBe('DEEP_ARCHIVE_ACCESS');
+      expect(await refusal(read(Bucket, Key))).toBe('403 InvalidObjectState');
+      await client.send(new s3.RestoreObjectCommand({ Bucket, Key, RestoreRequest: {} }));
+      await vi.waitFor(async () => expect(await wentTo()).toEqual([...all, 'smart']), soon);
+      expect((await read(Bucket, Key)).equals(bytesOf(9 * MB))).toBe(true);
+      await vi.waitFor(() => expect(countIn('vault')).toBe(vault), soon);
+    },
+    400_000,
+  );
 });
 
 test('what was moved differs in nothing from its records, and is there after a kill', async () => {
@@ -512,7 +615,8 @@ test('what was moved is where it was moved when the database is lost', async () 
   for (const more of ['', '-wal', '-shm']) {
     rmSync(join(place.data, `bursar.db${more}`), { force: true });
   }
-  const rebuilt = await place.run(['rebuild', '--config', config, '--json'], environment);
+  const settings = { ...environment, BURSAR_PRICE_BOOKS: books };
+  const rebuilt = await place.run(['rebuild', '--config', config, '--json'], settings);
   expect(JSON.parse(rebuilt.stdout)).toMatchObject({ lost: { count: 0 } });
   await serve();
   const Key = `moved/${20 * MB}`;

@@ -78,6 +78,11 @@ export class StorageBook {
     this.#changedLevels.add(entry);
   }
 
+  /** The book under which a place is charged; `book`: if nothing was in it before. */
+  async bookOf(place: Place, book: string, timeMs: number): Promise<string> {
+    return bookOf((await this.#open(place, book, timeMs)).state);
+  }
+
   /** Takes what is due until now, to be charged; what is kept goes on under `book`. */
   async take(place: Place, book: string | undefined, timeMs: number): Promise<Accrued[]> {
     const entry = await this.#open(place, book ?? '', timeMs);

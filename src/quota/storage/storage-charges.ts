@@ -32,7 +32,8 @@ export interface StorageChange {
 export interface Ended {
   readonly class: string;
   readonly billedBytes: number;
-  readonly createdMs: number;
+  /** Since when it was in the class. */
+  readonly sinceMs: number;
 }
 
 /** What was charged for storage of one class in a part of one month. */
@@ -71,25 +72,27 @@ export class StorageCharges {
   }
 
   /** Why an object may not be replaced by this operation now; undefined: it may. */
-  async findShortage(
-    { who, pricing }: Charge,
-    ended: Ended,
-    timeMs: number,
-  ): Promise<Shortage | undefined> {
-    const owed = this.owedFor(pricing.book, ended, timeMs);
-    if (owed === 0n || !who.bucket) return undefined;
-    return this.#accounts.findShortage(drawsOfOwner(who.bucket, owed), timeMs);
+  async findShortage(charge: Charge, ended: Ended, timeMs: number): Promise<Shortage | undefined> {
+    const { bucket } = charge.who;
+    const owed = await this.owedFor(charge, ended, timeMs);
+    if (owed === 0n || !bucket) return undefined;
+    return this.#accounts.findShortage(drawsOfOwner(bucket, owed), timeMs);
   }
 
   /** Notes what an operation changed, and gives the charge for an object that it ended. */
   async change(
-    { who, pricing }: Charge,
+    charge: Charge,
     { billed, ended, released = [] }: StorageChange,
     timeMs: number,
   ): Promise<Picodollars> {
-    const { bucket } = who;
+    const { pricing } = charge;
+    const { bucket } = charge.who;
     const { book } = pricing;
     if (!bucket) return 0n;
+    let owed = 0n;
+    for (const one of ended ? [ended, ...released] : released) {
+      owed += await this.owedFor(charge, one, timeMs);
+    }
     for (const { class: storageClass, bytes } of billed) {
       // What is in a class of a tenant's own is not in the bucket's store.
       const of = isOwnClass(storageClass)
@@ -101,8 +104,6 @@ export class StorageCharges {
         : { book, keepsMarket: false };
       await this.#book.add(placeOf(bucket, storageClass), { bytes, ...of }, timeMs);
     }
-    let owed = ended ? this.owedFor(book, ended, timeMs) : 0n;
-    for (const one of released) owed += this.owedFor(book, one, timeMs);
     await this.#post(bucket, owed, timeMs);
     return owed;
   }
@@ -197,12 +198,23 @@ export class StorageCharges {
     return charges;
   }
 
-  /** What an object that ends now is still charged for, by the book that is in force then. */
-  owedFor(book: string, { class: of, billedBytes, createdMs }: Ended, timeMs: number): Picodollars {
+  /**
+   * What an object that ends now is still charged for, by the book that is in force then; in a
+   * class of a tenant's own by the one by which that is charged, which may be of another store.
+   */
+  async owedFor(
+    { who: { bucket }, pricing }: Charge,
+    { class: of, billedBytes, sinceMs }: Ended,
+    timeMs: number,
+  ): Promise<Picodollars> {
+    const book =
+      bucket && isOwnClass(of)
+        ? await this.#book.bookOf(placeOf(bucket, of), pricing.book, timeMs)
+        : pricing.book;
     const named = this.#prices.named(book);
     if (!named) return 0n;
     const prices = this.#prices.classOf(named, of);
-    return chargeEarlyDeletion(prices, { billedBytes, ageMs: timeMs - createdMs });
+    return chargeEarlyDeletion(prices, { billedBytes, ageMs: timeMs - sinceMs });
   }
 
   async #post(bucket: Bucket, cost: Picodollars, timeMs: number): Promise<void> {

@@ -231,7 +231,7 @@ describe('charges of storage', () => {
 });
 
 describe('an object that ends before its minimum days', () => {
-  const ended = { class: 'STANDARD', billedBytes: 10 * GB, createdMs: april };
+  const ended = { class: 'STANDARD', billedBytes: 10 * GB, sinceMs: april };
 
   it.each([
     [0, 'lab-january', '3'],
@@ -245,6 +245,13 @@ describe('an object that ends before its minimum days', () => {
     expect(await rig.change(timeMs, -10 * GB, { book, ended })).toBe(usd(cost));
     expect(await rig.spent('principal:one/alice', timeMs)).toBe(usd(cost));
     expect(await rig.spent('principal:far/guest', timeMs)).toBe(0n);
+  });
+
+  it('in a class of a tenant owes by the book of the store that has it', async () => {
+    await rig.change(april, 10 * GB, { storageClass: 'derived' });
+    const timeMs = april + 12 * dayMs;
+    const of = { storageClass: 'derived', book: 'free', ended: { ...ended, class: 'derived' } };
+    expect(await rig.change(timeMs, -10 * GB, of)).toBe(usd('1.80'));
   });
 
   it('may be replaced by as much as a limit leaves, and not by more', async () => {

@@ -289,6 +289,7 @@ function readWanted(
     encryption: _6,
     copied: _3,
     renamedMs: _4,
+    classedMs: _8,
     writer: _7,
     ...kept
   } = JSON.parse(version.attributes) as Attributes;
