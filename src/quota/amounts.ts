@@ -67,7 +67,7 @@ export function addAmounts(sums: Sums, amounts: MeterAmounts, sign: 1 | -1 = 1):
   }
 }
 
-/** Whether of each meter `held` is at least what is `taken`. Member by member: it is of each request. */
+/** Whether of each meter `held` is at least what is `taken`. Member by member: each request asks. */
 export function covers(held: MeterAmounts, taken: MeterAmounts): boolean {
   return (
     (held.spend ?? 0) >= (taken.spend ?? 0) &&

@@ -48,14 +48,14 @@ export function configurationsOf<T extends { id: string }>(kind: Kind<T>): Confi
     readConfigurations(services.read, bucket.id, setting);
 
   const set = async (
-    { bucket, commit }: Reserved<'bucket'>,
+    context: Reserved<'bucket'>,
     asked: AskedConfiguration<T>,
     status: number,
   ): Promise<void> => {
     const change = recordedChange({ [setting]: asked.config, id: asked.id });
     const document = JSON.stringify(asked);
-    await commit(
-      { kind: 'putBucketSetting', bucketId: bucket.id, name: setting, document },
+    await context.commit(
+      { kind: 'putBucketSetting', bucketId: context.bucket.id, name: setting, document },
       { status, change },
     );
   };
