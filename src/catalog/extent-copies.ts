@@ -123,6 +123,59 @@ export function listCopyWork(read: Reader, dueMs: number, max: number): Promise<
   );
 }
 
+/** A copy that is to be made, or made again, as whoever may see it is told. */
+export interface WaitingCopy extends CopyWork {
+  dueMs: number;
+  /** Whose the extent is. */
+  tenant: string | null;
+  /** The name of the store. */
+  place: string;
+}
+
+export interface CopyPlace {
+  dueMs: number;
+  id: Uint8Array;
+  store: number;
+}
+
+const waitingSql = (which: string) => `SELECT extent_id AS id, c.store, c.state,
+    c.changed_ms AS changedMs, c.due_ms AS dueMs, tries, e.state IS 1 AS isAlive, e.tenant,
+    s.name AS place
+  FROM (SELECT * FROM extent_copies WHERE state >= 2 AND ${which}) AS c
+  LEFT JOIN extents AS e ON e.id = extent_id JOIN stores AS s ON s.number = c.store`;
+
+/** Of all tenants, those that are due first, behind `after`. */
+export function listWaiting(
+  read: Reader,
+  after: CopyPlace | null,
+  max: number,
+): Promise<WaitingCopy[]> {
+  const { dueMs, id, store } = after ?? { dueMs: -1, id: Buffer.alloc(0), store: 0 };
+  const order = 'due_ms, extent_id, store';
+  return read.all<WaitingCopy>(
+    `${waitingSql(`(${order}) > (?, ?, ?) ORDER BY ${order} LIMIT ?`)}
+       ORDER BY c.due_ms, extent_id, c.store`,
+    ...[dueMs, id, store, max],
+  );
+}
+
+/** Those of an extent. */
+export function listWaitingOf(read: Reader, id: Uint8Array): Promise<WaitingCopy[]> {
+  return read.all<WaitingCopy>(`${waitingSql('extent_id = ?')} ORDER BY c.store`, id);
+}
+
+/** What waits of an extent is tried at once. */
+export interface RetryCopies {
+  kind: 'retryCopies';
+  id: Uint8Array;
+}
+
+export async function retryCopies(tx: Tx, id: Uint8Array, timeMs: number): Promise<number> {
+  const sql = `UPDATE extent_copies SET due_ms = min(due_ms, ?), tries = 0
+    WHERE extent_id = ? AND state >= 2`;
+  return (await tx.run(sql, timeMs, id)).changes;
+}
+
 /**
  * The extents of objects that a store is to have, behind `after`, by id. Packs of records are none:
  * they are the gateway's own.

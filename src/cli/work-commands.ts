@@ -8,37 +8,52 @@ import { print, printJson } from './output.ts';
 import { findOwnPlace } from './recipe/own-place.ts';
 
 type Job = Answers['ListWork']['jobs'][number];
+type Copy = Answers['ListCopies']['copies'][number];
 
-const columns: Columns<Job> = {
+const columns: Columns<Job | Copy> = {
   heading: ['JOB', 'KIND', 'OBJECT', 'STATE', 'TRIES', 'DUE', 'HOLDER', 'PROBLEM'],
-  row: ({ id, kind, bucket, key, state, tries, dueAt, holder, problem }) => [
-    ...[String(id), kind, `s3://${bucket}/${key}`, state, String(tries), dueAt],
-    ...[holder ?? '', problem ?? ''],
-  ],
+  row: (one) => {
+    const { kind, state, tries, dueAt } = one;
+    const [id, what, holder, problem] =
+      'extent' in one
+        ? [one.extent, `a copy in ${one.store}`, null, null]
+        : [String(one.id), `s3://${one.bucket}/${one.key}`, one.holder, one.problem];
+    return [id, kind, what, state, String(tries), dueAt, holder ?? '', problem ?? ''];
+  },
 };
 
 export function addWorkCommands(program: Command): void {
   const work = program
     .command('work')
-    .description('jobs that make lost objects again by their recipes');
+    .description('jobs that make lost objects again, and copies that are to be made');
   work
     .command('list')
     .argument('[place]', 's3://BUCKET or s3://BUCKET/PREFIX; nothing: all buckets')
-    .description('list the jobs of objects that you may read, those that are dead as well')
+    .description('list jobs of objects that you may read, and as an admin copies that wait')
     .action(async (place: string | undefined, _: object, command: Command) => {
       const { connection, flags } = connect(command);
       const { path, query } = await findOwnPlace(connection, place);
       const jobs = await listAll<Job>(connection, [...path, 'work'], 'jobs', query);
-      printEntries(flags.json, columns, jobs, jobs);
+      const copies = place === undefined ? await listCopies(connection, path) : [];
+      const all = [...jobs, ...copies];
+      printEntries(flags.json, columns, all, all);
     });
   work
     .command('retry')
-    .argument('<job>', 'its number; or s3://BUCKET or s3://BUCKET/PREFIX: all that are dead there')
-    .description('have dead jobs tried again')
+    .argument('<job>', 'its number, or an extent; or s3://BUCKET[/PREFIX]: all that are dead there')
+    .description('have dead jobs, or copies that wait, tried again')
     .action(async (given: string, _: object, command: Command) => {
       const { connection, flags } = connect(command);
       const isPlace = given.startsWith('s3://');
       const { path, query } = await findOwnPlace(connection, isPlace ? given : undefined);
+      if (/^[0-9a-f]{32}$/.test(given)) {
+        const body = { retry: true };
+        const call = { method: 'PUT', path: [...path, 'copies', given], body } as const;
+        const { copies } = (await callApi(connection, call)).json as Answers['RetryCopies'];
+        if (flags.json) printJson(copies);
+        else for (const one of copies) print(`the copy in ${one.store} is ${one.state}`);
+        return;
+      }
       const retry = async (id: string) => {
         const call = { method: 'PUT', path: [...path, 'work', id], body: { retry: true } } as const;
         return (await callApi(connection, call)).json as Job;
@@ -58,6 +73,13 @@ export function addWorkCommands(program: Command): void {
       else if (isPlace && jobs.length === 0) print(`no job is dead in ${given}`);
       else for (const job of jobs) print(`job ${job.id} is ${job.state}`);
     });
+}
+
+/** None where only objects of one's own are shown. */
+async function listCopies(connection: Connection, path: readonly string[]): Promise<Copy[]> {
+  const { json } = await callApi(connection, { method: 'GET', path: ['whoami'] });
+  if ((json as Answers['WhoAmI']).role === 'member') return [];
+  return listAll<Copy>(connection, [...path, 'copies'], 'copies');
 }
 
 async function listDead(

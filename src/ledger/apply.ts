@@ -10,7 +10,7 @@ import type { LimitedEntry, RecordDraft, RecordSeal } from '../audit/record.ts';
 import type { RecordLog } from '../audit/record-log.ts';
 import { noteTokenUse, purgeTokens } from '../authz/issued-tokens.ts';
 import { countDownload } from '../authz/shares.ts';
-import { deferCopies, hastenCopies, noteMade } from '../catalog/extent-copies.ts';
+import { deferCopies, hastenCopies, noteMade, retryCopies } from '../catalog/extent-copies.ts';
 import {
   condemnIntents,
   declareExtents,
@@ -363,6 +363,8 @@ export async function applyMaintenance(
       return noteMade(tx, work.made, timeMs);
     case 'deferCopies':
       return deferCopies(tx, work.copies);
+    case 'retryCopies':
+      return retryCopies(tx, work.id, timeMs);
     case 'deferLosses':
       return deferLosses(tx, work.losses);
     case 'forgetLosses':

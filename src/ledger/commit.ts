@@ -6,7 +6,7 @@ import type { Pack } from '../audit/archive/archived-tiles.ts';
 import type { ToldProgress } from '../audit/changes/targets.ts';
 import type { RecordDraft } from '../audit/record.ts';
 import type { TokenUses } from '../authz/token-use.ts';
-import type { NamedCopy } from '../catalog/extent-copies.ts';
+import type { NamedCopy, RetryCopies } from '../catalog/extent-copies.ts';
 import type { JournalObjectRow, NotedSnapshot } from '../catalog/journal-objects.ts';
 import type { LifecyclePlace } from '../catalog/lifecycle-due.ts';
 import type { NamedVersion } from '../catalog/outcome.ts';
@@ -69,6 +69,7 @@ export type Maintenance =
   /** Jobs that somebody takes, and what becomes of one. Touches as many as that was done to. */
   | LeaseWork
   | AmendWork
+  | RetryCopies
   /** A restore that could not be finished is looked at again then; one of what is gone is none. */
   | { kind: 'deferRestore'; seq: number; dueMs: number }
   | { kind: 'forgetRestore'; seq: number }

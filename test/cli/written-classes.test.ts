@@ -332,6 +332,18 @@ describe('an object in a class of two legs', () => {
     expect((await read('first', 'loose-away')).equals(bytesOf(MB))).toBe(true);
     expect((await read('first', `pair-${20 * MB}`)).equals(bytesOf(20 * MB))).toBe(true);
     expect((await read('first', 'pair-1')).equals(bytesOf(1))).toBe(true);
+    const listed: { kind: string; store?: string; extent: string }[] = JSON.parse(
+      await run('work', 'list', '--json'),
+    );
+    // What earlier tests have spoilt may still wait to be repaired.
+    const of = { kind: 'copy', store: 'disk2', tenant: 'default' };
+    expect(listed).toEqual(expect.arrayContaining([expect.objectContaining(of)]));
+    const isOf = (one: (typeof listed)[number]) => one.kind === 'copy' && one.store === 'disk2';
+    const waiting = listed.find(isOf) as (typeof listed)[number];
+    expect(await run('work', 'list')).toContain(`${waiting.extent}  copy  a copy in disk2`);
+    expect(await run('work', 'retry', waiting.extent)).toMatch(/^the copy in disk2 is \w+$/m);
+    const none = await place.run(['work', 'retry', '0'.repeat(32)]);
+    expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('No copy of an extent')]);
     // What shares bytes writes none, and waits for no store.
     expect(await refusal(copy('pair-300000', 'shared-away', 'pair'))).toBe('done');
     rmSync(folderOf('disk2'), { recursive: true, force: true });

@@ -514,6 +514,11 @@ const native: Record<string, () => NativeCall> = {
   GetRecipe: () => ({ ...get(`${cms}/recipe`), mayFail: true }),
   ListWork: () => get(`${cms}/work`),
   LeaseWork: () => post(`${cms}/work/leases`, {}),
+  ListCopies: () => get(`${cms}/copies`),
+  RetryCopies: () => ({
+    ...put(`${cms}/copies/${'0'.repeat(32)}`, { retry: true }),
+    mayFail: true,
+  }),
   UpdateWork: () => ({ ...put(`${cms}/work/1`, { retry: true }), mayFail: true }),
   DeleteUndelete: () => remove(`${cms}/buckets/raw/undelete`),
   DeletePrincipal: () => remove(carol),

@@ -189,6 +189,8 @@ const tenantActions = [
   'bursar:ListWork',
   'bursar:LeaseWork',
   'bursar:UpdateWork',
+  'bursar:ListCopies',
+  'bursar:RetryCopies',
   'bursar:Explain',
   'bursar:WhoAmI',
   'bursar:CreateShare',

@@ -5,6 +5,7 @@ import type { FastifyRequest } from 'fastify';
 import type { ShownRecords } from '../../audit/shown-records.ts';
 import type { Identity as Authenticated } from '../../authz/identity.ts';
 import type { TokenKeys } from '../../authz/token-keys.ts';
+import type { RetryCopies } from '../../catalog/extent-copies.ts';
 import type { AmendWork, LeaseWork } from '../../catalog/work.ts';
 import type { ErrorCode, IntegrityError } from '../../core/errors.ts';
 import type { MetricRegistry } from '../../instruments/metric-registry.ts';
@@ -143,8 +144,8 @@ export interface NativeDeps
   writeAccounts(): Promise<void>;
   /** The rights that calls are decided by. */
   rights: Pick<KnownRights, 'epoch'>;
-  /** Leases jobs, or says what becomes of one; gives how many that was done to. */
-  work(what: LeaseWork | AmendWork): Promise<number>;
+  /** Leases jobs, or says what becomes of one, or of copies; gives how many that was done to. */
+  work(what: LeaseWork | AmendWork | RetryCopies): Promise<number>;
   /** Whether it came to the administration's own address. */
   isAdministration(request: FastifyRequest): boolean;
   /** Where a request came from, as proxies that are trusted tell it. */

@@ -108,6 +108,8 @@ const table = {
   'bursar:ListWork': /*         */ ['all', 'self', 'self', 'self'],
   'bursar:LeaseWork': /*        */ ['all', 'self', 'self', 'self'],
   'bursar:UpdateWork': /*       */ ['all', 'self', 'self', 'self'],
+  'bursar:ListCopies': /*       */ ['all', 'tenant', 'tenant', 'none'],
+  'bursar:RetryCopies': /*      */ ['all', 'tenant', 'none', 'none'],
   'bursar:ReadChanges': /*      */ ['all', 'self', 'self', 'self'],
   'bursar:SearchRecords': /*    */ ['all', 'tenant', 'tenant', 'self'],
   'bursar:GetRequest': /*       */ ['all', 'tenant', 'tenant', 'self'],

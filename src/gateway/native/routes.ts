@@ -5,6 +5,7 @@ import { auditRoutes } from './audit-routes.ts';
 import { bucketRoutes } from './bucket-routes.ts';
 import { changeRoutes } from './change-routes.ts';
 import { classRoutes } from './class-routes.ts';
+import { copyRoutes } from './copy-routes.ts';
 import { explainRoutes, whoAmIRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
 import { holdingRoutes } from './holding-routes.ts';
@@ -60,6 +61,7 @@ const tables = [
   useRoutes,
   recipeRoutes,
   workRoutes,
+  copyRoutes,
   explainRoutes,
   changeRoutes,
   recordRoutes,

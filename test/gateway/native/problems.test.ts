@@ -253,6 +253,8 @@ describe('the description', () => {
       '/_/v1/tenants/{t}/changes',
       '/_/v1/tenants/{t}/classes',
       '/_/v1/tenants/{t}/classes/{class}',
+      '/_/v1/tenants/{t}/copies',
+      '/_/v1/tenants/{t}/copies/{extent}',
       '/_/v1/tenants/{t}/erasures',
       '/_/v1/tenants/{t}/grants',
       '/_/v1/tenants/{t}/grants/{grant}',

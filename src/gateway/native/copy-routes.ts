@@ -1,0 +1,105 @@
+// Native API: copies of extents that classes of several legs have promised and that are not there,
+// or not as they were written (docs/admin/classes.md). Invariants: nobody is told of extents of
+// other tenants, but for operators, who ask for those of the gateway's own tenant and see all; and
+// to have one tried at once changes nothing but when that is.
+import { listWaiting, listWaitingOf, type WaitingCopy } from '../../catalog/extent-copies.ts';
+import { isoTime } from '../../core/clock.ts';
+import { Refusal } from '../../core/errors.ts';
+import { defaultTenant } from '../../core/principal.ts';
+import { type Call, checkPlace, param, routeTable } from './route.ts';
+import { answerObject, closedObject, integer, text, textOrNull, time } from './schemas.ts';
+
+/** How many copies one call looks at. */
+const lookedAtMax = 1000;
+
+const cursorForm = '^[0-9]{1,15}-[0-9a-f]{32}-[0-9]{1,9}$';
+
+const shownCopy = {
+  extent: text('Its id, 32 hexadecimal digits.'),
+  tenant: text('Whose objects have it.'),
+  store: text('The name of the store in which the copy is to be.'),
+  kind: text('`copy`: it is to be made; `repair`: it was found false, and is to be made again.', {
+    enum: ['copy', 'repair'],
+  }),
+  state: text('`due`, or `waiting` after a failure.', { enum: ['due', 'waiting'] }),
+  since: { ...time, description: 'When the write was acknowledged, or it was found false.' },
+  dueAt: { ...time, description: 'When it is tried next.' },
+  tries: integer('How often it has failed.'),
+} as const;
+
+const copies = { type: 'array', items: answerObject(shownCopy) } as const;
+
+const retrySchema = closedObject(
+  { retry: { type: 'boolean', enum: [true], description: 'It is tried at once.' } as const },
+  ['retry'],
+);
+
+export const copyRoutes = routeTable([
+  {
+    method: 'GET',
+    url: '/_/v1/tenants/:t/copies',
+    action: 'bursar:ListCopies',
+    isPolled: true,
+    summary:
+      'Copies of extents of the tenant that are to be made or made again, those that are tried ' +
+      'first at first. Operators see those of all tenants as those of the tenant `default`. A ' +
+      'page looks at 1000; it may be empty and have a `next`.',
+    query: { after: text('The `next` of the page before.', { pattern: cursorForm }) },
+    answer: answerObject({
+      copies,
+      next: textOrNull('Where the next page begins; null: that was all.'),
+    }),
+    run: async (call) => {
+      await checkPlace(call);
+      const looked = await listWaiting(call.deps.read, afterOf(call), lookedAtMax);
+      const last = looked.length === lookedAtMax ? looked.at(-1) : undefined;
+      const shown = looked.filter((one) => maySee(call, one)).map(show);
+      return { answer: { copies: shown, next: last ? cursorOf(last) : null } };
+    },
+  },
+  {
+    method: 'PUT',
+    url: '/_/v1/tenants/:t/copies/:extent',
+    action: 'bursar:RetryCopies',
+    summary: 'Have the copies of an extent that wait tried at once.',
+    body: retrySchema,
+    answer: answerObject({ copies }),
+    run: async (call) => {
+      await checkPlace(call);
+      const { deps } = call;
+      const extent = param(call, 'extent');
+      const id = Buffer.from(/^[0-9a-f]{32}$/.test(extent) ? extent : '', 'hex');
+      const found = (await listWaitingOf(deps.read, id)).filter((one) => maySee(call, one));
+      if (found.length === 0) {
+        throw new Refusal('NotFound', { message: `No copy of an extent ${extent} waits.` });
+      }
+      await deps.work({ kind: 'retryCopies', id });
+      const now = await listWaitingOf(deps.read, id);
+      return { answer: { copies: now.map(show) } };
+    },
+  },
+]);
+
+/** What nobody uses any more waits for the sweeper alone. */
+function maySee(call: Call, { tenant, isAlive }: WaitingCopy): boolean {
+  if (!isAlive || tenant === null) return false;
+  const asked = param(call, 't');
+  const isOfAll = asked === defaultTenant && call.identity.principal.role === 'operator';
+  return isOfAll || tenant === asked;
+}
+
+function show({ id, tenant, place, state, changedMs, dueMs, tries }: WaitingCopy): object {
+  return {
+    ...{ extent: id.toString('hex'), tenant, store: place, kind: state === 2 ? 'copy' : 'repair' },
+    state: dueMs <= Date.now() ? 'due' : 'waiting',
+    ...{ since: isoTime(changedMs), dueAt: isoTime(dueMs), tries },
+  };
+}
+
+const cursorOf = ({ dueMs, id, store }: WaitingCopy) => `${dueMs}-${id.toString('hex')}-${store}`;
+
+function afterOf({ query }: Call): { dueMs: number; id: Buffer; store: number } | null {
+  if (query.after === undefined) return null;
+  const [dueMs, id = '', store] = query.after.split('-');
+  return { dueMs: Number(dueMs), id: Buffer.from(id, 'hex'), store: Number(store) };
+}
