@@ -67,7 +67,7 @@ export function addAmounts(sums: Sums, amounts: MeterAmounts, sign: 1 | -1 = 1):
   }
 }
 
-/** Whether of each meter `held` is at least what is `taken`. Member by member: each request asks. */
+/** Whether of each meter `held` is at least what is `taken`. Member by member: requests ask it. */
 export function covers(held: MeterAmounts, taken: MeterAmounts): boolean {
   return (
     (held.spend ?? 0) >= (taken.spend ?? 0) &&

@@ -340,7 +340,8 @@ describe('an object in a class of two legs', () => {
     expect(listed).toEqual(expect.arrayContaining([expect.objectContaining(of)]));
     const isOf = (one: (typeof listed)[number]) => one.kind === 'copy' && one.store === 'disk2';
     const waiting = listed.find(isOf) as (typeof listed)[number];
-    expect(await run('work', 'list')).toContain(`${waiting.extent}  copy  a copy in disk2`);
+    const row = new RegExp(`^${waiting.extent} +copy +a copy in disk2`, 'm');
+    expect(await run('work', 'list')).toMatch(row);
     expect(await run('work', 'retry', waiting.extent)).toMatch(/^the copy in disk2 is \w+$/m);
     const none = await place.run(['work', 'retry', '0'.repeat(32)]);
     expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('No copy of an extent')]);

@@ -2,15 +2,21 @@
 // or not as they were written (docs/admin/classes.md). Invariants: nobody is told of extents of
 // other tenants, but for operators, who ask for those of the gateway's own tenant and see all; and
 // to have one tried at once changes nothing but when that is.
-import { listWaiting, listWaitingOf, type WaitingCopy } from '../../catalog/extent-copies.ts';
+import {
+  type CopyPlace,
+  listWaiting,
+  listWaitingOf,
+  type WaitingCopy,
+} from '../../catalog/extent-copies.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
+import { Pace } from '../../core/pace.ts';
 import { defaultTenant } from '../../core/principal.ts';
 import { type Call, checkPlace, param, routeTable } from './route.ts';
 import { answerObject, closedObject, integer, text, textOrNull, time } from './schemas.ts';
 
-/** How many copies one call looks at. */
-const lookedAtMax = 1000;
+/** How many copies one call shows at most, and are read at once. */
+const shownMax = 1000;
 
 const cursorForm = '^[0-9]{1,15}-[0-9a-f]{32}-[0-9]{1,9}$';
 
@@ -43,7 +49,7 @@ export const copyRoutes = routeTable([
     summary:
       'Copies of extents of the tenant that are to be made or made again, those that are tried ' +
       'first at first. Operators see those of all tenants as those of the tenant `default`. A ' +
-      'page looks at 1000; it may be empty and have a `next`.',
+      'page has at most 1000.',
     query: { after: text('The `next` of the page before.', { pattern: cursorForm }) },
     answer: answerObject({
       copies,
@@ -51,10 +57,9 @@ export const copyRoutes = routeTable([
     }),
     run: async (call) => {
       await checkPlace(call);
-      const looked = await listWaiting(call.deps.read, afterOf(call), lookedAtMax);
-      const last = looked.length === lookedAtMax ? looked.at(-1) : undefined;
-      const shown = looked.filter((one) => maySee(call, one)).map(show);
-      return { answer: { copies: shown, next: last ? cursorOf(last) : null } };
+      const { shown, isWhole } = await listShown(call);
+      const last = isWhole ? undefined : shown.at(-1);
+      return { answer: { copies: shown.map(show), next: last ? cursorOf(last) : null } };
     },
   },
   {
@@ -80,6 +85,20 @@ export const copyRoutes = routeTable([
   },
 ]);
 
+/** A page ends at a copy that it shows: the place of another's would tell of that. */
+async function listShown(call: Call): Promise<{ shown: WaitingCopy[]; isWhole: boolean }> {
+  const shown: WaitingCopy[] = [];
+  const pace = new Pace();
+  for (let after: CopyPlace | null = afterOf(call); ; await pace.rest()) {
+    const looked = await listWaiting(call.deps.read, after, shownMax);
+    shown.push(...looked.filter((one) => maySee(call, one)));
+    if (shown.length > shownMax) return { shown: shown.slice(0, shownMax), isWhole: false };
+    const last = looked.at(-1);
+    if (!last || looked.length < shownMax) return { shown, isWhole: true };
+    after = last;
+  }
+}
+
 /** What nobody uses any more waits for the sweeper alone. */
 function maySee(call: Call, { tenant, isAlive }: WaitingCopy): boolean {
   if (!isAlive || tenant === null) return false;
@@ -98,7 +117,7 @@ function show({ id, tenant, place, state, changedMs, dueMs, tries }: WaitingCopy
 
 const cursorOf = ({ dueMs, id, store }: WaitingCopy) => `${dueMs}-${id.toString('hex')}-${store}`;
 
-function afterOf({ query }: Call): { dueMs: number; id: Buffer; store: number } | null {
+function afterOf({ query }: Call): CopyPlace | null {
   if (query.after === undefined) return null;
   const [dueMs, id = '', store] = query.after.split('-');
   return { dueMs: Number(dueMs), id: Buffer.from(id, 'hex'), store: Number(store) };
