@@ -3,7 +3,7 @@
 
 import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { listLiveExtents } from '../catalog/extents.ts';
+import { listWholeExtents } from '../catalog/extents.ts';
 import { type OpenDatabase, openDatabase, type Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { extentIdBytes } from '../core/ids.ts';
@@ -147,14 +147,15 @@ export class ExtentCopier {
   }
 
   /**
-   * Copies those of a catalog's live extents that the place does not have. Gives ids, hex, of those
-   * that are not in the data folder.
+   * Copies those of a catalog's live extents that the place does not have, without those that are
+   * known to be damaged. Gives ids, hex, of those that are neither in the data folder nor in
+   * another store.
    */
   async copyAll(read: Reader): Promise<string[]> {
     const missing: string[] = [];
-    for await (const ids of listLiveExtents(read, localStore)) {
-      await inParallel(ids, copiesAtOnce, async (id) => {
-        if (!(await this.#copy(id))) missing.push(id.toString('hex'));
+    for await (const found of listWholeExtents(read, localStore)) {
+      await inParallel(found, copiesAtOnce, async ({ id, isElsewhere }) => {
+        if (!(await this.#copy(id)) && !isElsewhere) missing.push(id.toString('hex'));
       });
     }
     return missing;
@@ -163,8 +164,8 @@ export class ExtentCopier {
   /** Lists those of a catalog's live extents that the place has. */
   async writeLists(read: Reader): Promise<ExtentListWriter> {
     const writer = new ExtentListWriter(this.#source.pieces);
-    for await (const ids of listLiveExtents(read, localStore)) {
-      for (const id of ids) {
+    for await (const extents of listWholeExtents(read, localStore)) {
+      for (const { id } of extents) {
         const found = await this.#find(id);
         if (found) await writer.add({ id, sizeBytes: found.size, digest: found.digest });
       }

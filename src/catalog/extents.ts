@@ -169,6 +169,32 @@ export async function* listLiveExtents(read: Reader, store: number): AsyncGenera
   for await (const rows of pages(readPage)) yield rows.map(({ id }) => id);
 }
 
+/**
+ * Those of which a store has what was written, as far as is known, in order. `isElsewhere`: so has
+ * another store.
+ */
+export async function* listWholeExtents(
+  read: Reader,
+  store: number,
+): AsyncGenerator<{ id: Buffer; isElsewhere: number }[]> {
+  const sql = `SELECT id, isElsewhere FROM (
+       SELECT * FROM (SELECT id, 0 AS isElsewhere FROM extents AS e
+         WHERE id > ? AND store = ? AND state = 1
+           AND NOT EXISTS (SELECT 1 FROM extent_copies WHERE extent_id = e.id)
+         ORDER BY id LIMIT ${liveIdsPerPage})
+       UNION ALL SELECT * FROM (SELECT extent_id, EXISTS (SELECT 1 FROM extent_copies AS o
+           WHERE o.extent_id = c.extent_id AND o.store <> c.store AND o.state = 1)
+         FROM extent_copies AS c JOIN extents AS e ON e.id = c.extent_id
+         WHERE c.extent_id > ? AND c.store = ? AND c.state = 1 AND e.state = 1
+         ORDER BY c.extent_id LIMIT ${liveIdsPerPage})
+     ) ORDER BY id LIMIT ${liveIdsPerPage}`;
+  const readPage = (last?: { id: Buffer }) => {
+    const after = last?.id ?? Buffer.alloc(0);
+    return read.all<{ id: Buffer; isElsewhere: number }>(sql, after, store, after, store);
+  };
+  yield* pages(readPage);
+}
+
 /** The stores that have condemned extents. */
 export async function listStoresToSweep(read: Reader): Promise<number[]> {
   const rows = await read.all<{ store: number }>(

@@ -14,7 +14,7 @@ import type { BackupPlace } from '../backup/place.ts';
 import { beginIn, putBackBeside, putDatabaseBack, unfinishedMark } from '../backup/put-back.ts';
 import { isKeyFileWrapped, openKeys } from '../backup/sealed-keys.ts';
 import { type Forwarded, putNewestBack } from '../backup/shipping/stream-reader.ts';
-import { listLiveExtents } from '../catalog/extents.ts';
+import { listWholeExtents } from '../catalog/extents.ts';
 import { isStoreUsed, listStores, readInstance, renewInstance } from '../catalog/stores.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
 import { afterwards } from '../core/closing.ts';
@@ -355,11 +355,16 @@ async function nameLog(
   return { before, now };
 }
 
-/** Extents are missing where only the catalog was backed up, or where a disk is not mounted. */
+/**
+ * Extents are missing where only the catalog was backed up, or where a disk is not mounted; not
+ * where another store has them too.
+ */
 async function countMissing(read: Reader, storeFolder: string): Promise<number> {
   let missing = 0;
-  for await (const ids of listLiveExtents(read, localStore)) {
-    missing += ids.filter((id) => !existsSync(extentFile(storeFolder, id))).length;
+  for await (const extents of listWholeExtents(read, localStore)) {
+    missing += extents.filter(
+      ({ id, isElsewhere }) => !isElsewhere && !existsSync(extentFile(storeFolder, id)),
+    ).length;
   }
   return missing;
 }

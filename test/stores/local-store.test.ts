@@ -1,11 +1,12 @@
 // The local store: whole files or none.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { IntegrityError } from '#bursar/core/errors.js';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { IntegrityError, Refusal } from '#bursar/core/errors.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { StoreMeter } from '#bursar/instruments/store-meter.js';
+import { LocalLeg } from '#bursar/tiering/stores/local-leg.js';
 import { FolderSync, LocalStore } from '#bursar/tiering/stores/local-store.js';
 import { MadeFolders } from '#bursar/tiering/stores/made-folders.js';
 import { fileOf, listFiles, listOpenFiles, makeBytes, makeFolder } from '../tiering/rig.ts';
@@ -81,6 +82,40 @@ it('an abort after finish keeps the extent', async () => {
   await file.finish();
   await file.abort();
   expect(await listIds()).toEqual([id.toString('hex')]);
+});
+
+describe('as a leg', () => {
+  const readOf = (id: Buffer, sizeBytes: number) => {
+    const into = Buffer.alloc(sizeBytes);
+    const read = new LocalLeg(store).read({ id, sizeBytes, position: 0, into: [into] });
+    return read.then(() => into);
+  };
+
+  it('keeps what a replacement that failed late has put there', async () => {
+    const id = newExtentId();
+    const bytes = makeBytes(1000);
+    await write(id, makeBytes(10));
+    const failed = Object.assign(new Error('no descriptors'), { code: 'EMFILE' });
+    const sync = vi.spyOn(FolderSync.prototype, 'sync').mockRejectedValueOnce(failed);
+    await expect(new LocalLeg(store).replace(id, [bytes])).rejects.toBeInstanceOf(Refusal);
+    sync.mockRestore();
+    expect((await readOf(id, 1000)).equals(bytes)).toBe(true);
+    expect(listFiles(dir)).toEqual([id.toString('hex')]);
+  });
+
+  it('counts a file as damaged that alone cannot be read', async () => {
+    const [id, other] = [newExtentId(), newExtentId()];
+    await write(id, makeBytes(10));
+    rmSync(fileOf(dir, id));
+    symlinkSync(fileOf(dir, id), fileOf(dir, id));
+    await expect(readOf(id, 10)).rejects.toMatchObject({ code: 'ServiceUnavailable' });
+    await write(other, makeBytes(10));
+    const damaged = { name: 'IntegrityError', kind: 'missing', isRefused: true };
+    await expect(readOf(id, 10)).rejects.toMatchObject(damaged);
+    expect(await new LocalLeg(store).readEnd(id, 10)).toBe(undefined);
+    await new LocalLeg(store).replace(id, [makeBytes(10)]);
+    expect(await readOf(id, 10)).toHaveLength(10);
+  });
 });
 
 it('an id is written once', async () => {

@@ -10,6 +10,7 @@ import { localStore } from '../../core/manifest.ts';
 import type { ExtentSource, LocalStore } from './local-store.ts';
 import type { LegStore, RemoteRead } from './store.ts';
 import type { StoreMeter } from './store-meter.ts';
+import { causeOf, readFileOfStore } from './unreadable-file.ts';
 
 const read = promisify(fs.read);
 
@@ -32,7 +33,7 @@ export class LocalLeg implements LegStore {
 
   async replace(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
     try {
-      const file = await this.#store.create(id);
+      const file = await this.#store.create(id, { replaces: true });
       try {
         let position = 0;
         for (const piece of pieces) {
@@ -58,21 +59,19 @@ export class LocalLeg implements LegStore {
     const startMs = monotonicMs();
     this.meter.sent('get');
     let at = position;
-    const source = await this.#open(id);
-    try {
+    await this.#readFile(id, async (source) => {
       if (source.sizeBytes !== sizeBytes) {
         const message = `extent ${id.toString('hex')} has ${source.sizeBytes} bytes`;
         throw new IntegrityError(message, { kind: 'length' });
       }
+      at = position;
       for (const [index, piece] of into.entries()) {
         signal?.throwIfAborted();
         await readFully(source, piece, at);
         at += piece.length;
         filled?.(index);
       }
-    } finally {
-      await source.close();
-    }
+    });
     const durationMs = monotonicMs() - startMs;
     this.meter.answered('get', at - position, durationMs, durationMs);
   }
@@ -81,26 +80,40 @@ export class LocalLeg implements LegStore {
     id: Buffer,
     maxBytes: number,
   ): Promise<{ bytes: Buffer; sizeBytes: number } | undefined> {
-    let source: ExtentSource;
     try {
-      source = await this.#open(id);
+      return await this.#readFile(id, async (source) => {
+        const { sizeBytes } = source;
+        const bytes = Buffer.allocUnsafe(Math.min(maxBytes, sizeBytes));
+        await readFully(source, bytes, sizeBytes - bytes.length);
+        return { bytes, sizeBytes };
+      });
     } catch (error) {
-      if (error instanceof IntegrityError) return undefined;
+      if (error instanceof IntegrityError && error.kind === 'missing') return undefined;
       throw error;
-    }
-    try {
-      const { sizeBytes } = source;
-      const bytes = Buffer.allocUnsafe(Math.min(maxBytes, sizeBytes));
-      await readFully(source, bytes, sizeBytes - bytes.length);
-      return { bytes, sizeBytes };
-    } finally {
-      await source.close();
     }
   }
 
-  #open(id: Buffer): Promise<ExtentSource> {
-    return this.#store.open(id).catch((error: unknown) => {
-      throw refused(error);
+  /** Opens a file, has it used, and closes it. */
+  #readFile<T>(id: Buffer, use: (source: ExtentSource) => Promise<T>): Promise<T> {
+    const file = {
+      ...{ name: `extent ${id.toString('hex')}`, store: this.number, meter: this.meter },
+      failureOfOne: (error: unknown) => {
+        const cause = error instanceof Refusal ? error.cause : undefined;
+        const { code, errno } = Object(cause) as NodeJS.ErrnoException;
+        const isOfOne = cause instanceof Error && errno !== undefined && causeOf(code) === 'io';
+        return isOfOne ? cause : null;
+      },
+      servesOthers: () => this.#store.servesOthers(id),
+    };
+    return readFileOfStore(file, async () => {
+      const source = await this.#store.open(id).catch((error: unknown) => {
+        throw refused(error);
+      });
+      try {
+        return await use(source);
+      } finally {
+        await source.close();
+      }
     });
   }
 }

@@ -48,6 +48,8 @@ export interface LocalStoreOptions {
 export const temporaryFolder = 'temporary';
 /** The length of a file that is written only to see whether writing is possible. */
 const trialBytes = 4096;
+/** How many are asked for to see whether the disk serves any. */
+const othersMax = 4;
 const idPattern = /^[0-9a-f]{32}$/;
 
 function fail(error: unknown): never {
@@ -78,6 +80,16 @@ async function isRemoved(name: string): Promise<boolean> {
   } catch (error) {
     if (isMissing(error)) return false;
     throw error;
+  }
+}
+
+/** Whether the system gives a byte of a file. */
+async function isReadable(name: string): Promise<boolean> {
+  try {
+    await using file = await open(name, 'r');
+    return (await file.read(Buffer.alloc(1), 0, 1, 0)).bytesRead === 1;
+  } catch {
+    return false;
   }
 }
 
@@ -183,9 +195,9 @@ export class LocalStore implements ExtentStore {
 
   /**
    * Begins the file of a new extent, under a temporary name. Throws Refusal ServiceUnavailable when
-   * the folder is not there.
+   * the folder is not there. One that `replaces` another is kept by `abort` once it has its name.
    */
-  async create(id: Buffer): Promise<ExtentFile> {
+  async create(id: Buffer, { replaces = false } = {}): Promise<ExtentFile> {
     this.#mustBeThere();
     const temporary = path.join(this.#dir, temporaryFolder, id.toString('hex'));
     const { O_WRONLY, O_CREAT, O_EXCL } = fs.constants;
@@ -216,7 +228,7 @@ export class LocalStore implements ExtentStore {
         await close();
         if (await isRemoved(temporary)) return;
         // A finish that failed late has renamed it already.
-        if (this.isThere()) await this.remove(id);
+        if (!replaces && this.isThere()) await this.remove(id);
       },
     };
   }
@@ -276,16 +288,36 @@ export class LocalStore implements ExtentStore {
 
   /** All finished extents, in no order. For repair and tests. */
   async *list(): AsyncIterable<{ id: Buffer; sizeBytes: number }> {
+    for await (const id of this.#listIds()) {
+      const { size } = await stat(this.#nameOf(id));
+      yield { id, sizeBytes: size };
+    }
+  }
+
+  async *#listIds(): AsyncIterable<Buffer> {
     for (const first of await readdir(this.#dir)) {
       if (first === temporaryFolder) continue;
       for (const second of await readdir(path.join(this.#dir, first))) {
         for (const name of await readdir(path.join(this.#dir, first, second))) {
-          if (!idPattern.test(name)) continue;
-          const { size } = await stat(path.join(this.#dir, first, second, name));
-          yield { id: Buffer.from(name, 'hex'), sizeBytes: size };
+          if (idPattern.test(name)) yield Buffer.from(name, 'hex');
         }
       }
     }
+  }
+
+  /** Whether any of a few other extents can be read. */
+  async servesOthers(id: Buffer): Promise<boolean> {
+    let left = othersMax;
+    try {
+      for await (const other of this.#listIds()) {
+        if (other.equals(id)) continue;
+        if (await isReadable(this.#nameOf(other))) return this.isThere();
+        if (--left === 0) break;
+      }
+    } catch {
+      // The folder itself cannot be read.
+    }
+    return false;
   }
 
   /**

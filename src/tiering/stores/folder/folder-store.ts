@@ -9,7 +9,7 @@ import { monotonicMs, nowMs } from '../../../core/clock.ts';
 import { IntegrityError, Refusal } from '../../../core/errors.ts';
 import { extentIdBytes } from '../../../core/ids.ts';
 import { extentBytesMax } from '../../../core/limits.ts';
-import { AttemptFailure, type FailureCause } from '../attempt-failure.ts';
+import { AttemptFailure } from '../attempt-failure.ts';
 import { Breaker, refusalOf } from '../breaker.ts';
 import {
   type DriverOptions,
@@ -22,6 +22,7 @@ import type { Finding } from '../s3/probe.ts';
 import type { RemoteRead } from '../store.ts';
 import { type RequestKind, type StoreMeter, unmeasured } from '../store-meter.ts';
 import { defaultConnectionsMax, folderOf } from '../store-place.ts';
+import { causeOf, readFileOfStore } from '../unreadable-file.ts';
 import { type OpenedFile, scratchBytes } from './file-calls.ts';
 import { FileError, FileThreads } from './file-threads.ts';
 
@@ -35,8 +36,6 @@ const temporaryFolder = 'temporary';
 /** What a process has left there that was killed: no write lasts as long. */
 const temporaryMsMax = 24 * 60 * 60_000;
 const namePattern = /^extents\/([0-9a-f]{2})\/([0-9a-f]{30}\1)$/;
-/** How often a file that the system will not read is asked for before it counts as damaged. */
-const readTries = 2;
 
 export class FolderStore implements StoreDriver {
   readonly number: number;
@@ -273,18 +272,15 @@ export class FolderStore implements StoreDriver {
     signal: AbortSignal | undefined,
     use: (file: OpenedFile) => Promise<T>,
   ): Promise<T> {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await this.#readOnce(name, signal, use);
-      } catch (error) {
+    const file = {
+      ...{ name, store: this.number, meter: this.meter },
+      failureOfOne: (error: unknown) => {
         const failure = error instanceof Refusal ? error.cause : undefined;
-        const isOfOne = failure instanceof AttemptFailure && failure.reason === 'io';
-        // A disk can lose one file and have all others: this one counts as damaged then.
-        if (!isOfOne || !(await this.#servesOthers())) throw error;
-        if (tries < readTries) this.meter.retried('io');
-        else throw this.#isMissing(`${name} cannot be read alone: ${failure.message}`, failure);
-      }
-    }
+        return failure instanceof AttemptFailure && failure.reason === 'io' ? failure : null;
+      },
+      servesOthers: () => this.#servesOthers(),
+    };
+    return readFileOfStore(file, () => this.#readOnce(name, signal, use));
   }
 
   async #readOnce<T>(
@@ -450,9 +446,8 @@ export class FolderStore implements StoreDriver {
     }
   }
 
-  #isMissing(message: string, cause?: unknown): IntegrityError {
-    const isRefused = cause !== undefined;
-    return new IntegrityError(message, { kind: 'missing', store: this.number, cause, isRefused });
+  #isMissing(message: string): IntegrityError {
+    return new IntegrityError(message, { kind: 'missing', store: this.number });
   }
 
   #isOfLength(name: string, is: number, shouldBe: number): IntegrityError {
@@ -465,18 +460,9 @@ export class FolderStore implements StoreDriver {
   }
 }
 
-const causes = new Map<string, FailureCause>([
-  ...['ENOENT', 'ENOTDIR', 'ESTALE', 'ENOTCONN', 'EHOSTDOWN', 'ENXIO', 'ENODEV'].map(
-    (code) => [code, 'unreachable'] as const,
-  ),
-  ...['EACCES', 'EPERM', 'EROFS'].map((code) => [code, 'denied'] as const),
-  ...['ENOSPC', 'EDQUOT'].map((code) => [code, 'full'] as const),
-  ...['EMFILE', 'ENFILE'].map((code) => [code, 'no-descriptors'] as const),
-]);
-
-/** What the system's error says of the folder. Source: errno(3). */
+/** What the system's error says of the folder. */
 function failureOf(error: FileError): AttemptFailure {
-  const reason = causes.get(error.code ?? '') ?? 'io';
+  const reason = causeOf(error.code);
   return new AttemptFailure(reason, error.message, { cause: error, code: error.code });
 }
 
