@@ -8,7 +8,10 @@ import {
   listCopyWork,
   listGood,
   listReadable,
+  noteMade,
+  suspectCopies,
 } from '#bursar/catalog/extent-copies.js';
+import { listWholeExtents } from '#bursar/catalog/extents.js';
 import { type OpenDatabase, openDatabase } from '#bursar/core/database.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { schema } from '#bursar/ledger/schema.js';
@@ -44,4 +47,26 @@ it('what nobody uses any more is told so, and waits as long as it is deferred', 
   expect(await deferCopies(db.tx, [{ id, store: 2, dueMs: 100 }])).toBe(1);
   expect(await listCopyWork(db.tx, 99, 10)).toEqual([]);
   expect(await listCopyWork(db.tx, 100, 10)).toMatchObject([{ store: 2, tries: 1 }]);
+});
+
+it('a store has whole what is there alone, and copies that are not suspect', async () => {
+  const list = async (store: number) => {
+    const found: string[] = [];
+    for await (const page of listWholeExtents(db.tx, store)) {
+      found.push(...page.map((one) => `${one.id.toString('hex')} ${one.isElsewhere}`));
+    }
+    return found;
+  };
+  const alone = newExtentId();
+  const sql = 'INSERT INTO extents (id, store, state, refs, changed_ms) VALUES (?, 1, 1, 1, 5)';
+  for (const one of [id, alone]) await db.tx.run(sql, one);
+  await enterCopies(db.tx, id, { good: [1, 2], due: [] }, 5);
+  const [copied, only] = [`${id.toString('hex')} 1`, `${alone.toString('hex')} 0`];
+  expect(await list(1)).toEqual([copied, only]);
+  const local = { id, store: 1 };
+  await suspectCopies(db.tx, { kind: 'suspectCopies', copies: [local] }, { timeMs: 6 });
+  expect(await list(1)).toEqual([only]);
+  expect(await list(2)).toEqual([`${id.toString('hex')} 0`]);
+  await noteMade(db.tx, [local], 7);
+  expect(await list(1)).toEqual([copied, only]);
 });
