@@ -5,6 +5,7 @@
 // is; and what is still to be made is known from the very commit that acknowledges the write.
 import type { Reader, Tx } from '../core/database.ts';
 import { isObject, parseJson } from '../core/json.ts';
+import { localStoreName } from '../core/manifest.ts';
 import { readClassRow } from './class-rows.ts';
 import type { Outcome } from './outcome.ts';
 import { noStorage } from './outcome.ts';
@@ -140,9 +141,9 @@ export interface CopyPlace {
 
 const waitingSql = (which: string) => `SELECT extent_id AS id, c.store, c.state,
     c.changed_ms AS changedMs, c.due_ms AS dueMs, tries, e.state IS 1 AS isAlive, e.tenant,
-    s.name AS place
+    coalesce(s.name, '${localStoreName}') AS place
   FROM (SELECT * FROM extent_copies WHERE state >= 2 AND ${which}) AS c
-  LEFT JOIN extents AS e ON e.id = extent_id JOIN stores AS s ON s.number = c.store`;
+  LEFT JOIN extents AS e ON e.id = extent_id LEFT JOIN stores AS s ON s.number = c.store`;
 
 /** Of all tenants, those that are due first, behind `after`. */
 export function listWaiting(

@@ -124,7 +124,10 @@ async function plan(
 /** Of a key with more, the version is copied. */
 const markersMax = 100;
 
-/** Is it the same object? A copy of what was is; who made it, and how it is locked, is its own. */
+/**
+ * Is it the same object? A copy of what was is; who made it, how it is locked, and when it came to
+ * its key and its class, is its own.
+ */
 export function isSameObject(before: ListedAt | undefined, then: ListedAt | undefined): boolean {
   if (!before || !then) return before === then;
   const isCopy =
@@ -134,6 +137,7 @@ export function isSameObject(before: ListedAt | undefined, then: ListedAt | unde
 
 function contentOf({ attributes }: ListedAt): string {
   const all = JSON.parse(attributes) as Attributes;
-  const { retention: _, legalHold: _2, copied: _3, writer: _4, ...kept } = all;
+  const { retention: _, legalHold: _2, copied: _3, writer: _4, ...placed } = all;
+  const { renamedMs: _5, classedMs: _6, ...kept } = placed;
   return canonicalize(kept);
 }

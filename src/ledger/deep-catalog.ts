@@ -7,11 +7,15 @@ import { hash } from 'node:crypto';
 
 import type { KeptRecord, RecordStore } from '../audit/record-store.ts';
 import { guarded } from '../audit/verify/guard.ts';
-import { type Difference, type RecordFields, readFields } from '../audit/verify/record-fields.ts';
+import {
+  type Difference,
+  movedIn,
+  type RecordFields,
+  readFields,
+} from '../audit/verify/record-fields.ts';
 import { hashSettings } from '../catalog/buckets.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
-import { isObject } from '../core/json.ts';
 import { Bits } from './deep/bits.ts';
 import { type LastErasedOf, walkTable } from './deep/compared-things.ts';
 import type { StagedMap, Staging } from './deep/staging.ts';
@@ -62,7 +66,7 @@ export class DeepCatalog {
   /** Of buckets, by id, the last record that set something of it, and what it came to. */
   readonly #configured: StagedMap<{ index: number; settings: string }>;
   /** Of versions whose attributes are not those of the last record that changed them, that one. */
-  readonly #amended: StagedMap<{ index: number; where: string }>;
+  readonly #amended: StagedMap<{ index: number; where: string; tenant: string }>;
   /** Of versions whose class is not that of the last record that says one, that record. */
   readonly #moved: StagedMap<{ index: number; where: string; tenant?: string | undefined }>;
   /** Versions that are there. */
@@ -117,11 +121,13 @@ export class DeepCatalog {
     this.#seen = new Uint8Array(Math.ceil(size / 8));
     this.versions = 0;
     this.unknown = 0;
-    for await (const [, { index, where }] of this.#amended.entries()) {
-      this.#tell(where, `its attributes are not those that record ${index} gave it`);
+    // What a guest has changed, his tenant has recorded; moves are recorded as those of the tenant of
+    // the bucket, which may keep its records for less long.
+    for await (const [, { index, where, tenant }] of this.#amended.entries()) {
+      if ((await lastErasedOf(tenant)) > index) this.unknown++;
+      else this.#tell(where, `its attributes are not those that record ${index} gave it`);
     }
     for await (const [, { index, where, tenant }] of this.#moved.entries()) {
-      // Moves are recorded as the tenant's of the bucket, which may keep its records for less long.
       if ((await lastErasedOf(tenant)) > index) this.unknown++;
       else this.#tell(where, `its class is not that of record ${index}`);
     }
@@ -165,7 +171,9 @@ export class DeepCatalog {
   ): Promise<void> {
     const row = await this.#findVersion(fields, version);
     const isSame = !row || hash('sha256', row.attributes, 'hex') === attributes;
-    if (!isSame) await this.#amended.set(`${version}`, { index, where: nameOf(fields, version) });
+    const { tenant, bucketTenant = tenant } = fields;
+    const told = { index, where: nameOf(fields, version), tenant: bucketTenant };
+    if (!isSame) await this.#amended.set(`${version}`, told);
     else if (await this.#amended.get(`${version}`)) await this.#amended.delete(`${version}`);
   }
 
@@ -357,13 +365,6 @@ function compare(row: VersionRow, fields: RecordFields): string | undefined {
   if (row.etag !== fields.etag) return 'ETag';
   const isSame = (sha256 && Buffer.from(sha256).toString('hex')) === (fields.sha256 ?? null);
   return isSame ? undefined : 'SHA-256';
-}
-
-/** The version that a record has moved into its class; null: none. */
-function movedIn({ action, change, error }: RecordFields): number | null {
-  const moved = change?.moved;
-  if (action !== 'bursar:MoveObject' || error !== undefined || !isObject(moved)) return null;
-  return typeof moved.version === 'number' ? moved.version : null;
 }
 
 function nameOf({ key }: RecordFields, seq: number): string {

@@ -8,6 +8,8 @@ import {
   listCopyWork,
   listGood,
   listReadable,
+  listWaiting,
+  listWaitingOf,
   noteMade,
   suspectCopies,
 } from '#bursar/catalog/extent-copies.js';
@@ -69,4 +71,14 @@ it('a store has whole what is there alone, and copies that are not suspect', asy
   expect(await list(2)).toEqual([`${id.toString('hex')} 0`]);
   await noteMade(db.tx, [local], 7);
   expect(await list(1)).toEqual([copied, only]);
+});
+
+it('one that waits is listed by the name of its store, that of the data folder as well', async () => {
+  db.exec("INSERT INTO stores (number, name, location) VALUES (2, 'disk1', '')");
+  await enterCopies(db.tx, id, { good: [], due: [1, 2] }, 5);
+  const waiting = [{ place: 'local' }, { place: 'disk1' }];
+  expect(await listWaiting(db.tx, null, 10)).toMatchObject(waiting);
+  expect(await listWaitingOf(db.tx, id)).toMatchObject(waiting);
+  const first = (await listWaiting(db.tx, null, 1))[0] ?? null;
+  expect(await listWaiting(db.tx, first, 10)).toMatchObject(waiting.slice(1));
 });

@@ -191,8 +191,12 @@ describe('a lifecycle transition', () => {
     expect((await read('second-then', 'shared/a')).equals(bytesOf(MB))).toBe(true);
     await client.send(new s3.DeleteObjectCommand({ Bucket, Key: 'shared/a' }));
     expect((await read('second-then', 'shared/a')).equals(bytesOf(MB))).toBe(true);
+    // What is brought back is the same object, so that it is brought back once.
+    expect(await run('snapshot', 'restore', 's3://second', 'then')).toBe('1 restored, 0 deleted\n');
+    expect(await run('snapshot', 'restore', 's3://second', 'then')).toBe('0 restored, 0 deleted\n');
+    expect(await run('snapshot', 'diff', 's3://second', 'then')).not.toContain('shared/a');
+    await setRules(Bucket, [rule('none/', into('ONEZONE_IA'))]);
     await run('mount', 'delete', 'default/second-then');
-    await run('snapshot', 'delete', 's3://second', 'then');
   });
 
   test('passes over what is small, unless the rule says how small', async () => {
@@ -612,6 +616,9 @@ test('what was moved differs in nothing from its records, and is there after a k
   expect(await run('verify', 'data')).toMatch(/^verified \d+ versions, [^\n]+\n$/);
   await served.stop();
   expect(await run('verify', 'deep', '--config', 'config.yaml')).toMatch(/^compared /);
+  await serve();
+  await run('snapshot', 'delete', 's3://second', 'then');
+  await served.stop();
 });
 
 test('what was moved is where it was moved when the database is lost', async () => {

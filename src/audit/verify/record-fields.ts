@@ -111,3 +111,10 @@ function isOf(value: unknown, kind: Kind): boolean {
       return isObject(value);
   }
 }
+
+/** The version that a record has moved into its class; null: none. */
+export function movedIn({ action, change, error }: RecordFields): number | null {
+  const moved = change?.moved;
+  if (action !== 'bursar:MoveObject' || error !== undefined || !isObject(moved)) return null;
+  return typeof moved.version === 'number' ? moved.version : null;
+}

@@ -3,7 +3,7 @@
 // has it, or in its bucket's window, is held; each that is held ended or changed by the record that
 // it says, is of a snapshot that has it or of a window, and is what was written.
 import { hash } from 'node:crypto';
-import { isDone, type RecordFields } from '../../audit/verify/record-fields.ts';
+import { isDone, movedIn, type RecordFields } from '../../audit/verify/record-fields.ts';
 import { beginOf, heldByWindow, readWindow } from '../../catalog/undelete-window.ts';
 import type { Reader } from '../../core/database.ts';
 import { getOrMake } from '../../core/maps.ts';
@@ -153,10 +153,12 @@ export class DeepSnapshots {
     }
     if (!amends) return;
     const { version, attributes } = amends;
-    await this.#deeds.set(`${index}`, { version, bucket: name, key, isChange: true, timeMs });
     const before = await this.#attributes.get(`${version}`);
-    if (before !== undefined) await this.#before.set(`${index}`, before);
     await this.#attributes.set(`${version}`, attributes);
+    // What is moved stays as it is to a snapshot, which has no image of it.
+    if (movedIn(fields) !== null) return;
+    await this.#deeds.set(`${index}`, { version, bucket: name, key, isChange: true, timeMs });
+    if (before !== undefined) await this.#before.set(`${index}`, before);
   }
 
   async #compareHeld(read: Reader, { tell, lastErased, onUnknown }: Comparison): Promise<void> {

@@ -80,7 +80,10 @@ export class StorageBook {
 
   /** The book under which a place is charged; `book`: if nothing was in it before. */
   async bookOf(place: Place, book: string, timeMs: number): Promise<string> {
-    return bookOf((await this.#open(place, book, timeMs)).state);
+    const entry = await this.#open(place, book, timeMs);
+    accrue(entry.state, timeMs, this.#order);
+    this.#changedLevels.add(entry);
+    return bookOf(entry.state);
   }
 
   /** Takes what is due until now, to be charged; what is kept goes on under `book`. */
