@@ -216,7 +216,7 @@ test('the served gateway describes its API and names what does not fit', async (
   });
   expect(await run('tenant', 'create', 'No Name!')).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^bursar: body\.name .*\(InvalidInput\)\n$/),
+    stderr: expect.stringMatching(/^bursar: body\.name: .*\(InvalidInput\)\n$/),
   });
 });
 
