@@ -169,30 +169,42 @@ export async function* listLiveExtents(read: Reader, store: number): AsyncGenera
   for await (const rows of pages(readPage)) yield rows.map(({ id }) => id);
 }
 
+interface WholeExtent {
+  id: Buffer;
+  isElsewhere: number;
+}
+
 /**
  * Those of which a store has what was written, as far as is known, in order. `isElsewhere`: so has
- * another store.
+ * another store. The database may be one of an older release, which had no copies.
  */
 export async function* listWholeExtents(
   read: Reader,
   store: number,
-): AsyncGenerator<{ id: Buffer; isElsewhere: number }[]> {
+): AsyncGenerator<WholeExtent[]> {
+  const page = `ORDER BY id LIMIT ${liveIdsPerPage}`;
+  const live =
+    'SELECT id, 0 AS isElsewhere FROM extents AS e WHERE id > ? AND store = ? AND state = 1';
+  if (!(await read.get("SELECT 1 FROM sqlite_schema WHERE name = 'extent_copies'"))) {
+    const sql = `${live} ${page}`;
+    yield* pages((last?: { id: Buffer }) =>
+      read.all<WholeExtent>(sql, last?.id ?? Buffer.alloc(0), store),
+    );
+    return;
+  }
   const sql = `SELECT id, isElsewhere FROM (
-       SELECT * FROM (SELECT id, 0 AS isElsewhere FROM extents AS e
-         WHERE id > ? AND store = ? AND state = 1
-           AND NOT EXISTS (SELECT 1 FROM extent_copies WHERE extent_id = e.id)
-         ORDER BY id LIMIT ${liveIdsPerPage})
+       SELECT * FROM (${live}
+           AND NOT EXISTS (SELECT 1 FROM extent_copies WHERE extent_id = e.id) ${page})
        UNION ALL SELECT * FROM (SELECT extent_id, EXISTS (SELECT 1 FROM extent_copies AS o
            WHERE o.extent_id = c.extent_id AND o.store <> c.store AND o.state = 1)
          FROM extent_copies AS c JOIN extents AS e ON e.id = c.extent_id
          WHERE c.extent_id > ? AND c.store = ? AND c.state = 1 AND e.state = 1
          ORDER BY c.extent_id LIMIT ${liveIdsPerPage})
-     ) ORDER BY id LIMIT ${liveIdsPerPage}`;
-  const readPage = (last?: { id: Buffer }) => {
+     ) ${page}`;
+  yield* pages((last?: { id: Buffer }) => {
     const after = last?.id ?? Buffer.alloc(0);
-    return read.all<{ id: Buffer; isElsewhere: number }>(sql, after, store, after, store);
-  };
-  yield* pages(readPage);
+    return read.all<WholeExtent>(sql, after, store, after, store);
+  });
 }
 
 /** The stores that have condemned extents. */
