@@ -121,8 +121,8 @@ export class DeepCatalog {
     this.#seen = new Uint8Array(Math.ceil(size / 8));
     this.versions = 0;
     this.unknown = 0;
-    // What a guest has changed, his tenant has recorded; moves are recorded as those of the tenant of
-    // the bucket, which may keep its records for less long.
+    // A guest's change is recorded as his tenant's, and a move as that of the tenant of the bucket,
+    // which may keep its records for less long.
     for await (const [, { index, where, tenant }] of this.#amended.entries()) {
       if ((await lastErasedOf(tenant)) > index) this.unknown++;
       else this.#tell(where, `its attributes are not those that record ${index} gave it`);

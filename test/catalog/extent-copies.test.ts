@@ -73,7 +73,7 @@ it('a store has whole what is there alone, and copies that are not suspect', asy
   expect(await list(1)).toEqual([copied, only]);
 });
 
-it('one that waits is listed by the name of its store, that of the data folder as well', async () => {
+it('one that waits is listed by its store, that of the data folder as well', async () => {
   db.exec("INSERT INTO stores (number, name, location) VALUES (2, 'disk1', '')");
   await enterCopies(db.tx, id, { good: [], due: [1, 2] }, 5);
   const waiting = [{ place: 'local' }, { place: 'disk1' }];
