@@ -146,28 +146,13 @@ export async function condemnIntents(
 
 /** Resolves to whether any live extent, or a copy of one, is in a store. */
 export async function holdsLiveExtents(read: Reader, store: number): Promise<boolean> {
-  for await (const _ of listLiveExtents(read, store)) return true;
-  return false;
+  const sql = `SELECT 1 FROM extents WHERE store = ? AND state = 1
+    UNION ALL SELECT 1 FROM extent_copies AS c JOIN extents AS e ON e.id = extent_id
+      WHERE c.store = ? AND c.state = 1 AND e.state = 1 LIMIT 1`;
+  return (await read.get(sql, store, store)) !== undefined;
 }
 
-const liveIdsPerPage = 1000;
-
-/** Ids of the live extents that a store has, or has a copy of, in order. */
-export async function* listLiveExtents(read: Reader, store: number): AsyncGenerator<Buffer[]> {
-  const sql = `SELECT id FROM (
-       SELECT * FROM (SELECT id FROM extents WHERE id > ? AND store = ? AND state = 1
-         ORDER BY id LIMIT ${liveIdsPerPage})
-       UNION SELECT * FROM (SELECT extent_id FROM extent_copies AS c
-         JOIN extents AS e ON e.id = extent_id
-         WHERE extent_id > ? AND c.store = ? AND c.state = 1 AND e.state = 1
-         ORDER BY extent_id LIMIT ${liveIdsPerPage})
-     ) ORDER BY id LIMIT ${liveIdsPerPage}`;
-  const readPage = (last?: { id: Buffer }) => {
-    const after = last?.id ?? Buffer.alloc(0);
-    return read.all<{ id: Buffer }>(sql, after, store, after, store);
-  };
-  for await (const rows of pages(readPage)) yield rows.map(({ id }) => id);
-}
+const wholeIdsPerPage = 1000;
 
 interface WholeExtent {
   id: Buffer;
@@ -182,7 +167,7 @@ export async function* listWholeExtents(
   read: Reader,
   store: number,
 ): AsyncGenerator<WholeExtent[]> {
-  const page = `ORDER BY id LIMIT ${liveIdsPerPage}`;
+  const page = `ORDER BY id LIMIT ${wholeIdsPerPage}`;
   const live =
     'SELECT id, 0 AS isElsewhere FROM extents AS e WHERE id > ? AND store = ? AND state = 1';
   if (!(await read.get("SELECT 1 FROM sqlite_schema WHERE name = 'extent_copies'"))) {
@@ -199,7 +184,7 @@ export async function* listWholeExtents(
            WHERE o.extent_id = c.extent_id AND o.store <> c.store AND o.state = 1)
          FROM extent_copies AS c JOIN extents AS e ON e.id = c.extent_id
          WHERE c.extent_id > ? AND c.store = ? AND c.state = 1 AND e.state = 1
-         ORDER BY c.extent_id LIMIT ${liveIdsPerPage})
+         ORDER BY c.extent_id LIMIT ${wholeIdsPerPage})
      ) ${page}`;
   yield* pages((last?: { id: Buffer }) => {
     const after = last?.id ?? Buffer.alloc(0);
