@@ -21,7 +21,7 @@ import {
 import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { readVersion } from '../core/version.ts';
-import { ExtentCopier } from './extents.ts';
+import { ExtentCopier, type KnownExtents } from './extents.ts';
 import {
   keptFiles,
   listBackupIds,
@@ -32,6 +32,7 @@ import {
   readManifest,
   type Shipped,
   sealManifest,
+  timeOfBackup,
 } from './manifest.ts';
 import { PieceSealer, PieceStore, pieceBytesMax, type WrittenPieces } from './pieces.ts';
 import type { BackupPlace, PlaceLock } from './place.ts';
@@ -98,11 +99,11 @@ async function create(options: CreateOptions, lock: PlaceLock): Promise<CreateRe
   const id = newBackupId(nowMs(), randomBytes(4).toString('hex'));
   onProgress('looking at what is there', 0);
   const pieces = await PieceStore.list(place, sealer);
-  const extents = { place, pieces, storeFolder: folder.storeFolder, onProgress };
+  const extents = { place, pieces, keyring, storeFolder: folder.storeFolder, onProgress };
   const copier = await ExtentCopier.open(
     join(work, 'extents.db'),
     { ...extents, mayLink: options.extents === 'link' },
-    options.extents === 'none' ? [] : await readKnownLists(place, sealer),
+    options.extents === 'none' ? nothingKnown : await readKnown(place, sealer),
   );
   using _copier = atEnd(() => copier.close());
   const copied = await copyDatabase(options, { id, copier, work });
@@ -211,17 +212,19 @@ function requireRoom(folder: string, databaseFile: string): void {
   );
 }
 
+const nothingKnown: KnownExtents = { lists: [], sinceMs: 0 };
+
 /** What the newest whole backup knows of the extents in the place. */
-async function readKnownLists(place: BackupPlace, sealer: PieceSealer): Promise<string[]> {
+async function readKnown(place: BackupPlace, sealer: PieceSealer): Promise<KnownExtents> {
   for (const id of (await listBackupIds(place)).reverse()) {
     try {
       const manifest = await readManifest(place, sealer, id);
-      if (manifest?.extents) return manifest.extents.lists;
+      if (manifest?.extents) return { lists: manifest.extents.lists, sinceMs: timeOfBackup(id) };
     } catch (error) {
       if (!(error instanceof IntegrityError)) throw error;
     }
   }
-  return [];
+  return nothingKnown;
 }
 
 async function describe(
@@ -231,7 +234,8 @@ async function describe(
   const told = { instance: await readInstance(read), schema: 0, records: await readLogSize(read) };
   if (options.extents === 'none') return { ...told, extents: null };
   const { lists, count, bytes } = await copier.writeLists(read);
-  return { ...told, extents: { count, bytes, lists, missing } };
+  const marked = (await copier.hasMarked()) ? { byDigest: true } : {};
+  return { ...told, extents: { count, bytes, lists, missing, ...marked } };
 }
 
 async function putFile(

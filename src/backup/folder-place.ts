@@ -3,7 +3,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
-import { copyFile, link, opendir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, link, opendir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { WorkFailure } from '../core/command-failure.ts';
 import { acquireLock } from '../core/database.ts';
@@ -19,9 +19,12 @@ import {
   markerText,
   type PlacedFile,
   type PlaceLock,
+  type TakenFile,
 } from './place.ts';
 
 const incoming = 'incoming';
+/** Numbers of files may be larger than others are exact. */
+const identity = { bigint: true } as const;
 const namePattern = /^[A-Za-z0-9.-]+(?:\/[A-Za-z0-9.-]+)*$/;
 
 /** `mayMake`: a folder that is not there, or empty, becomes a place. Throws `WorkFailure`. */
@@ -66,15 +69,10 @@ export class FolderPlace implements BackupPlace {
     await this.#publish(temporary, name);
   }
 
-  async take(
-    name: string,
-    file: string,
-    { mayLink }: { mayLink: boolean; bytes: Buffer },
-  ): Promise<void> {
+  async take(name: string, path: string, { mayLink, bytes, file }: TakenFile): Promise<void> {
     const temporary = this.#temporary();
-    if (!mayLink || !(await linkIfPossible(file, temporary))) {
-      await copyFile(file, temporary);
-      await syncPath(temporary);
+    if (!mayLink || !(await isLinked({ path, file }, temporary))) {
+      await writeSynced(temporary, { mode: 0o600 }, (copy) => copy.writeFile(bytes));
     }
     await this.#publish(temporary, name);
   }
@@ -164,18 +162,26 @@ export class FolderPlace implements BackupPlace {
   }
 }
 
-/** False: the file is on another disk, or the disk has no links. */
-async function linkIfPossible(from: string, to: string): Promise<boolean> {
+/**
+ * Makes a link. False: the file is on another disk, the disk has no links, or another file has the
+ * name by now, as of a copy that was made again.
+ */
+async function isLinked(
+  { path, file }: { path: string; file: FileHandle },
+  to: string,
+): Promise<boolean> {
   try {
-    await link(from, to);
-    return true;
+    await link(path, to);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EXDEV' || code === 'EPERM' || code === 'EMLINK' || code === 'ENOTSUP') {
-      return false;
-    }
+    const reasons = ['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'ENOENT'];
+    if (code !== undefined && reasons.includes(code)) return false;
     throw error;
   }
+  const [opened, linked] = await Promise.all([file.stat(identity), stat(to, identity)]);
+  if (opened.ino === linked.ino && opened.dev === linked.dev) return true;
+  await rm(to);
+  return false;
 }
 
 function isMissing(error: unknown): boolean {

@@ -12,7 +12,11 @@ import type { BackupPlace } from './place.ts';
 import { isSealedKeys, type SealedKeys } from './sealed-keys.ts';
 
 export const manifestFolder = 'backups/';
-const version = 1;
+/**
+ * Of a manifest whose extents have their plain names, and of one where some may have names by their
+ * digests, which older releases do not know.
+ */
+const versions = { plain: 1, byDigest: 2 };
 /** Some 600,000 lists: no backup has as many. */
 const manifestBytesMax = 64 * 1024 * 1024;
 const idPattern = /^\d{8}T\d{9}Z-[0-9a-f]{8}$/;
@@ -58,6 +62,8 @@ export interface Manifest {
     lists: string[];
     /** Extents that the catalog names and the data folder did not have: how many. */
     missing: number;
+    /** Whether some of them may have names by their digests. */
+    byDigest?: boolean;
   } | null;
   /**
    * What was shipped when the copy was begun: the stream, and its last segment; null or absent:
@@ -91,6 +97,7 @@ export function isBackupId(text: string): boolean {
 
 /** Two lines: the manifest, and its MAC. */
 export function sealManifest(sealer: PieceSealer, manifest: Manifest): Buffer {
+  const version = manifest.extents?.byDigest ? versions.byDigest : versions.plain;
   const text = canonicalize({ version, ...manifest });
   return Buffer.from(`${text}\n${sealer.macOf(text, manifest.epoch)}\n`);
 }
@@ -141,14 +148,15 @@ function parse(id: string, bytes: Buffer): { manifest: Manifest; text: string; m
     throw damaged;
   }
   // Anybody who can write to the place can have written it, so only a number is shown.
-  if (isCount(inner.version) && inner.version !== version) {
+  const isOurs = Object.values(versions).includes(inner.version as number);
+  if (isCount(inner.version) && !isOurs) {
     throw new IntegrityError(`backup ${id} has version ${inner.version}, which is another`);
   }
   const isWhole =
     end === '' &&
     rest.length === 0 &&
     pieceNamePattern.test(mac) &&
-    inner.version === version &&
+    isOurs &&
     inner.id === id &&
     isManifest(inner);
   if (!isWhole) throw damaged;
@@ -178,8 +186,9 @@ function isManifest(value: Record<string, unknown>): boolean {
 }
 
 function isExtents(value: unknown): boolean {
-  const { count, bytes, missing, lists } = Object(value) as Record<string, unknown>;
-  return [count, bytes, missing].every(isCount) && isNames(lists);
+  const { count, bytes, missing, lists, byDigest } = Object(value) as Record<string, unknown>;
+  const isFlag = byDigest === undefined || typeof byDigest === 'boolean';
+  return [count, bytes, missing].every(isCount) && isNames(lists) && isFlag;
 }
 
 export function isShipped(value: unknown): value is Shipped {

@@ -2,11 +2,20 @@
 // file or to none; who creates and who prunes hold the lock of the place, and find out before what
 // they did counts when they have lost it.
 
+import type { FileHandle } from 'node:fs/promises';
+
 export interface PlacedFile {
   name: string;
   sizeBytes: number;
   /** Whether it is a hard link to a file that is elsewhere, too. */
   isLinked?: boolean;
+}
+
+export interface TakenFile {
+  mayLink: boolean;
+  bytes: Buffer;
+  /** The open file that has these bytes. */
+  file: FileHandle;
 }
 
 export interface PlaceLock {
@@ -31,9 +40,10 @@ export interface BackupPlace {
    */
   write(name: string, bytes: Buffer): Promise<void>;
   /**
-   * The same of a file of this machine, whose bytes never change: by a hard link, where `mayLink`.
+   * The same of a file of this machine that is never written to again: by a hard link, where
+   * `mayLink`, and `path` is still the file that was opened.
    */
-  take(name: string, file: string, options: { mayLink: boolean; bytes: Buffer }): Promise<void>;
+  take(name: string, path: string, taken: TakenFile): Promise<void>;
   /** Names below a prefix that ends with a slash. */
   list(prefix: string): AsyncIterable<PlacedFile>;
   /** Removes a file. It may be absent. */

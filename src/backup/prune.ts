@@ -7,7 +7,7 @@ import { afterwards } from '../core/closing.ts';
 import { WorkFailure } from '../core/command-failure.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
-import { extentFolder, placedExtent, readExtentLists } from './extents.ts';
+import { extentFolder, placedExtent, plainNameOf, readExtentLists } from './extents.ts';
 import {
   listBackupIds,
   type Manifest,
@@ -100,7 +100,10 @@ async function readKept({ place, sealer }: PruneOptions, id: string): Promise<Ma
 interface Needed {
   /** Names of all that the kept backups need. */
   needed: ReadonlySet<string>;
-  /** Whether it is a segment that one of them may be brought forward by, or one that is to come. */
+  /**
+   * Whether it is one of the files of an extent that they need, a segment that one of them may be
+   * brought forward by, or one that is to come.
+   */
   mayNeed: (name: string) => boolean;
 }
 
@@ -136,6 +139,9 @@ async function findNeeded(options: PruneOptions, kept: readonly string[]): Promi
   }
   const newest = kept.at(-1) ?? '';
   const mayNeed = (name: string): boolean => {
+    // Which of an extent's files a list means is known to who reads them.
+    const plain = plainNameOf(name);
+    if (plain !== null) return needed.has(plain);
     const segment = segmentOf(name);
     if (!segment) return false;
     const { stream, seq } = segment;

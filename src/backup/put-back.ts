@@ -16,7 +16,7 @@ import {
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import { extentFile, temporaryFolder } from '../tiering/stores/local-store.ts';
-import { placedExtent, readExtentLists } from './extents.ts';
+import { readExtentLists, readListed } from './extents.ts';
 import type { Manifest, PiecedFile } from './manifest.ts';
 import { type PieceSealer, PieceStore } from './pieces.ts';
 import type { BackupPlace } from './place.ts';
@@ -122,14 +122,9 @@ export async function putExtentsBack({
   makeFolderDurably(join(storeFolder, temporaryFolder));
   let done = 0;
   await inParallel(readExtentLists(pieces, lists), writesAtOnce, async (extent) => {
-    const name = placedExtent(extent.id);
     const path = extentFile(storeFolder, extent.id);
     if (await isWhole(path, extent.digest)) return;
-    const bytes = await place.read(name);
-    if (!bytes) throw new IntegrityError(`${name} is missing`, { kind: 'missing' });
-    if (!hash('sha256', bytes, 'buffer').equals(extent.digest)) {
-      throw new IntegrityError(`${name} is not what was written`);
-    }
+    const bytes = await readListed(place, extent);
     const folder = dirname(path);
     if (!folders.has(folder)) {
       makeFolderDurably(folder);

@@ -13,6 +13,7 @@ import {
   markerText,
   type PlacedFile,
   type PlaceLock,
+  type TakenFile,
 } from './place.ts';
 
 const lockName = 'lock';
@@ -61,7 +62,7 @@ export class StorePlace implements BackupPlace {
     await this.#store.putObject(name, bytes);
   }
 
-  take(name: string, _: string, { bytes }: { bytes: Buffer }): Promise<void> {
+  take(name: string, _: string, { bytes }: TakenFile): Promise<void> {
     return this.write(name, bytes);
   }
 

@@ -154,22 +154,25 @@ export async function holdsLiveExtents(read: Reader, store: number): Promise<boo
 
 const wholeIdsPerPage = 1000;
 
-interface WholeExtent {
+export interface WholeExtent {
   id: Buffer;
+  /** Whether another store has it, too. */
   isElsewhere: number;
+  /** Since when it is as it is, ms, of a copy of several; null: it never changes. */
+  changedMs: number | null;
 }
 
 /**
- * Those of which a store has what was written, as far as is known, in order. `isElsewhere`: so has
- * another store. The database may be one of an older release, which had no copies.
+ * Those of which a store has what was written, as far as is known, in order. The database may be
+ * one of an older release, which had no copies.
  */
 export async function* listWholeExtents(
   read: Reader,
   store: number,
 ): AsyncGenerator<WholeExtent[]> {
   const page = `ORDER BY id LIMIT ${wholeIdsPerPage}`;
-  const live =
-    'SELECT id, 0 AS isElsewhere FROM extents AS e WHERE id > ? AND store = ? AND state = 1';
+  const live = `SELECT id, 0 AS isElsewhere, NULL AS changedMs FROM extents AS e
+    WHERE id > ? AND store = ? AND state = 1`;
   if (!(await read.get("SELECT 1 FROM sqlite_schema WHERE name = 'extent_copies'"))) {
     const sql = `${live} ${page}`;
     yield* pages((last?: { id: Buffer }) =>
@@ -177,11 +180,11 @@ export async function* listWholeExtents(
     );
     return;
   }
-  const sql = `SELECT id, isElsewhere FROM (
+  const sql = `SELECT id, isElsewhere, changedMs FROM (
        SELECT * FROM (${live}
            AND NOT EXISTS (SELECT 1 FROM extent_copies WHERE extent_id = e.id) ${page})
        UNION ALL SELECT * FROM (SELECT extent_id, EXISTS (SELECT 1 FROM extent_copies AS o
-           WHERE o.extent_id = c.extent_id AND o.store <> c.store AND o.state = 1)
+           WHERE o.extent_id = c.extent_id AND o.store <> c.store AND o.state = 1), c.changed_ms
          FROM extent_copies AS c JOIN extents AS e ON e.id = c.extent_id
          WHERE c.extent_id > ? AND c.store = ? AND c.state = 1 AND e.state = 1
          ORDER BY c.extent_id LIMIT ${wholeIdsPerPage})

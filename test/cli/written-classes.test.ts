@@ -1,5 +1,6 @@
 // Objects in storage classes, on a served gateway with folder stores: where their bytes are, what
 // clients are shown, what is refused, and that they outlive a kill and the loss of the database.
+import { hash } from 'node:crypto';
 import {
   copyFileSync,
   existsSync,
@@ -9,10 +10,14 @@ import {
   rmSync,
   truncateSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import * as s3 from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { openFolderPlace } from '#bursar/backup/folder-place.js';
+import { manifestName, readManifest, sealManifest } from '#bursar/backup/manifest.js';
+import { PieceSealer, PieceStore } from '#bursar/backup/pieces.js';
 import { openDatabase } from '#bursar/core/database.js';
+import { Keyring } from '#bursar/core/keyring.js';
 import {
   becomesWhole,
   bytesIn,
@@ -362,6 +367,59 @@ describe('an object in a class of two legs', () => {
   });
 });
 
+const backups = () => join(place.folder, 'backup');
+
+async function createBackup(): Promise<string> {
+  const { code, stdout } = await place.run(['backup', 'create', backups(), '--json']);
+  expect(code).toBe(0);
+  return (JSON.parse(stdout) as { id: string }).id;
+}
+
+/** A copy that is damaged later. */
+let suspected = '';
+
+/** Damages the copy in the data folder, as is known, while the gateway does not serve. */
+async function suspectLocal(path: string): Promise<void> {
+  damage(localCopy(path));
+  const db = openDatabase(join(place.data, 'bursar.db'), { readonly: false, cacheKib: 1024 });
+  const sql = 'UPDATE extent_copies SET state = 3 WHERE extent_id = ? AND store = 1';
+  const { changes } = await db.tx.run(sql, Buffer.from(basename(path), 'hex'));
+  db.close();
+  expect(changes).toBe(1);
+}
+
+/** The names of what is damaged, by backup. */
+async function verifyBackups(): Promise<string[][]> {
+  const { stdout } = await place.run(['backup', 'verify', backups(), '--all', '--json']);
+  const told = JSON.parse(stdout) as { faults: { name: string }[] }[];
+  return told.map(({ faults }) => faults.map(({ name }) => name));
+}
+
+/** The name that the copy of an extent has in a backup. */
+const placedName = (path: string) =>
+  ['extent-files', basename(path).slice(30), basename(path)].join('/');
+
+/** Makes a backup list a file of the data folder as it is, whether it is damaged or not. */
+async function listAsItIs(id: string, path: string): Promise<void> {
+  const text = readFileSync(join(place.data, 'keys', 'root-keys.json'), 'utf8');
+  const { keys } = JSON.parse(text) as { keys: { epoch: number; key: string }[] };
+  const sealer = new PieceSealer(
+    new Keyring(keys.map(({ epoch, key }) => ({ epoch, key: Buffer.from(key, 'base64') }))),
+  );
+  const folder = openFolderPlace(backups(), { mayMake: false });
+  const bytes = readFileSync(localCopy(path));
+  await folder.write(placedName(path), bytes);
+  const entry = Buffer.alloc(52);
+  entry.write(basename(path), 'hex');
+  entry.writeUInt32BE(bytes.length, 16);
+  hash('sha256', bytes, 'buffer').copy(entry, 20);
+  const list = await (await PieceStore.list(folder, sealer)).put(entry);
+  const manifest = await readManifest(folder, sealer, id);
+  if (!manifest?.extents) throw new Error(`no backup ${id}`);
+  const extents = { ...manifest.extents, lists: [...manifest.extents.lists, list] };
+  await folder.write(manifestName(id), sealManifest(sealer, { ...manifest, extents }));
+}
+
 describe('an object one of whose legs is the data folder', () => {
   const isWhole = (path: string) =>
     existsSync(localCopy(path)) && bytesIn('disk1', path).equals(readFileSync(localCopy(path)));
@@ -420,6 +478,27 @@ describe('an object one of whose legs is the data folder', () => {
     await becomeWhole(spoilt);
     const found = await run('records', '--action', 'bursar:RepairCopy', '--json');
     for (const store of ['local', 'disk1']) expect(found).toContain(`stores/${store}`);
+  });
+
+  test('is in a backup as it was written, though an earlier one had damage of it', async () => {
+    const [path = ''] = await putInBoth('homes rotten', 300_000, 'homes');
+    [suspected = ''] = await putInBoth('homes suspect', 50_000, 'homes');
+    const [linked = ''] = await putInBoth('homes linked', 300_000, 'homes');
+    damage(localCopy(path));
+    const first = await createBackup();
+    expect(existsSync(join(backups(), placedName(path)))).toBe(false);
+    await listAsItIs(first, path);
+    // One file has two names, and is damaged under both.
+    damage(localCopy(linked));
+    for (const Key of ['homes rotten', 'homes linked']) await read('first', Key);
+    await becomeWhole([path, linked]);
+    expect(await verifyBackups()).toEqual([[placedName(linked)]]);
+    await createBackup();
+    // What the first one has of the second object is right by what the second one brought.
+    expect(await verifyBackups()).toEqual([[], []]);
+    const prune = ['backup', 'prune', backups(), '--keep', '1', '--json'];
+    expect((await place.run(prune)).code).toBe(0);
+    expect(await verifyBackups()).toEqual([[]]);
   });
 
   test('is read and written while the other is away, as the class says', async () => {
@@ -588,9 +667,11 @@ describe('what was acknowledged', () => {
   });
 
   test('is restored from a backup, with what the data folder had', async () => {
-    const copies = ['homes 300000', 'homely 300000'];
-    const backup = join(place.folder, 'backup');
-    expect((await place.run(['backup', 'create', backup])).code).toBe(0);
+    const copies = ['homes 300000', 'homely 300000', 'homes rotten', 'homes linked'];
+    await suspectLocal(suspected);
+    const backup = backups();
+    await createBackup();
+    expect((await verifyBackups()).at(-1)).toEqual([]);
     for (const name of readdirSync(place.data).filter((one) => one !== 'keys')) {
       rmSync(join(place.data, name), { recursive: true });
     }
@@ -603,7 +684,13 @@ describe('what was acknowledged', () => {
     for (const Key of copies) {
       expect((await read('first', Key)).equals(bytesOf(300_000)), Key).toBe(true);
     }
+    // What was suspect when the backup was made is in the other leg alone.
+    expect(await refusal(read('first', 'homes suspect'))).toMatch(/^(410|503) /);
     renameSync(`${folderOf('disk1')}-away`, folderOf('disk1'));
+    await vi.waitFor(
+      async () => expect((await read('first', 'homes suspect')).length).toBe(50_000),
+      { timeout: 60_000, interval: 500 },
+    );
     await served.stop();
   });
 
