@@ -115,6 +115,7 @@ export interface RequestServices
   rates: Rates;
   /** The prices in force of a store, by its number. */
   bookOf(store: number): PriceBook;
+  priceBooks: PriceBooks;
   stores: StoreList;
   /** How long a day lasts for rules and restores. Milliseconds. */
   dayMs: number;
@@ -156,7 +157,6 @@ export interface Services extends RequestServices {
   logger: Logger;
   /** With it `/_/metrics` names tenants and accounts; undefined: there is none. */
   metricsToken: string | undefined;
-  priceBooks: PriceBooks;
   /** What its health is judged by; `detail` is for operators. */
   lookAtHealth: () => Promise<{
     facts: Omit<HealthFacts, 'isUndamaged'>;

@@ -7,7 +7,7 @@ import type { Reader } from '../core/database.ts';
 import type { Picodollars } from '../core/money.ts';
 import type { Draw } from './amounts.ts';
 import { chargeOperation, type MonthTransfers } from './prices/charges.ts';
-import { classPrices, type PriceBook } from './prices/price-book.ts';
+import { classPrices, type PriceBook, usualClass } from './prices/price-book.ts';
 
 /** What the stores were asked for an operation, or for none. Plain data: it crosses threads. */
 export interface BackendBill {
@@ -25,9 +25,6 @@ export interface PricedUse extends BilledUse {
   cost: Picodollars;
 }
 
-/** The driver names no class, so extents have the one that S3 gives by itself. */
-const extentClass = 'STANDARD';
-
 /** The bytes that the provider moved: it receives what the gateway sends. */
 export function transferOf({ sentBytes, receivedBytes }: StoreUse): MonthTransfers {
   return { ingressBytes: sentBytes, egressBytes: receivedBytes };
@@ -35,9 +32,9 @@ export function transferOf({ sentBytes, receivedBytes }: StoreUse): MonthTransfe
 
 /** Returns what the provider bills for it after the month's earlier transfers. */
 export function priceUse(book: PriceBook, use: StoreUse, before: MonthTransfers): Picodollars {
-  const { picodollarsPerPut, picodollarsPerGet } = classPrices(book, extentClass);
+  const { picodollarsPerPut, picodollarsPerGet } = classPrices(book, usualClass);
   const moved = { ...transferOf(use), retrievalBytes: use.receivedBytes };
-  const operation = { storageClass: extentClass, price: 'free', ...moved } as const;
+  const operation = { storageClass: usualClass, price: 'free', ...moved } as const;
   return (
     BigInt(use.puts) * picodollarsPerPut +
     BigInt(use.gets) * picodollarsPerGet +

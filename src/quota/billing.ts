@@ -61,7 +61,9 @@ export class Billing {
 
   /** What an operation can cost, in whatever tier it ends. */
   costAtMost({ transfer, pricing }: Charge): Picodollars {
-    return chargeOperationAtMost(this.#bookOf(pricing.book), { ...pricing, ...transfer });
+    const sourceBook = this.#sourceBookOf(pricing);
+    const operation = { ...pricing, ...transfer, sourceBook };
+    return chargeOperationAtMost(this.#bookOf(pricing.book), operation);
   }
 
   /** Counts what is stored under prefixes, where nobody is charged for anything. */
@@ -134,18 +136,24 @@ export class Billing {
 
   #price(
     { requests, ingressBytes, egressBytes, retrievalBytes }: Charge['transfer'],
-    { book, price, storageClass, sourceClass }: Charge['pricing'],
+    pricing: Charge['pricing'],
     before: MonthTransfers,
   ): Picodollars {
+    const { book, price, storageClass, sourceClass } = pricing;
     const operation = {
       storageClass,
       sourceClass,
+      sourceBook: this.#sourceBookOf(pricing),
       ingressBytes,
       egressBytes,
       retrievalBytes,
       price: requests > 0 ? price : ('free' as const),
     };
     return chargeOperation(this.#bookOf(book), operation, before).total;
+  }
+
+  #sourceBookOf({ sourceBook }: Charge['pricing']): PriceBook | null {
+    return sourceBook === undefined ? null : this.#bookOf(sourceBook);
   }
 
   #bookOf(name: string): PriceBook {

@@ -70,6 +70,8 @@ export interface Pricing {
    */
   sourceClass: string | null;
   price: 'put' | 'get' | 'free';
+  /** The book by which what was read is priced; absent: as the rest. */
+  sourceBook?: string;
   /** The book of the store of a class that is not one of price books; absent: as the operation. */
   storageBook?: string;
 }

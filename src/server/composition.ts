@@ -83,7 +83,7 @@ async function start(base: Base): Promise<RunningServer> {
   const { config, folder, closers, log, metrics } = base;
   await migrateFolder(config, folder, (line) => log.note(line));
   const data = await openLedger(base);
-  const { ledger, state, head, backups, sealWatch, prices, altered } = data;
+  const { ledger, state, head, backups, sealWatch, altered } = data;
   const shared = makeSharedMemory();
   const stores = await openStores(base, data, shared);
   const { logKeys, witnesses } = await beginSigning(base, data);
@@ -164,7 +164,6 @@ async function start(base: Base): Promise<RunningServer> {
     drills: watchDrills(base, openDrills(requestServices, stores), stores),
     deepRuns: opened(closers, new FolderDeepRuns(config)),
     metricsToken: config.metricsToken,
-    priceBooks: prices.books,
     lookAtHealth: () => health.look(),
   };
   await listenOnThreads(base, services, {

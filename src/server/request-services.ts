@@ -93,6 +93,7 @@ export function openRequestServices(
     folding: new RecordFolding(config.refusalRecords),
     bulkTurns,
     bookOf,
+    priceBooks: prices.books,
     publicUrl: () => addresses.publicUrl,
     shareUrl: () => config.shareUrl ?? addresses.publicUrl,
     dayMs: config.lifecycleDayMs,

@@ -47,7 +47,7 @@ export class Budget {
   readonly #leaseHolder: LeaseHolder;
   readonly #who: Charged;
   readonly #price: AnyOperation['price'];
-  readonly #book: PriceBook;
+  #book: PriceBook;
   /** Who is told why it is refused, and what is left. */
   readonly audience: () => LimitAudience;
   /** What is set aside together with what the operation asks for first. */
@@ -57,6 +57,8 @@ export class Budget {
   #wasUnlimited = false;
   /** Of accounts with limits; kept when it was charged. */
   holds: readonly Hold[] = [];
+  /** By which what it reads is priced; null: as the rest. */
+  #sourceBook: PriceBook | null = null;
   /** By what is charged what it puts in a class that is not STANDARD; null: nothing is. */
   storageBook: string | null = null;
   /** What may come in before more has to be set aside. */
@@ -88,6 +90,16 @@ export class Budget {
   /** Who is charged for the bucket; null: no bucket is concerned. */
   get owner(): string | null {
     return this.#who.bucket?.owner ?? null;
+  }
+
+  /** Its request and what it retrieves are priced by this book. Before anything is set aside. */
+  priceBy(book: PriceBook): void {
+    this.#book = book;
+  }
+
+  /** Only what it reads is. */
+  priceSourceBy(book: PriceBook): void {
+    this.#sourceBook = book;
   }
 
   /**
@@ -219,8 +231,14 @@ export class Budget {
 
   #pricingOf(storageClass: string): Pricing {
     const { storageBook } = this;
+    const sourceBook = this.#sourceBook?.name;
     const pricing = pricingOf(this.#book.name, this.#price, storageClass, this.#sourceClass);
-    return storageBook === null ? pricing : { ...pricing, storageBook };
+    if (storageBook === null && sourceBook === undefined) return pricing;
+    return {
+      ...pricing,
+      ...(sourceBook !== undefined && { sourceBook }),
+      ...(storageBook !== null && { storageBook }),
+    };
   }
 
   /**
@@ -229,7 +247,8 @@ export class Budget {
   get cost(): Picodollars | null {
     if (!this.#charged) return null;
     const { transfer, pricing } = this.#charged;
-    return chargeOperationAtMost(this.#book, { ...pricing, ...transfer });
+    const sourceBook = this.#sourceBook;
+    return chargeOperationAtMost(this.#book, { ...pricing, ...transfer, sourceBook });
   }
 
   /**
@@ -263,6 +282,7 @@ export class Budget {
       price: requests > 0 ? this.#price : 'free',
       storageClass: ask.storageClass ?? null,
       sourceClass: ask.sourceClass ?? null,
+      sourceBook: this.#sourceBook,
       ingressBytes,
       egressBytes,
       retrievalBytes,

@@ -17,7 +17,7 @@ import { checkExpectedOwner, lookUpBucket, type NamedBucket, type Namer } from '
 import { checkPayer } from './buckets/requester-pays.ts';
 import { checkSourceConditions } from './conditional.ts';
 import { aclOf, tagsOf } from './objects/object-attributes.ts';
-import { checkRestored } from './objects/restored.ts';
+import { checkRestored, isPaidByRestore } from './objects/restored.ts';
 import { noteUsed } from './objects/used-version.ts';
 import { shareStore } from './objects/written-class.ts';
 import { streamRuns } from './operations/get-object.ts';
@@ -292,12 +292,14 @@ export function checkCopyBytes(sizeBytes: number): void {
 
 /** Before a copy begins: it is read from the source's class, and stored. Throws `Refusal`. */
 export function reserveCopy(
-  { budget }: Reserved<'copy'>,
-  { version }: CopySource,
+  context: Reserved<'copy'>,
+  { version, bucket }: CopySource,
   { sizeBytes, storedObjects }: { sizeBytes: number; storedObjects: number },
 ): Promise<void> | null {
-  const read = { retrievalBytes: sizeBytes, sourceClass: version.class };
-  return budget.reserve({ ...read, storedBytes: sizeBytes, storedObjects });
+  context.readFrom(bucket, version.class, { isCopy: true });
+  const isPaid = isPaidByRestore(context.services, bucket, version);
+  const read = { retrievalBytes: isPaid ? 0 : sizeBytes, sourceClass: version.class };
+  return context.budget.reserve({ ...read, storedBytes: sizeBytes, storedObjects });
 }
 
 /**

@@ -20,6 +20,7 @@ import { bucketScope, tenantScope } from '../../ledger/scopes.ts';
 import type { BackendBill } from '../../quota/backend-cost.ts';
 import type { Charge } from '../../quota/charge.ts';
 import type { BodyRoom } from '../../quota/disk-room.ts';
+import type { PriceBook, RestoreTier } from '../../quota/prices/price-book.ts';
 import type { ObjectSink } from '../../tiering/object-writer.ts';
 import { StoreTallies, type StoreTally, type TakenUse } from '../../tiering/stores/store-tally.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -28,7 +29,7 @@ import type { RequestServices } from '../services.ts';
 import type { AskedRequest } from './asked.ts';
 import type { Budget } from './budget.ts';
 import { tellLimits } from './limit-headers.ts';
-import { standardClass } from './objects/written-class.ts';
+import { standardClass, storeOfClass } from './objects/written-class.ts';
 import { provenBy } from './proven-record.ts';
 import { countPart, type Entered } from './rate-gate.ts';
 import { isRead, type S3Request } from './request.ts';
@@ -125,7 +126,35 @@ export class ReservedRequest implements Recorded {
   writeTo(store: number, storageClass: string): void {
     if (storageClass === standardClass) return;
     this.budget.storageBook = this.services.bookOf(store).name;
+    const book = this.#bookIn(this.bucket, store);
+    if (book) this.budget.priceBy(book);
     if (store !== this.bucket?.store && store !== localStore) this.#otherStore = store;
+  }
+
+  /**
+   * Says which class of which bucket it reads, and so by what its request and the bytes are priced;
+   * of a copy only the bytes. What a tier of a restore brings is priced by that.
+   */
+  readFrom(
+    bucket: Bucket,
+    storageClass: string,
+    { isCopy = false, tier }: { isCopy?: boolean; tier?: RestoreTier } = {},
+  ): void {
+    const of = isCopy ? bucket : this.bucket;
+    const isOwn = storageClass !== standardClass;
+    if (!isOwn && !isCopy) return;
+    const store = storeOfClass(this.services, bucket, storageClass);
+    const book = this.#bookIn(of, store, tier);
+    if (isCopy) this.budget.priceSourceBy(book ?? this.services.bookOf(bucket.store));
+    else if (book) this.budget.priceBy(book);
+  }
+
+  /** What has a class of its store's server is priced by that, in the book of the bucket. */
+  #bookIn(bucket: Bucket | null, store: number, tier?: RestoreTier): PriceBook | null {
+    const { bookOf, stores, priceBooks } = this.services;
+    const { storageClass } = stores.declaredOf(store);
+    if (!bucket || storageClass === null || storageClass === standardClass) return null;
+    return priceBooks.inClass(bookOf(bucket.store), storageClass, tier);
   }
 
   /** Makes a change durable together with its charge and record. Throws `Refusal` when refused. */

@@ -17,6 +17,8 @@ export interface PricedOperation {
   /** Read to be sent or copied, from its own class or, of a copy, its source's. */
   readonly retrievalBytes: number;
   readonly sourceClass?: string | null;
+  /** By which what is read is priced; absent: as the rest. */
+  readonly sourceBook?: PriceBook | null;
 }
 
 /**
@@ -46,7 +48,8 @@ export function chargeOperation(
   const request = requestPrice(prices, operation.price);
   const ingress = transferCharge(book.ingress, before.ingressBytes, operation.ingressBytes);
   const egress = transferCharge(book.egress, before.egressBytes, operation.egressBytes);
-  const source = classPrices(book, operation.sourceClass ?? operation.storageClass);
+  const { sourceBook, sourceClass } = operation;
+  const source = classPrices(sourceBook ?? book, sourceClass ?? operation.storageClass);
   const retrieval = retrievalCharge(source, operation.retrievalBytes);
   return { request, ingress, egress, retrieval, total: request + ingress + egress + retrieval };
 }
@@ -62,8 +65,9 @@ export function chargeOperationAtMost(
   const { storageClass, sourceClass = storageClass } = operation;
   const prices = storageClass === null ? book.dearest : classPrices(book, storageClass);
   let source = prices;
-  if (sourceClass !== storageClass) {
-    source = sourceClass === null ? book.dearest : classPrices(book, sourceClass);
+  const from = operation.sourceBook ?? book;
+  if (sourceClass !== storageClass || from !== book) {
+    source = sourceClass === null ? from.dearest : classPrices(from, sourceClass);
   }
   return (
     requestPrice(prices, operation.price) +

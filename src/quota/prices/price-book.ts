@@ -40,6 +40,8 @@ export interface PriceBook {
   readonly name: string;
   readonly provider: string;
   readonly region: string;
+  /** Of a book of one class (`bookOfClass`): which one, and how it is restored. */
+  readonly ofClass?: string;
   /** Begin of the day (UTC) from which on it is in force. */
   readonly effectiveMs: number;
   /** Per GB of the month, of all classes together. */
@@ -48,6 +50,16 @@ export interface PriceBook {
   readonly classes: ReadonlyMap<string, ClassPrices>;
   /** The highest of each price that any class has. */
   readonly dearest: UsePrices;
+}
+
+/** How fast what is in an archive is to be there, as S3 names it. */
+export const restoreTiers = ['Bulk', 'Standard', 'Expedited'] as const;
+export type RestoreTier = (typeof restoreTiers)[number];
+
+/** What it costs to ask for an object in an archive, and for what comes of it. */
+export interface RestorePrices {
+  readonly picodollarsPerRequest: Picodollars;
+  readonly picodollarsPerGb: Picodollars;
 }
 
 /** The prices for the use of what is in a class. */
@@ -65,6 +77,8 @@ export interface ClassPrices extends UsePrices {
   readonly minimumDays: number;
   /** A smaller object is charged as this large. */
   readonly minimumBytes: number;
+  /** Of an archive, for each way in which it can be restored. */
+  readonly restore: ReadonlyMap<RestoreTier, RestorePrices>;
 }
 
 /** Reads a book's text. Throws Error, which says where it is wrong and what would have fitted. */
@@ -91,6 +105,32 @@ export function parsePriceBook(text: string): PriceBook {
   };
   sources.checkUsed();
   return read;
+}
+
+/**
+ * The book of what lies in a class of a provider, whoever put it there: what nobody gave a class
+ * has that one's prices. With a tier, the prices of restores, too: each is a PUT, and what it
+ * brings is retrieved. Undefined: the book does not have the class, or the tier.
+ */
+export function bookOfClass(
+  book: PriceBook,
+  storageClass: string,
+  tier?: RestoreTier,
+): PriceBook | undefined {
+  const plain = book.classes.get(storageClass);
+  const restore = tier && plain?.restore.get(tier);
+  if (!plain || (tier && !restore)) return undefined;
+  const prices = restore
+    ? {
+        ...plain,
+        picodollarsPerPut: restore.picodollarsPerRequest,
+        retrievalPicodollarsPerGb: restore.picodollarsPerGb,
+      }
+    : plain;
+  const ofClass = tier ? `${storageClass}:${tier}` : storageClass;
+  const classes = new Map(book.classes).set(usualClass, prices);
+  const dearest = dearestOf([...classes.values()]);
+  return { ...book, name: `${book.name}:${ofClass}`, ofClass, classes, dearest };
 }
 
 function dearestOf(all: readonly UsePrices[]): UsePrices {
@@ -150,7 +190,9 @@ class Sources {
 }
 
 function readClass(value: unknown, at: string, sources: Sources): ClassPrices {
-  const meters = readMembers(value, at, ['storage', 'put', 'get', 'retrieval', 'minimum']);
+  const names = ['storage', 'put', 'get', 'retrieval', 'minimum'];
+  const meters = readMembers(value, at, names, ['restore']);
+  const { restore } = meters;
   const minimum = sources.readFigures(meters.minimum, `${at}.minimum`, ['days', 'bytes']);
   const retrieval = sources.readFigures(meters.retrieval, `${at}.retrieval`, ['usdPerGb']);
   return {
@@ -160,7 +202,25 @@ function readClass(value: unknown, at: string, sources: Sources): ClassPrices {
     retrievalPicodollarsPerGb: readUsd(retrieval.usdPerGb, `${at}.retrieval.usdPerGb`),
     minimumDays: readCount(minimum.days, `${at}.minimum.days`, 0, minimumDaysMax),
     minimumBytes: readCount(minimum.bytes, `${at}.minimum.bytes`, 0, minimumBytesMax),
+    restore: new Map(restore === undefined ? [] : readRestore(restore, `${at}.restore`, sources)),
   };
+}
+
+function readRestore(
+  value: unknown,
+  at: string,
+  sources: Sources,
+): (readonly [RestoreTier, RestorePrices])[] {
+  const form = new RegExp(`^(${restoreTiers.join('|')})$`);
+  return readEntries(value, at, form, restoreTiers.length).map(([tier, one]) => {
+    const figures = sources.readFigures(one, `${at}.${tier}`, ['usdPer1000', 'usdPerGb']);
+    const per1000 = readUsd(figures.usdPer1000, `${at}.${tier}.usdPer1000`, 9);
+    const prices = {
+      picodollarsPerRequest: per1000 / 1000n,
+      picodollarsPerGb: readUsd(figures.usdPerGb, `${at}.${tier}.usdPerGb`),
+    };
+    return [tier as RestoreTier, prices] as const;
+  });
 }
 
 /** Picodollars for one request: of a price for 1,000 with at most 9 decimals that is exact. */

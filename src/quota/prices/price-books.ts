@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type PriceBook, parsePriceBook } from './price-book.ts';
+import { bookOfClass, type PriceBook, parsePriceBook, type RestoreTier } from './price-book.ts';
 
 /** The folder of the books that come with Bursar. */
 export const shippedFolder = fileURLToPath(new URL('../../../price-books/', import.meta.url));
@@ -17,8 +17,15 @@ export function marketOf({ provider, region }: Pick<PriceBook, 'provider' | 'reg
   return `${provider}/${region}`;
 }
 
+/** The same, of what is stored: what lies in a class of the provider is apart from the rest. */
+export function storageMarketOf(book: PriceBook): string {
+  return book.ofClass === undefined ? marketOf(book) : `${marketOf(book)}:${book.ofClass}`;
+}
+
 export class PriceBooks {
   readonly #byName = new Map<string, PriceBook>();
+  /** Those of one class that were asked for, by their names. */
+  readonly #ofClasses = new Map<string, PriceBook>();
   readonly #byMarket = new Map<string, PriceBook[]>();
 
   /** Throws Error when two books have one name, or one market and day. */
@@ -41,22 +48,49 @@ export class PriceBooks {
     return this.booksOf(market).find(({ effectiveMs }) => effectiveMs <= timeMs);
   }
 
-  /** All books of a market, the latest first. */
+  /** The book of what lies in a class, or else of the rest; of its restores, where those have one. */
+  inClass(book: PriceBook, storageClass: string, tier?: RestoreTier): PriceBook {
+    const [plain = ''] = divide(book.name);
+    const inClass = this.named(`${plain}:${storageClass}`) ?? book;
+    return tier ? (this.named(`${inClass.name}:${tier}`) ?? inClass) : inClass;
+  }
+
+  /** All books of a market, the latest first; of `MARKET:CLASS` those that have the class. */
   booksOf(market: string): readonly PriceBook[] {
-    return this.#byMarket.get(market) ?? [];
+    const [plain = '', ofClass] = divide(market);
+    const books = this.#byMarket.get(plain) ?? [];
+    if (ofClass === undefined) return books;
+    return books.flatMap(({ name }) => this.named(`${name}:${ofClass}`) ?? []);
   }
 
   get markets(): string[] {
     return [...this.#byMarket.keys()].sort();
   }
 
+  /**
+   * `BOOK`, or `BOOK:CLASS` and `BOOK:CLASS:TIER`, the book of what lies in a class of the provider
+   * (`bookOfClass`). There are no more of them than there are classes and tiers.
+   */
   named(name: string): PriceBook | undefined {
-    return this.#byName.get(name);
+    const known = this.#byName.get(name) ?? this.#ofClasses.get(name);
+    const [plain = '', ofClass] = divide(name);
+    const book = known || ofClass === undefined ? undefined : this.#byName.get(plain);
+    if (!book || ofClass === undefined) return known;
+    const [storageClass = '', tier] = divide(ofClass);
+    const made = bookOfClass(book, storageClass, tier as RestoreTier | undefined);
+    if (made) this.#ofClasses.set(name, made);
+    return made;
   }
 
   [Symbol.iterator](): Iterator<PriceBook> {
     return this.#byName.values();
   }
+}
+
+/** At the first colon, which no name has. */
+function divide(name: string): string[] {
+  const at = name.indexOf(':');
+  return at < 0 ? [name] : [name.slice(0, at), name.slice(at + 1)];
 }
 
 /** The prices of a market over time. Asking costs next to nothing while a book stays in force. */
@@ -67,10 +101,18 @@ export class MarketPrices {
   /** When the next book comes into force. */
   #untilMs = Number.NEGATIVE_INFINITY;
 
-  /** Throws Error when no book of the market is in force, or one that is to be lacks a class. */
+  /**
+   * Throws Error when no book of the market is in force, or one that is to be lacks a class. With
+   * `ofClass` the books are those of what lies in that class.
+   */
   constructor(
     books: PriceBooks,
-    { market, timeMs, classes }: { market: string; timeMs: number; classes: readonly string[] },
+    {
+      market,
+      timeMs,
+      classes,
+      ofClass,
+    }: { market: string; timeMs: number; classes: readonly string[]; ofClass?: string | undefined },
   ) {
     const known = books.booksOf(market);
     const current = books.inForce(market, timeMs);
@@ -78,14 +120,17 @@ export class MarketPrices {
       throw new Error(`no price book is of ${market}; there are ${books.markets.join(', ')}`);
     }
     if (!current) throw new Error(`no price book of ${market} is in force yet`);
-    this.#books = known.slice(0, known.indexOf(current) + 1);
-    for (const book of this.#books) {
+    const used = known.slice(0, known.indexOf(current) + 1);
+    for (const book of used) {
       const lacking = classes.find((name) => !book.classes.has(name));
       if (lacking !== undefined) {
         throw new Error(`the price book ${book.name} of ${market} has no class ${lacking}`);
       }
     }
-    this.#current = current;
+    const inClass = (book: PriceBook) =>
+      ofClass === undefined ? book : (books.named(`${book.name}:${ofClass}`) ?? book);
+    this.#books = used.map(inClass);
+    this.#current = inClass(current);
   }
 
   /** The book in force. A clock that is set back to before the first keeps that one. */

@@ -12,7 +12,7 @@ import type { AccountBook } from '../leases/account-book.ts';
 import type { AccountMacs } from '../leases/account-macs.ts';
 import { noSettlement, type Shortage } from '../leases/requests.ts';
 import { billableBytes, chargeEarlyDeletion } from '../prices/charges.ts';
-import { marketOf, type PriceBooks } from '../prices/price-books.ts';
+import { type PriceBooks, storageMarketOf } from '../prices/price-books.ts';
 import { chargeStorage, monthAt } from '../prices/storage-accrual.ts';
 import { StorageBook } from './storage-book.ts';
 import { type Accrued, accrue, takeDue } from './storage-level.ts';
@@ -190,7 +190,7 @@ export class StorageCharges {
       const prices = this.#prices.classOf(book, storageClass);
       if (prices.storage.picodollarsPerGbMost === 0n) continue;
       const month = monthAt(one.fromMs);
-      const total = { market: marketOf(book), class: storageClass, monthMs: month.beginMs };
+      const total = { market: storageMarketOf(book), class: storageClass, monthMs: month.beginMs };
       const before = await this.#book.addTotal(total, one.byteMs);
       const cost = chargeStorage(prices, { month, byteMs: one.byteMs }, before);
       charges.push({ ...one, book: book.name, cost });
@@ -254,7 +254,7 @@ export async function readAccrued(
       const book = order.named(name);
       if (!book) continue;
       const month = monthAt(fromMs);
-      const total = { market: marketOf(book), class: storageClass, monthMs: month.beginMs };
+      const total = { market: storageMarketOf(book), class: storageClass, monthMs: month.beginMs };
       const key = `${total.market} ${storageClass} ${month.beginMs}`;
       const charged = before.get(key) ?? (await readTotal(read, total));
       before.set(key, charged + byteMs);

@@ -1,7 +1,7 @@
 // The prices of storage by books and classes that may be gone: removing a book does not make
 // storage free, and what was stored can always be charged.
 import { type ClassPrices, type PriceBook, usualClass } from '../prices/price-book.ts';
-import { marketOf, type PriceBooks } from '../prices/price-books.ts';
+import { type PriceBooks, storageMarketOf } from '../prices/price-books.ts';
 import type { BookOrder } from './storage-level.ts';
 
 export class StoragePrices implements BookOrder {
@@ -24,7 +24,7 @@ export class StoragePrices implements BookOrder {
 
   marketOf(book: string): string | undefined {
     const named = this.#books.named(book);
-    return named && marketOf(named);
+    return named && storageMarketOf(named);
   }
 
   endMs(book: string, sinceMs: number): number {

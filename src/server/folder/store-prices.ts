@@ -42,7 +42,9 @@ export class StorePrices {
       try {
         const isPriced = storageClass !== undefined && market !== freeMarket;
         const classes = isPriced ? [usualClass, storageClass] : [usualClass];
-        return new MarketPrices(this.books, { market, timeMs, classes });
+        const isClassed = isPriced && storageClass !== usualClass;
+        const ofClass = isClassed ? storageClass : undefined;
+        return new MarketPrices(this.books, { market, timeMs, classes, ofClass });
       } catch (error) {
         throw new CommandFailure('usage', `${origin}: ${messageOfFailure(error)}`, error);
       }

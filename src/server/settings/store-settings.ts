@@ -2,12 +2,12 @@
 // `--store file:///folder`, and named ones under the key `stores`. Invariant: what is given is
 // understood or refused with the path of its key; two stores never share a place.
 
+import { awsClasses, isArchiveClass } from '../../core/aws-classes.ts';
 import { CommandFailure } from '../../core/command-failure.ts';
 import { isObject } from '../../core/json.ts';
 import { chunkBytes, extentBytesMax } from '../../core/limits.ts';
 import { localStoreName } from '../../core/manifest.ts';
 import { isName, nameWords } from '../../core/names.ts';
-import { classForm } from '../../quota/prices/price-book.ts';
 import { freeMarket } from '../../quota/prices/price-books.ts';
 import type { DeclaredPlace, PlaceKind } from '../../tiering/classes/declared-place.ts';
 import type { S3StoreOptions } from '../../tiering/stores/s3/options.ts';
@@ -147,6 +147,10 @@ export function chooseStores(config: {
   if (defaultStore !== localStoreName && !stores.some((one) => one.name === defaultStore)) {
     throw new CommandFailure('usage', `--store ${defaultStore} is not among the configured stores`);
   }
+  if (isArchiveClass(stores.find((one) => one.name === defaultStore)?.storageClass)) {
+    const message = `--store ${defaultStore} is an archive, which a class can lie in and no bucket`;
+    throw new CommandFailure('usage', message);
+  }
   return { stores, defaultStore };
 }
 
@@ -154,7 +158,11 @@ export function chooseStores(config: {
 export function declaredBy(settings: StoreSettings | null): DeclaredPlace {
   const { kind, domains, annualLoss, storageClass, recallDelayMs, drills } = settings ?? {};
   return {
-    ...{ kind: kind ?? 'online', domains: domains ?? [], annualLoss: annualLoss ?? null },
+    ...{
+      kind: kind ?? (isArchiveClass(storageClass) ? 'archive' : 'online'),
+      domains: domains ?? [],
+      annualLoss: annualLoss ?? null,
+    },
     ...{ storageClass: storageClass ?? null, drills: drills ?? false },
     recallDelayMs: recallDelayMs ?? null,
   };
@@ -183,6 +191,12 @@ function parseStore(name: string, content: unknown): StoreSettings {
   if (kindOf(String(settings.url)) === 'folder') {
     const odd = mapping(content, '').find(([key]) => !folderKeys.includes(key))?.[0];
     if (odd !== undefined) throw new Error(`.${name}.${odd} is for stores in S3, not in a folder`);
+  }
+  const { storageClass, kind } = settings as unknown as StoreSettings;
+  if (kind === 'online' && isArchiveClass(storageClass)) {
+    throw new Error(
+      `.${name}.kind must be archive, or left out, with storageClass ${storageClass}`,
+    );
   }
   return settings as unknown as StoreSettings;
 }
@@ -295,8 +309,8 @@ function parseRecallDelay(text: string): number {
 
 /** As the header `x-amz-storage-class` has it. */
 function parseStorageClass(text: string): string {
-  if (classForm.test(text)) return text;
-  throw new Error('must be a storage class of the server, such as STANDARD_IA');
+  if (awsClasses.has(text)) return text;
+  throw new Error(`must be a storage class of Amazon S3: ${[...awsClasses].join(', ')}`);
 }
 
 function parseTimeout(text: string): number {

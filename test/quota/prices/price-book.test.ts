@@ -63,6 +63,9 @@ describe('a price book', () => {
     ['egress.usdPerGb', [{ usd: '1' }, { usd: '2' }], '[0]: must have the member upToGb'],
     ['egress.usdPerGb', [{ upToGb: 1, usd: '1' }], '[0]: must not have the member "upToGb"'],
     ['egress', { usdPerGbMonth: [{ usd: '1' }], source }, 'egress: must have the member usdPerGb'],
+    [`${meter}.restore`, {}, 'restore: must have 1 to'],
+    [`${meter}.restore`, { Fast: { usdPer1000: '1', usdPerGb: '1', source } }, 'name "Fast"'],
+    [`${meter}.restore`, { Bulk: { usdPerGb: '1', source } }, 'Bulk: must have the member usdPer'],
   ])('is refused with %s %j', (path, value, message) => {
     expect(() => parsePriceBook(bookText(path, value))).toThrow(message);
   });
@@ -231,6 +234,26 @@ describe('the shipped price books', () => {
     }
     const all = [...books].flatMap(({ classes }) => [...classes.keys()]);
     expect(all.filter((name) => name !== 'EBS' && !free?.classes.has(name))).toEqual([]);
+  });
+
+  it('have one of what lies in a class, and of restores from it', () => {
+    const book = books.named('aws-us-east-1-2026')!;
+    const glacier = books.named('aws-us-east-1-2026:GLACIER');
+    expect(glacier?.classes.get('STANDARD')).toEqual(book.classes.get('GLACIER'));
+    expect(books.named('aws-us-east-1-2026:GLACIER')).toBe(glacier);
+    expect(books.inForce('aws/us-east-1:GLACIER', Date.UTC(2026, 10))).toBe(glacier);
+    const pricesOf = (name: string) => books.named(name)?.classes.get('STANDARD');
+    expect(pricesOf('aws-us-east-1-2026:GLACIER:Expedited')).toMatchObject({
+      picodollarsPerPut: 10_000_000_000n,
+      retrievalPicodollarsPerGb: 30_000_000_000n,
+      storage: glacier?.classes.get('STANDARD')?.storage,
+    });
+    for (const lacking of ['GLACIER:Fast', 'TAPE', 'DEEP_ARCHIVE:Expedited', 'GLACIER:Bulk:x']) {
+      expect(books.named(`aws-us-east-1-2026:${lacking}`)).toBeUndefined();
+    }
+    expect([...books]).not.toContain(glacier);
+    expect(books.inClass(book, 'TAPE')).toBe(book);
+    expect(books.inClass(glacier!, 'ONEZONE_IA').name).toBe('aws-us-east-1-2026:ONEZONE_IA');
   });
 
   it('have the six classes of 2026 with their minimums', () => {

@@ -60,6 +60,21 @@ describe('the prices of stores', () => {
     ]);
     expect([...prices.books].map(({ name }) => name)).toContain('lab-2026');
   });
+
+  test('are those of the class in which a store keeps what it has', () => {
+    const store = (name: string, storageClass: string) =>
+      `${name}: {url: "s3://${name}", storageClass: ${storageClass}}`;
+    const prices = pricesOf({}, `{${store('rare', 'ONEZONE_IA')}, ${store('usual', 'STANDARD')}}`);
+    prices.enter([
+      { number: 2, name: 'rare' },
+      { number: 3, name: 'usual' },
+    ]);
+    expect([2, 3].map((number) => prices.bookOf(number).name)).toEqual([
+      'aws-us-east-1-2026:ONEZONE_IA',
+      'aws-us-east-1-2026',
+    ]);
+    expect(refusal({}, `{${store('rare', 'REDUCED_REDUNDANCY')}}`)).toContain('has no class');
+  });
 });
 
 describe('a start is refused', () => {

@@ -166,6 +166,14 @@ describe('what does not fit', () => {
     ['cold: {url: s3://archive, kind: tape}', /cold\.kind "tape" must be online or archive/],
     ['cold: {url: s3://archive, storageClass: cold}', /cold\.storageClass "cold" must be/],
     [
+      'cold: {url: s3://archive, storageClass: TAPE}',
+      /cold\.storageClass "TAPE" must be .*GLACIER/,
+    ],
+    [
+      'cold: {url: s3://archive, storageClass: GLACIER, kind: online}',
+      /cold\.kind must be archive, or left out/,
+    ],
+    [
       'cold: {url: "file:///disk", storageClass: GLACIER}',
       /cold\.storageClass is for stores in S3/,
     ],

@@ -5,12 +5,13 @@
 import type { Bucket } from '../../../catalog/buckets.ts';
 import { findRestore, isReadable } from '../../../catalog/restore-rows.ts';
 import type { Version } from '../../../catalog/versions.ts';
+import { isArchiveClass } from '../../../core/aws-classes.ts';
 import { httpTime } from '../../../core/clock.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { isOwnClass } from '../../../core/own-class.ts';
 import { steadyClock } from '../../../core/steady-clock.ts';
 import type { RequestServices } from '../../services.ts';
-import { shownClass } from './written-class.ts';
+import { shownClass, storeOfClass } from './written-class.ts';
 
 type RestoreServices = Pick<RequestServices, 'read' | 'classes'>;
 type OfBucket = Pick<Bucket, 'tenant'>;
@@ -23,6 +24,17 @@ export function isArchived(
   { class: of }: Pick<Version, 'class'>,
 ): boolean {
   return isOwnClass(of) && classes.named(tenant, of)?.definition.access === 'restore';
+}
+
+/** Whether a restore has paid for its retrieval: what S3 restores from an archive is a copy. */
+export function isPaidByRestore(
+  services: Pick<RequestServices, 'classes' | 'stores' | 'bookOf'>,
+  bucket: Pick<Bucket, 'tenant' | 'store'>,
+  version: Pick<Version, 'class'>,
+): boolean {
+  if (!isArchived(services, bucket, version)) return false;
+  const store = storeOfClass(services, bucket, version.class);
+  return isArchiveClass(services.stores.declaredOf(store).storageClass);
 }
 
 /** Rejects with `Refusal` InvalidObjectState; null: it is read at once. */

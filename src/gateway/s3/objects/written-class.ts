@@ -4,6 +4,7 @@
 import type { Bucket } from '../../../catalog/buckets.ts';
 import type { RetentionMode } from '../../../catalog/object-lock.ts';
 import type { Attributes } from '../../../catalog/versions.ts';
+import { awsClasses, isArchiveClass } from '../../../core/aws-classes.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { localStore, localStoreName } from '../../../core/manifest.ts';
 import { attachedRecipe, readRecipePlace, recipeName } from '../../../core/recipe.ts';
@@ -15,18 +16,6 @@ import type { Reserved } from '../stages.ts';
 
 export const standardClass = 'STANDARD';
 export const classHeader = 'x-amz-storage-class';
-
-/** Classes of AWS that no class of a tenant may stand for here. */
-const awsClasses = new Set([
-  'REDUCED_REDUNDANCY',
-  'STANDARD_IA',
-  'ONEZONE_IA',
-  'INTELLIGENT_TIERING',
-  'GLACIER',
-  'GLACIER_IR',
-  'DEEP_ARCHIVE',
-  'EXPRESS_ONEZONE',
-]);
 
 type ClassServices = Pick<RequestServices, 'classes' | 'stores' | 'bookOf'>;
 
@@ -118,8 +107,7 @@ function findObstacleHere(
     if (kind === 'archive' && access === 'online') {
       return `${leg} is an archive, which is read after a restore.`;
     }
-    if (storageClass === null || storageClass === standardClass) continue;
-    return `This version of Bursar does not charge what ${leg} keeps as ${storageClass}.`;
+    if (isArchiveClass(storageClass)) return `Nothing asks ${leg} to restore anything yet.`;
   }
   if (books.size < 2) return null;
   return 'Its legs are in stores of different price books, and this version charges by one.';
@@ -144,7 +132,11 @@ function firstLeg({ durability }: StorageClass['definition']): string {
  * The number of the store where the bytes of a class go. Throws `Refusal` ServiceUnavailable where
  * it is not configured.
  */
-export function storeOfClass(services: ClassServices, bucket: Bucket, name: string): number {
+export function storeOfClass(
+  services: ClassServices,
+  bucket: Pick<Bucket, 'tenant' | 'store'>,
+  name: string,
+): number {
   if (name === standardClass) return bucket.store;
   const found = services.classes.named(bucket.tenant, name);
   const number = found && services.stores.numberOf(firstLeg(found.definition));

@@ -27,7 +27,7 @@ import { attributeHeaders, checksumHeaders } from '../objects/object-attributes.
 import { hasLock, lockHeaders } from '../objects/object-lock.ts';
 import type { ObjectName, SmallObject } from '../objects/object-memory.ts';
 import { askedPart, type ObjectPart, partChecksumHeaders } from '../objects/object-parts.ts';
-import { checkRestored, isArchived, restoreHeaders } from '../objects/restored.ts';
+import { checkRestored, isArchived, isPaidByRestore, restoreHeaders } from '../objects/restored.ts';
 import { noteUsed } from '../objects/used-version.ts';
 import { answersAny, classHeaders, standardClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
@@ -95,7 +95,9 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   if (isHead) return { status, headers, body: null };
   noteUsed(context, { bucket, version });
   const egressBytes = range ? range.end - range.start : version.sizeBytes;
-  const read = { retrievalBytes: egressBytes, sourceClass: version.class };
+  context.readFrom(bucket, version.class);
+  const isPaid = isPaidByRestore(context.services, bucket, version);
+  const read = { retrievalBytes: isPaid ? 0 : egressBytes, sourceClass: version.class };
   const reserving = context.budget.reserve({ egressBytes, ...read });
   if (reserving) await context.clock.during('reserve', reserving);
   return { status, headers, body: await openBody(context, found, range) };

@@ -35,6 +35,7 @@ import {
   classHeaders,
   readClass,
   standardClass,
+  storeOfClass,
 } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import type { Committed } from '../reserved.ts';
@@ -81,6 +82,7 @@ export async function storeObject(
   const sizeBytes = context.bodyBytes;
   // Of a form that is the most that its file can have.
   context.asked.checkWritten({ storageClass, sizeBytes: form ? 0 : sizeBytes });
+  context.writeTo(storeOfClass(context.services, context.bucket, storageClass), storageClass);
   const reserving = context.budget.reserveStorage(storageClass, sizeBytes);
   if (reserving) await reserving;
   const deciding = decideConditions(context);

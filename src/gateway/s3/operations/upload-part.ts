@@ -60,6 +60,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   checkAlgorithm(context, attributes);
   const sizeBytes = context.bodyBytes;
   await checkPart(context, upload, { number, sizeBytes });
+  context.writeTo(storeOfClass(context.services, context.bucket, upload.class), upload.class);
   await reserveForWriter(context, upload.initiator, { storedBytes: sizeBytes, storedObjects: 0 });
   const algorithm = partAlgorithm(attributes);
   const received = await receiveObject(
@@ -196,11 +197,11 @@ async function copy(
   const sizeBytes = range.end - range.start;
   checkCopyBytes(sizeBytes);
   await checkPart(context, upload, { number, sizeBytes });
+  const { id: uploadId, class: storageClass } = upload;
+  context.writeTo(storeOfClass(context.services, context.bucket, storageClass), storageClass);
   await reserveCopy(context, source, { sizeBytes, storedObjects: 0 });
   await reserveForWriter(context, upload.initiator, { storedBytes: sizeBytes, storedObjects: 0 });
   const runs = joinRuns(readManifest(version.manifest, range.start, range.end).runs);
-  const { id: uploadId, class: storageClass } = upload;
-  context.writeTo(storeOfClass(context.services, context.bucket, storageClass), storageClass);
   const wanted: Wanted = { number, uploadId, runs, sizeBytes, algorithm, storageClass };
   const manifest = encodeManifest(runs);
   const part = { manifest, attributes: version.attributes };
