@@ -32,8 +32,10 @@ interface BookText {
   sources: Record<string, { text: string; date: string }>;
   ingress: Meter;
   egress: Meter;
-  classes: Record<string, Record<string, Meter>>;
+  classes: Record<string, ClassText>;
 }
+
+type ClassText = Record<string, Meter | Record<string, Meter>>;
 
 type Meter = { source: string } & Record<string, unknown>;
 
@@ -127,7 +129,7 @@ async function showBook(name: string, _given: object, command: Command): Promise
   }
   const { sources, ingress, egress, classes } = text;
   const figures = Object.entries({ all: { ingress, egress }, ...classes }).flatMap(([of, prices]) =>
-    Object.entries(prices).map(([meter, one]) => ({ of, meter, one })),
+    metersOf(prices).map(([meter, one]) => ({ of, meter, one })),
   );
   printTable(false, {
     json: null,
@@ -140,6 +142,15 @@ async function showBook(name: string, _given: object, command: Command): Promise
   }
 }
 
+/** By name; those of restores, which have one for each speed, as `restore Bulk`. */
+function metersOf(prices: ClassText): [string, Meter][] {
+  return Object.entries(prices).flatMap(([meter, one]): [string, Meter][] => {
+    if (typeof one.source === 'string') return [[meter, one as Meter]];
+    const speeds = Object.entries(one as Record<string, Meter>);
+    return speeds.map(([speed, each]) => [`${meter} ${speed}`, each]);
+  });
+}
+
 const unitNames: Readonly<Record<string, string>> = {
   usdPerGb: 'a GB',
   usdPerGbMonth: 'a GB-month',
@@ -148,6 +159,10 @@ const unitNames: Readonly<Record<string, string>> = {
 
 /** `$0 to 100 GB, $0.09 to 10,340 GB, $0.05 a GB` */
 function describe({ source: _, ...figures }: Meter): string {
+  const { usdPer1000, usdPerGb } = figures;
+  if (usdPer1000 !== undefined && usdPerGb !== undefined) {
+    return `$${usdPer1000} for 1,000, $${usdPerGb} a GB`;
+  }
   const [[unit, amount] = ['', '']] = Object.entries(figures);
   const name = unitNames[unit];
   if (name === undefined) return `${figures.days} days, ${figures.bytes} bytes`;
