@@ -1,6 +1,6 @@
 // The rows of storage classes. A class of the gateway's own tenant is everybody's. Invariant: a
 // name means one class wherever it is used, so no tenant has one of a name that everybody's has.
-import type { Reader } from '../core/database.ts';
+import type { Reader, Tx } from '../core/database.ts';
 import { isObject, parseJson } from '../core/json.ts';
 import { defaultTenant } from '../core/principal.ts';
 
@@ -13,6 +13,22 @@ export interface ClassRow {
 }
 
 const columns = 'tenant, name, definition, created_ms AS createdMs';
+
+const hadClasses = 'hadClasses';
+
+/** Notes for good that there are classes, or were: journals may name extents of other stores. */
+export async function noteClasses(tx: Tx): Promise<void> {
+  if (await haveBeenClasses(tx)) return;
+  // A database that is being rebuilt may not have that tenant yet.
+  const sql = `INSERT INTO tenant_settings (tenant, name, document)
+    SELECT name, ?, 'true' FROM tenants WHERE name = ?`;
+  await tx.run(sql, hadClasses, defaultTenant);
+}
+
+export async function haveBeenClasses(read: Reader): Promise<boolean> {
+  const sql = 'SELECT 1 FROM tenant_settings WHERE tenant = ? AND name = ?';
+  return (await read.get(sql, defaultTenant, hadClasses)) !== undefined;
+}
 
 /** All classes, by tenant and name. */
 export function listAllClasses(read: Reader): Promise<ClassRow[]> {

@@ -23,6 +23,8 @@ export interface CopyWork {
   tries: number;
   /** 0: its extent is not in use any more, and waits for the sweeper. */
   isAlive: number;
+  /** Whose the extent is. */
+  tenant: string | null;
 }
 
 export interface NamedCopy {
@@ -116,7 +118,7 @@ export async function listGood(read: Reader, id: Uint8Array): Promise<number[]> 
 export function listCopyWork(read: Reader, dueMs: number, max: number): Promise<CopyWork[]> {
   return read.all<CopyWork>(
     `SELECT extent_id AS id, c.store, c.state, c.changed_ms AS changedMs, tries,
-         e.state IS 1 AS isAlive
+         e.state IS 1 AS isAlive, e.tenant
        FROM (SELECT * FROM extent_copies WHERE state >= 2 AND due_ms <= ?
          ORDER BY due_ms LIMIT ?) AS c LEFT JOIN extents AS e ON e.id = extent_id
        ORDER BY due_ms`,
@@ -127,8 +129,6 @@ export function listCopyWork(read: Reader, dueMs: number, max: number): Promise<
 /** A copy that is to be made, or made again, as whoever may see it is told. */
 export interface WaitingCopy extends CopyWork {
   dueMs: number;
-  /** Whose the extent is. */
-  tenant: string | null;
   /** The name of the store. */
   place: string;
 }
@@ -165,14 +165,14 @@ export function listWaitingOf(read: Reader, id: Uint8Array): Promise<WaitingCopy
   return read.all<WaitingCopy>(`${waitingSql('extent_id = ?')} ORDER BY c.store`, id);
 }
 
-/** What waits of an extent is tried at once. */
+/** What waits of an extent is tried at once; how long it waits after that is as before. */
 export interface RetryCopies {
   kind: 'retryCopies';
   id: Uint8Array;
 }
 
 export async function retryCopies(tx: Tx, id: Uint8Array, timeMs: number): Promise<number> {
-  const sql = `UPDATE extent_copies SET due_ms = min(due_ms, ?), tries = 0
+  const sql = `UPDATE extent_copies SET due_ms = min(due_ms, ?)
     WHERE extent_id = ? AND state >= 2`;
   return (await tx.run(sql, timeMs, id)).changes;
 }

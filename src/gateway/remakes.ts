@@ -7,7 +7,8 @@ import type { Bucket } from '../catalog/buckets.ts';
 import { isInUse, listCopyStores } from '../catalog/extent-copies.ts';
 import type { Version } from '../catalog/versions.ts';
 import { IntegrityError, Refusal } from '../core/errors.ts';
-import { decodeManifest, type ExtentRun, sliceRuns } from '../core/manifest.ts';
+import { decodeManifest, type ExtentRun, localStore, sliceRuns } from '../core/manifest.ts';
+import { writeWithRoom } from '../quota/disk-room.ts';
 import type { WrittenObject } from '../tiering/object-writer.ts';
 import { readStored, readVerified, sealAgain } from '../tiering/stored-extent.ts';
 import type { LegStore } from '../tiering/stores/store.ts';
@@ -18,6 +19,7 @@ export interface RemakeServices extends LossServices {
   stores: { leg(number: number): LegStore };
   journals: Pick<RequestServices['journals'], 'owned'>;
   copyMemory: RequestServices['copyMemory'];
+  diskRoom: RequestServices['diskRoom'];
 }
 
 export interface Remake {
@@ -48,7 +50,10 @@ export class Remakes {
       for (const { run, at } of wholeExtents(runs)) {
         const again = { run, place: { ...place, key: version.key } };
         const from = sliceRuns(written.runs, at, at + run.length);
-        await this.#writeExtent(bucket.tenant, again, { runs: from, inline: written.inline });
+        await this.#writeExtent({ tenant: bucket.tenant, principal: requester }, again, {
+          runs: from,
+          inline: written.inline,
+        });
       }
     } catch (error) {
       if (error instanceof Refusal) throw error;
@@ -61,11 +66,11 @@ export class Remakes {
   }
 
   async #writeExtent(
-    tenant: string,
+    { tenant, principal }: { tenant: string; principal: string },
     { run, place }: { run: ExtentRun; place: Parameters<typeof sealAgain>[1]['place'] },
     from: Pick<WrittenObject, 'runs' | 'inline'>,
   ): Promise<void> {
-    const { read, stores, journals, keyring } = this.#services;
+    const { read, stores, journals, keyring, diskRoom } = this.#services;
     // The sweeper spares it from here on, unless it had it already.
     if (!(await isInUse(read, run.id))) throw new Refusal('SlowDown');
     const wanting: number[] = [];
@@ -81,7 +86,9 @@ export class Remakes {
       if (await isWhole(store, keyring, run.id)) continue;
       await journals.owned(number);
       // There may be what is false.
-      await store.replace(run.id, [stored]);
+      const bytes = number === localStore ? stored.length : 0;
+      const write = () => store.replace(run.id, [stored]);
+      await writeWithRoom(diskRoom, { tenant, principal, bytes }, write);
       if (!(await readStored(store, run.id)).equals(stored)) {
         throw new Error(`store ${number} does not give back extent ${run.id.toString('hex')}`);
       }

@@ -14,7 +14,10 @@ import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import type { Keyring } from '../core/keyring.ts';
+import { localStore } from '../core/manifest.ts';
+import { defaultTenant } from '../core/principal.ts';
 import { Repeated } from '../core/repeated.ts';
+import { type BodyRooms, writeWithRoom } from '../quota/disk-room.ts';
 import type { ExtentCopies } from '../tiering/extent-copies.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import {
@@ -36,6 +39,8 @@ export interface CopyWorkerOptions {
   copies: ExtentCopies;
   leases: ReadLeases;
   nameOf(store: number): string;
+  /** Where what goes to the data folder is promised room. */
+  diskRoom: BodyRooms;
   /** Whether anything may be written now. */
   mayWrite: () => boolean;
   /** Rejects when the store's place is not ours. */
@@ -61,6 +66,13 @@ const retryMsMin = 2000;
 const retryMsMax = 10 * 60_000;
 /** What nobody uses any more is the sweeper's, which may have to wait for a store. */
 const sweptMsMax = 24 * 60 * 60_000;
+
+/** No store gives the extent as it was written. */
+class NoGoodCopy extends Error {
+  constructor(id: Buffer, cause: unknown) {
+    super(`extent ${id.toString('hex')} has no good copy that can be read`, { cause });
+  }
+}
 
 export class CopyWorker {
   readonly counts: CopyCounts = { made: 0, repaired: 0, failed: 0 };
@@ -93,7 +105,9 @@ export class CopyWorker {
         if (stopping?.aborted || !one.isAlive) return;
         const before = inARow.get(one.store) ?? 0;
         const error = before < failuresMax ? await this.#make(one) : failure;
-        inARow.set(one.store, error === null ? 0 : before + 1);
+        // What has no good copy says nothing of the store in which it is wanted, and must not keep
+        // others' copies from it.
+        if (!(error instanceof NoGoodCopy)) inARow.set(one.store, error === null ? 0 : before + 1);
         if (error === null) return;
         failure ??= error;
         failed.push(one);
@@ -132,8 +146,8 @@ export class CopyWorker {
     if (copies.length > 0) await this.#options.ledger.maintain({ kind: 'deferCopies', copies });
   }
 
-  async #copy({ id, store, state }: CopyWork): Promise<void> {
-    const { stores, mayWrite, confirmPlace } = this.#options;
+  async #copy({ id, store, state, tenant }: CopyWork): Promise<void> {
+    const { stores, mayWrite, confirmPlace, diskRoom } = this.#options;
     // What was found once may have been the way, and not what is stored.
     if (state === copyState.suspect && (await this.#isWhole(id, store))) return;
     if (!mayWrite()) throw new Error('nothing may be written now');
@@ -144,7 +158,9 @@ export class CopyWorker {
     await confirmPlace(store);
     // There may be what is false, of which `bytes` may have the good part: it goes only when the
     // whole is there.
-    await target.replace(id, [bytes]);
+    const roomBytes = store === localStore ? bytes.length : 0;
+    const who = { tenant: tenant ?? defaultTenant, principal: `${tenant ?? ''}/copies` };
+    await writeWithRoom(diskRoom, { ...who, bytes: roomBytes }, () => target.replace(id, [bytes]));
     const back = await target.readEnd(id, storedBytesMax);
     if (!back?.bytes.equals(bytes)) {
       throw new Error(`store ${store} does not give back extent ${id.toString('hex')}`);
@@ -158,7 +174,7 @@ export class CopyWorker {
    */
   async #readGood(id: Buffer, target: number): Promise<Buffer> {
     const { read, keyring, copies } = this.#options;
-    let failure: unknown = new Error(`extent ${id.toString('hex')} has no good copy`);
+    let failure: unknown = null;
     const damaged: Buffer[] = [];
     for (const store of await listReadable(read, id)) {
       try {
@@ -173,8 +189,12 @@ export class CopyWorker {
         if (error instanceof IntegrityError) copies.suspect(id, store, error);
       }
     }
-    if (damaged.length < 2) throw failure;
-    return joinCopies(keyring, id, damaged);
+    if (damaged.length < 2) throw new NoGoodCopy(id, failure);
+    try {
+      return await joinCopies(keyring, id, damaged);
+    } catch (error) {
+      throw new NoGoodCopy(id, error);
+    }
   }
 
   async #isWhole(id: Buffer, store: number): Promise<boolean> {

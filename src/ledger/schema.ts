@@ -61,7 +61,7 @@ CREATE TABLE tenant_keys (         -- what the keys that encrypt a tenant's byte
 
 CREATE TABLE tenant_settings (     -- those that no request of every day is decided by
   tenant TEXT NOT NULL REFERENCES tenants(name),
-  name TEXT NOT NULL,              -- membersMountBuckets
+  name TEXT NOT NULL,              -- membersMountBuckets | hadClasses
   document TEXT NOT NULL,          -- JSON
   PRIMARY KEY (tenant, name)
 ) WITHOUT ROWID;

@@ -32,6 +32,8 @@ export interface SweeperOptions {
   confirmPlace?: (store: number) => Promise<void>;
   /** The stores whose journals are told of changes: those that are configured. */
   journaled: () => readonly number[];
+  /** Whether a store's journal has lost nothing, as far as is known. */
+  isWhole: (store: number) => boolean;
   mayLink: MayLink;
   /** Tells which extents are being read. */
   leases: { findHeld(ids: readonly Buffer[]): Promise<(id: Buffer) => boolean> };
@@ -162,9 +164,11 @@ export class Sweeper {
 
   /** Those that nobody reads, and no journal may still call alive. */
   async #findFree(store: number, found: readonly Condemned[], untold: Untold): Promise<Buffer[]> {
-    const { leases, journaled } = this.#options;
+    const { leases, journaled, isWhole } = this.#options;
     // In the data folder only its own buckets have bytes, and in the database.
     const journals = store <= localStore ? [] : journaled();
+    // What a journal has lost may be the end of anything. A snapshot takes its place soon.
+    if (!journals.every((one) => isWhole(one))) return [];
     const ids = (await untold.pass(store, found, journals)).map(({ id }) => id);
     const isHeld = await leases.findHeld(ids);
     return ids.filter((id) => !isHeld(id));

@@ -31,6 +31,24 @@ export interface BodyRooms {
   open(wanted: WantedRoom): Promise<BodyRoom | null> | BodyRoom | null;
 }
 
+/**
+ * Writes so many bytes at once, where there is room for them. Rejects with `Refusal` where there is
+ * none, and nothing was written.
+ */
+export async function writeWithRoom(
+  rooms: BodyRooms,
+  wanted: WantedRoom,
+  write: () => Promise<void>,
+): Promise<void> {
+  const room = await rooms.open(wanted);
+  try {
+    await room?.arrive(wanted.bytes);
+    await write();
+  } finally {
+    room?.close();
+  }
+}
+
 /** What is asked for, and for whom. */
 export interface WantedRoom {
   tenant: string;

@@ -86,7 +86,7 @@ export function openRequestServices(
     copies,
     reader,
     losses: new Losses(losing),
-    remakes: new Remakes({ ...losing, journals, copyMemory, stores }),
+    remakes: new Remakes({ ...losing, journals, copyMemory, diskRoom, stores }),
     objectMemory: new ObjectMemory(ledger.versionMarks, config.objectMemoryBytes),
     leases,
     smallBodies: memoryOfSmallBodies(links.count),

@@ -61,6 +61,7 @@ function sweeping(
     // An older copy does not know which extents newer versions use, and would take them for
     // garbage.
     maySweep: (store) => head.refusal === null && journals.maySweep(store),
+    isWhole: (store) => journals.isWhole(store),
     // Without classes each journal tells of its own store alone. A store that was taken out of the
     // configuration must not keep others from being swept for ever.
     journaled: () =>
@@ -82,9 +83,9 @@ function copying(
   services: RequestServices,
   { stores, storeList }: OpenStores,
 ): Repeated {
-  const { read, ledger, leases, copies, log: head } = services;
+  const { read, ledger, leases, copies, diskRoom, log: head } = services;
   const worker = new CopyWorker({
-    ...{ read, ledger, leases, copies, stores, keyring: folder.keyring },
+    ...{ read, ledger, leases, copies, diskRoom, stores, keyring: folder.keyring },
     nameOf: (store) => storeList.nameOf(store),
     // An older copy does not know which extents newer versions use.
     mayWrite: () => head.refusal === null,

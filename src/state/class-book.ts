@@ -1,5 +1,5 @@
 // The storage classes of all tenants, kept in memory: each write that names a class looks here.
-import { listAllClasses } from '../catalog/class-rows.ts';
+import { haveBeenClasses, listAllClasses } from '../catalog/class-rows.ts';
 import type { Reader } from '../core/database.ts';
 import { getOrMake } from '../core/maps.ts';
 import { defaultTenant } from '../core/principal.ts';
@@ -18,20 +18,23 @@ export class ClassBook {
   readonly #tiered = new Map<string, ReadonlySet<string>>();
   /** Of each tenant the stores of the legs of all classes since the start, also of those gone. */
   readonly #legs = new Map<string, Set<string>>();
+  /** Whether there were any before the start. */
+  #wereAny = false;
   /** By tenant, and by name. */
   readonly #classes = new Map<string, Map<string, StorageClass>>();
 
   static async load(read: Reader): Promise<ClassBook> {
     const book = new ClassBook();
+    book.#wereAny = await haveBeenClasses(read);
     for (const { tenant, name, definition } of await listAllClasses(read)) {
       book.#put(tenant, name, definition);
     }
     return book;
   }
 
-  /** Whether nobody has any, nor ever had since the start. */
+  /** Whether nobody has any, nor ever had. */
   get isEmpty(): boolean {
-    return this.#classes.size === 0;
+    return this.#classes.size === 0 && !this.#wereAny;
   }
 
   /** Whether a tenant has a class with a leg in the store, or had one since the start. */

@@ -122,6 +122,7 @@ async function sweep(): Promise<void> {
       stores,
       maySweep: () => true,
       journaled: () => [],
+      isWhole: () => true,
       mayLink: () => true,
       leases: new ReadLeases(),
       graceMs: -1000,

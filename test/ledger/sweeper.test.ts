@@ -5,6 +5,8 @@ import { sealObject } from '#bursar/catalog/authentic.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { encodeManifest } from '#bursar/core/manifest.js';
 import { Sweeper } from '#bursar/ledger/sweeper.js';
+import { ClassBook } from '#bursar/state/class-book.js';
+import type { ClassDefinition } from '#bursar/tiering/classes/class-definition.js';
 import { ReadLeases } from '#bursar/tiering/read-leases.js';
 import { commitOf, deleteOf, keyring, type LedgerFixture, openLedger, putOf } from './fixture.ts';
 
@@ -17,6 +19,8 @@ let failing: Set<number>;
 let unlinked: Set<number>;
 /** Stores whose journals are behind. */
 let untold: Set<number>;
+/** Stores whose journals have lost something. */
+let cut: Set<number>;
 let lockedIds: Set<string>;
 
 beforeEach(async () => {
@@ -26,6 +30,7 @@ beforeEach(async () => {
   failing = new Set();
   untold = new Set();
   unlinked = new Set();
+  cut = new Set();
   lockedIds = new Set();
 });
 afterEach(() => fixture.close());
@@ -45,6 +50,7 @@ function sweeper(graceMs = 0): Sweeper {
     stores: { get },
     maySweep: (store) => !untold.has(store),
     journaled: () => [2, 3],
+    isWhole: (store) => !cut.has(store),
     mayLink: (_, store) => !unlinked.has(store),
     leases,
     graceMs,
@@ -259,6 +265,35 @@ describe('a sweep', () => {
     await ledger.maintain({ kind: 'forgetJournaled', store: 2, lastSeq, segment });
     await sweeper().sweep();
     expect(removed).toEqual(hex(id));
+  });
+
+  it('waits until a journal that may have named it is whole', async () => {
+    cut.add(2);
+    const [near, own] = [await putStored('near', 3), await putStored('own')];
+    for (const key of ['near', 'own']) await fixture.ledger.commit(deleteOf(key));
+    expect(await sweeper().sweep()).toMatchObject({ removedExtents: 1 });
+    expect(await extents()).toEqual(hex(near));
+    cut.clear();
+    await sweeper().sweep();
+    expect(removed).toEqual(hex(own, near).sort((a) => (a === hex(own)[0] ? -1 : 1)));
+  });
+
+  it('asks other journals also after the last class is gone, and a new start', async () => {
+    const { ledger, read } = fixture;
+    expect((await ClassBook.load(read)).isEmpty).toBe(true);
+    const definition: ClassDefinition = {
+      ...{ aliases: [], durability: { legs: [{ store: 'near' }], ack: 1, repairHours: 24 } },
+      availability: { answer: 'first', maxOfflineHoursPerMonth: 0 },
+      ...{ access: 'online', restoreWithinHours: null, loss: 'report' },
+      minimum: { days: 0, bytes: 0 },
+    };
+    const named = { tenant: 'default', name: 'derived' };
+    const tenant = { kind: 'createTenant', name: 'default', membersCreateBuckets: true } as const;
+    await ledger.commit(commitOf(tenant));
+    const made = await ledger.commit(commitOf({ kind: 'createClass', ...named, definition }));
+    const gone = await ledger.commit(commitOf({ kind: 'deleteClass', ...named }));
+    expect([made, gone]).toMatchObject([{ ok: true }, { ok: true }]);
+    expect((await ClassBook.load(read)).isEmpty).toBe(false);
   });
 
   it('waits for no journal whose buckets cannot have named it', async () => {

@@ -135,8 +135,9 @@ const extentsTried = 1000;
 async function hasAnyExtent(read: Reader, store: RemoteStore, number: number): Promise<boolean> {
   let tried = 0;
   for await (const { id } of store.list()) {
-    const sql = 'SELECT 1 FROM extents WHERE id = ? AND store = ?';
-    if (await read.get(sql, id, number)) return true;
+    const sql = `SELECT 1 FROM extents WHERE id = ? AND store = ?
+      UNION ALL SELECT 1 FROM extent_copies WHERE extent_id = ? AND store = ? AND state >= 1`;
+    if (await read.get(sql, id, number, id, number)) return true;
     if (++tried === extentsTried) return false;
   }
   return false;

@@ -17,6 +17,8 @@ import { answerObject, closedObject, integer, text, textOrNull, time } from './s
 
 /** How many copies one call shows at most, and are read at once. */
 const shownMax = 1000;
+/** One call reads so often: a page may have fewer copies, or none, and others follow. */
+const looksMax = 20;
 
 const cursorForm = '^[0-9]{1,15}-[0-9a-f]{32}-[0-9]{1,9}$';
 
@@ -49,7 +51,7 @@ export const copyRoutes = routeTable([
     summary:
       'Copies of extents of the tenant that are to be made or made again, those that are tried ' +
       'first at first. Operators see those of all tenants as those of the tenant `default`. A ' +
-      'page has at most 1000.',
+      'page has at most 1000, and may have fewer, or none, where others follow.',
     query: { after: text('The `next` of the page before.', { pattern: cursorForm }) },
     answer: answerObject({
       copies,
@@ -57,9 +59,8 @@ export const copyRoutes = routeTable([
     }),
     run: async (call) => {
       await checkPlace(call);
-      const { shown, isWhole } = await listShown(call);
-      const last = isWhole ? undefined : shown.at(-1);
-      return { answer: { copies: shown.map(show), next: last ? cursorOf(last) : null } };
+      const { shown, next } = await listShown(call);
+      return { answer: { copies: shown.map(show), next: next && cursorOf(next) } };
     },
   },
   {
@@ -85,17 +86,32 @@ export const copyRoutes = routeTable([
   },
 ]);
 
-/** A page ends at a copy that it shows: the place of another's would tell of that. */
-async function listShown(call: Call): Promise<{ shown: WaitingCopy[]; isWhole: boolean }> {
+/**
+ * A page ends at a copy that it shows, or, where it has looked at many of others, at a time alone:
+ * the place of another's would tell of that.
+ */
+async function listShown(call: Call): Promise<{ shown: WaitingCopy[]; next: CopyPlace | null }> {
   const shown: WaitingCopy[] = [];
   const pace = new Pace();
-  for (let after: CopyPlace | null = afterOf(call); ; await pace.rest()) {
+  const begin = afterOf(call);
+  let after: CopyPlace | null = begin;
+  for (let looks = 1; ; looks++) {
     const looked = await listWaiting(call.deps.read, after, shownMax);
     shown.push(...looked.filter((one) => maySee(call, one)));
-    if (shown.length > shownMax) return { shown: shown.slice(0, shownMax), isWhole: false };
+    if (shown.length > shownMax) {
+      const page = shown.slice(0, shownMax);
+      return { shown: page, next: page.at(-1) ?? null };
+    }
     const last = looked.at(-1);
-    if (!last || looked.length < shownMax) return { shown, isWhole: true };
+    if (!last || looked.length < shownMax) return { shown, next: null };
     after = last;
+    // Copies of one time are looked at in one call, however many they are.
+    if (looks >= looksMax && last.dueMs > (begin?.dueMs ?? -1)) {
+      const { dueMs } = last;
+      const isBefore = (one: WaitingCopy) => one.dueMs < dueMs;
+      return { shown: shown.filter(isBefore), next: { dueMs, id: Buffer.alloc(16), store: 0 } };
+    }
+    await pace.rest();
   }
 }
 
@@ -115,7 +131,8 @@ function show({ id, tenant, place, state, changedMs, dueMs, tries }: WaitingCopy
   };
 }
 
-const cursorOf = ({ dueMs, id, store }: WaitingCopy) => `${dueMs}-${id.toString('hex')}-${store}`;
+const cursorOf = ({ dueMs, id, store }: CopyPlace) =>
+  `${dueMs}-${Buffer.from(id).toString('hex')}-${store}`;
 
 function afterOf({ query }: Call): CopyPlace | null {
   if (query.after === undefined) return null;

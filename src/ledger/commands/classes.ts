@@ -1,6 +1,6 @@
 // Commands of storage classes. A class never changes: another one is made, and objects are moved.
 import { missing, tenantExists } from '../../authz/identity-rows.ts';
-import { type ClassRow, isClassUsed, listRivals } from '../../catalog/class-rows.ts';
+import { type ClassRow, isClassUsed, listRivals, noteClasses } from '../../catalog/class-rows.ts';
 import { classesPerTenantMax } from '../../core/limits.ts';
 import {
   type ClassDefinition,
@@ -33,6 +33,7 @@ export const createClass = identityCommand<CreateClass>({
       'INSERT INTO classes (tenant, name, definition, created_ms) VALUES (?, ?, ?, ?)',
       ...[tenant, name, encodeDefinition(definition), timeMs],
     );
+    await noteClasses(tx);
   },
   takesFrom: null,
   told: tellsOf('class'),
@@ -74,6 +75,7 @@ export const deleteClass = identityCommand<DeleteClass>({
     return (await isClassUsed(tx, { tenant, name })) ? 'InUse' : undefined;
   },
   write: async (tx, { tenant, name }) => {
+    await noteClasses(tx);
     await tx.run('DELETE FROM classes WHERE tenant = ? AND name = ?', tenant, name);
   },
   takesFrom: ({ tenant }) => tenantScope(tenant),

@@ -142,6 +142,11 @@ export class Journals extends RequestJournals {
     return !state || (state.ready && state.whole);
   }
 
+  /** Whether the store's journal has lost nothing, as far as is known. */
+  isWhole(store: number): boolean {
+    return this.#journals.get(store)?.state().whole ?? true;
+  }
+
   /**
    * Resolves when each was opened, or could not be, for the first time; at the latest after so
    * long.
