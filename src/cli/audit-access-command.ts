@@ -148,7 +148,7 @@ function namedPlace(url: string): Place {
 }
 
 function spanOf(at: string): Span {
-  const fromMs = orFail('usage', '--at: ', () => timeMs(at));
+  const fromMs = orFail('usage', `--at ${at} is no time. `, () => timeMs(at));
   if (/^\d{4}-\d\d-\d\d$/.test(at)) return { fromMs, toMs: fromMs + dayMs };
   if (/^\d{4}-\d\d$/.test(at)) {
     const from = new Date(fromMs);
@@ -249,8 +249,10 @@ export async function follow(
   takeIn(toMs);
   history.compare(known);
   if (!history.bucket && told.length === 0) {
-    const where = first ? `from record ${first.index} of ${first.time} on` : 'in none';
-    history.notTold.add(`whether there was such a bucket then: no record tells of it, ${where}`);
+    const why = first
+      ? `no record tells of it, from record ${first.index} of ${first.time} on`
+      : 'there is no record of that time, nor of one before it';
+    history.notTold.add(`whether there was such a bucket then: ${why}`);
   } else if (first && first.index > 0) {
     history.notTold.add(`what was before record ${first.index}, the first of these`);
   }

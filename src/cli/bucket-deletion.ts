@@ -10,7 +10,7 @@ import { confirm } from './confirmation.ts';
 import { findConnection } from './find-connection.ts';
 import { print, printJson } from './output.ts';
 import { formatCount } from './progress.ts';
-import { checkDone, type S3Connection } from './s3-bucket.ts';
+import { checkDone, type S3Connection, S3Refusal } from './s3-bucket.ts';
 
 interface DeletionFlags extends CommandFlags {
   all?: true;
@@ -34,6 +34,7 @@ async function deleteBucket(written: string, _: object, command: Command): Promi
   const place = await findPlace(connection, written);
   if (place.key !== '') throw new CommandFailure('usage', `${written} is not a bucket`);
   const name = `${place.tenant}/${place.bucket}`;
+  await checkDeletable(connection, place, flags.all === true);
   if (!flags.yes) {
     const what = flags.all
       ? 'every version of every object in it'
@@ -45,6 +46,27 @@ async function deleteBucket(written: string, _: object, command: Command): Promi
   checkDone(await bucketAt(connection, place).ask('DELETE', ''));
   if (flags.json) printJson({ deleted: name, versions: deleted });
   else print(`bucket ${name} is deleted${flags.all ? `, ${formatCount(deleted)} versions` : ''}`);
+}
+
+/**
+ * Throws `CommandFailure` for a bucket that is not there, or that has something which is to stay,
+ * so that nobody is asked in vain. Who may not list it is told when it is deleted.
+ */
+async function checkDeletable(
+  connection: S3Connection,
+  place: NamedPlace,
+  goesWhole: boolean,
+): Promise<void> {
+  try {
+    for await (const _ of bucketAt(connection, place).listVersions()) {
+      if (goesWhole) return;
+      const name = `${place.tenant}/${place.bucket}`;
+      const how = `bursar bucket delete ${name} --all deletes every version of every object, too`;
+      throw new CommandFailure('failed', `bucket ${name} is not empty: ${how}`);
+    }
+  } catch (error) {
+    if (!(error instanceof S3Refusal) || error.status !== 403) throw error;
+  }
 }
 
 /** How many versions and delete markers went. Throws `CommandFailure` where some stay. */

@@ -48,6 +48,12 @@ export function parseBoolean(value: string): boolean {
   throw new InvalidArgumentError('Must be yes or no.');
 }
 
+export function parsePositive(value: string): number {
+  const count = Number(value);
+  if (/^\d+$/.test(value) && count >= 1 && Number.isSafeInteger(count)) return count;
+  throw new InvalidArgumentError('Must be a whole number from 1 on.');
+}
+
 export function addPlaceFlags(command: Command): Command {
   return command
     .option('--s3-endpoint <url>', 'S3 server of s3:// (default: of AWS)')

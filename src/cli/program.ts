@@ -17,7 +17,8 @@ async function makeProgram(addCommands: AddCommands, word: string | undefined): 
     .description('The command of Bursar, a secure multi-tenant S3 gateway.')
     .version(readVersion())
     .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(`bursar: ${oneLine(text)}\n`) })
+    // What is wrong is told by `fail`, which knows the usage as well.
+    .configureOutput({ outputError: () => {} })
     .addHelpText('after', clientHelp)
     .hook('preAction', (_, command) => {
       chooseForm(command.optsWithGlobals());
@@ -56,19 +57,46 @@ function oneLine(text: string): string {
     .replaceAll(/\s*\n\s*/g, ' ');
 }
 
-/** Tells what was thrown, and gives the exit code. */
-function fail(error: unknown): number {
-  const failure = failureOf(error);
+/** What commander says is wrong, in words of a command line, and how it is asked for. */
+function usageMessage({ code, message }: CommanderError, command: Command): string {
+  const said = oneLine(message).replace(
+    /^command-argument value '(.*)' is invalid for argument '(.*?)'\./s,
+    "argument '$2' is invalid: '$1'.",
+  );
+  const path = pathOf(command);
+  if (code === 'commander.excessArguments' || code === 'commander.missingArgument') {
+    return `${said} (${[path, command.usage()].join(' ')})`;
+  }
+  const isLost = code === 'commander.unknownOption' && !said.includes('Did you mean');
+  return isLost ? `${said} (${path} --help lists all)` : said;
+}
+
+function pathOf(command: Command): string {
+  return command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name();
+}
+
+/** The command that words lead to. */
+function commandAt(command: Command, [word, ...rest]: readonly string[]): Command {
+  const next = command.commands.find((one) => one.name() === word);
+  return next ? commandAt(next, rest) : command;
+}
+
+/** Tells what was thrown, and gives the exit code. `asked`: the command that was called. */
+function fail(error: unknown, asked: Command | undefined): number {
+  const failure = failureOf(error, asked);
   if (failure === null) return 0;
   printFailure(failure);
   return failure.exitCode;
 }
 
-/** null: it is none. Of what commander throws it has told on stderr already. */
-function failureOf(error: unknown): FailureDocument | null {
+/** null: it is none. */
+function failureOf(error: unknown, asked: Command | undefined): FailureDocument | null {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return null;
-    return { code: 'UsageError', message: oneLine(error.message), exitCode: 2 };
+    const message = asked ? usageMessage(error, asked) : oneLine(error.message);
+    // The help of a command that has others is on stderr already.
+    if (error.code !== 'commander.help') process.stderr.write(`bursar: ${message}\n`);
+    return { code: 'UsageError', message, exitCode: 2 };
   }
   if (error instanceof CommandFailure) {
     const message = messageOfFailure(error);
@@ -96,14 +124,16 @@ export async function run(addCommands: AddCommands): Promise<void> {
   for (const note of notes) process.stderr.write(`bursar: ${note}\n`);
   // Also known before the arguments are, of which there may be an error to tell.
   chooseForm({ json: words.includes('--json') });
+  let program: Command | undefined;
   try {
     if (words.length === 0) print(introduction);
     else {
       // What can be completed is all that there is.
       const word = words[0] === 'completion' ? undefined : words[0];
-      await (await makeProgram(addCommands, word)).parseAsync(words, { from: 'user' });
+      program = await makeProgram(addCommands, word);
+      await program.parseAsync(words, { from: 'user' });
     }
   } catch (error) {
-    process.exitCode = fail(error);
+    process.exitCode = fail(error, program && commandAt(program, words));
   }
 }

@@ -6,7 +6,7 @@ import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { findPlace } from './bucket-names.ts';
-import { connect } from './command-arguments.ts';
+import { connect, parsePositive } from './command-arguments.ts';
 import { chooseForm, PagedLines, print, printCsv, writeOutput } from './output.ts';
 import { placeFor } from './record-place.ts';
 import { time, timeForms } from './times.ts';
@@ -83,11 +83,11 @@ export function addRecordsCommand(program: Command): void {
     .option('--status <code>', 'of this HTTP status', parseStatus)
     .option('--address <address>', 'from this address')
     .option('--after <index>', 'behind this log index', parseIndex)
-    .option('--limit <count>', 'at most so many records (default: all)', parseLimit)
+    .option('--limit <count>', 'at most so many records (default: all)', parsePositive)
     .option(
       '--last <count>',
       'the last so many, the newest first; with --follow the newest last',
-      parseLimit,
+      parsePositive,
     )
     .option('--follow', 'go on with what comes, until it is stopped')
     .option('--csv', 'answer with CSV')
@@ -265,14 +265,6 @@ function parseStatus(value: string): string {
 function parseIndex(value: string): string {
   if (!/^\d{1,15}$/.test(value)) throw new InvalidArgumentError('Must be a log index.');
   return value;
-}
-
-function parseLimit(value: string): number {
-  const limit = Number(value);
-  if (!/^\d+$/.test(value) || limit < 1 || !Number.isSafeInteger(limit)) {
-    throw new InvalidArgumentError('Must be a whole number from 1 on.');
-  }
-  return limit;
 }
 
 // `bursar receipt show`: the proof that an operation is in the audit log, for whoever wants to keep

@@ -2,10 +2,9 @@
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
-import { parseCount } from '../server/settings/quantities.ts';
 import { callApi } from './api-client.ts';
 import { type Columns, calling, listing } from './api-command.ts';
-import { connect, readFlag } from './command-arguments.ts';
+import { connect, parsePositive } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
 import { noteMade, readLifetime } from './token-restrictions.ts';
 
@@ -20,7 +19,7 @@ const shares: Columns<Answers['ListShares']['shares'][number]> = {
 
 interface ShareFlags {
   expires: string;
-  downloads?: string;
+  downloads?: number;
 }
 
 export function addShareCommands(program: Command): void {
@@ -31,15 +30,18 @@ export function addShareCommands(program: Command): void {
     .command('create <s3-url>', { isDefault: true })
     .description('make a link to the object or the folder s3://BUCKET/KEY')
     .option('--expires <duration>', 'how long it is valid, at most 366d', '7d')
-    .option('--downloads <count>', 'how many downloads may be begun (default: any number)')
+    .option(
+      '--downloads <count>',
+      'how many downloads may be begun (default: any number)',
+      parsePositive,
+    )
     .action(
       calling(
         (url: string, { expires, downloads }: ShareFlags) => {
           const body = {
             ...splitUrl(url),
             expiresIn: readLifetime(expires),
-            downloads:
-              downloads === undefined ? null : readFlag('--downloads', downloads, parseCount),
+            downloads: downloads ?? null,
           };
           return { method: 'POST', path: ['shares'], body };
         },

@@ -131,6 +131,17 @@ it('is planned, and nothing is given then', async () => {
   expect(await get('tenants/cms/buckets/raw')).toMatchObject({ owner: 'student' });
 });
 
+it('is not asked about a bucket that is not there, nor about one that is not empty', async () => {
+  for (const [bucket, why] of [
+    ['cms/rawx', 'The specified bucket does not exist'],
+    ['cms/raw', 'bucket cms/raw is not empty: bursar bucket delete cms/raw --all deletes every'],
+  ] as const) {
+    const { code, stdout, stderr } = await run('bucket', 'delete', bucket);
+    expect([code, stdout, stderr.includes(`bursar: ${why}`)]).toEqual([1, '', true]);
+    expect(stderr).not.toContain('[y/N]');
+  }
+});
+
 it('is refused for another tenant, and for nobody', async () => {
   for (const [to, told] of [
     ['atlas/lab', 'must be a principal of cms'],

@@ -1,6 +1,6 @@
 // Which keys are believed when a log is verified. Invariant: keys come from the command line and
 // from files that it names, never from what is being verified, nor over the network.
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { cosignature, ed25519, type NoteKey } from '../../audit/log/note.ts';
 import type { Trust } from '../../audit/verify/signed-checkpoint.ts';
 import { parsePublishedKeys, parseVerifiers } from '../../audit/verify/trusted-keys.ts';
@@ -36,20 +36,18 @@ export function readGivenFile(file: string): Buffer {
   try {
     return readFileSync(file);
   } catch (error) {
-    throw new CommandFailure('usage', messageOfFailure(error), error);
+    throw new CommandFailure('usage', `cannot read ${file}: ${messageOfFailure(error)}`, error);
   }
 }
 
 function readVerifiers(given: string, type: NoteKey['type']): NoteKey[] {
   const inline = parseVerifiers(given, type);
   if (inline) return inline;
-  const found = parseVerifiers(readGivenFile(given).toString(), type);
+  const found = existsSync(given) && parseVerifiers(readGivenFile(given).toString(), type);
   if (found) return found;
   const kind = type === ed25519 ? 'a log (Ed25519)' : 'a witness (cosignature/v1)';
-  throw new CommandFailure(
-    'usage',
-    `${given} is not the verifier line of ${kind}, nor of such lines`,
-  );
+  const message = `${given} is not the verifier line of ${kind}, nor a file of such lines`;
+  throw new CommandFailure('usage', message);
 }
 
 function readPublished(file: string): { keys: NoteKey[]; revoked: NoteKey[] } {

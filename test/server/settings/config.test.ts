@@ -409,16 +409,29 @@ describe('the command', () => {
   });
 
   test.each([
-    [['serve', '--bogus'], {}, "unknown option '--bogus'"],
+    [['serve', '--port', '1'], {}, "unknown option '--port' (bursar serve --help lists all)"],
     [['serve', '--root-secret-key', 'x'], {}, "unknown option '--root-secret-key'"],
-    [['serve', 'extra'], {}, 'too many arguments'],
+    [['serve', 'extra'], {}, 'Expected 0 arguments but got 1. (bursar serve [options])'],
     [['serve', '--listen', 'x'], {}, '--listen "x" must be'],
     [['serve', '--domain', 'a.example', '--domain', '!'], {}, '--domain "a.example,!" must be'],
     [['serve'], { BURSAR_X: '1' }, 'unknown environment variable BURSAR_X'],
     [['tenant', 'list'], { BURSAR_ENDPOIT: '1' }, 'unknown environment variable BURSAR_ENDPOIT'],
     [['tenant', 'list'], {}, 'no credentials'],
     [['tenant', 'list'], { BURSAR_ACCESS_KEY_ID: 'x' }, 'must be given both'],
-    [['tenant', 'show'], {}, "missing required argument 'name'"],
+    [
+      ['tenant', 'show'],
+      {},
+      "missing required argument 'name' (bursar tenant show [options] <name>)",
+    ],
+    [['why', 'x'], {}, "argument 'request-id' is invalid: 'x'. Must be 16 hexadecimal digits"],
+    [['share', 's3://a/b', '--downloads', '0'], {}, 'Must be a whole number from 1 on'],
+    [
+      ['audit', 'access', 's3://a:b', '--at', 'now', '--records', 'x'],
+      {},
+      '--at now is no time. Must',
+    ],
+    [['verify', 'log', '.', '--key', 'none'], {}, 'none is not the verifier line of a log'],
+    [['verify', 'receipt', 'none', '--key', 'x'], {}, 'x is not the verifier line'],
     [['principal', 'show', 'alice'], {}, 'must be TENANT/NAME'],
     [['records', '--limit', '0'], {}, 'Must be a whole number'],
     [['frobnicate'], {}, "unknown command 'frobnicate'"],
