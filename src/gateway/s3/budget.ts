@@ -45,7 +45,7 @@ const ingressStepBytes = 64 * 1024;
 
 export class Budget {
   readonly #leaseHolder: LeaseHolder;
-  readonly #who: Charged;
+  readonly payers: Charged;
   readonly #price: AnyOperation['price'];
   #book: PriceBook;
   /** Who is told why it is refused, and what is left. */
@@ -74,14 +74,14 @@ export class Budget {
   constructor(
     leaseHolder: LeaseHolder,
     given: {
-      who: Charged;
+      payers: Charged;
       price: AnyOperation['price'];
       book: PriceBook;
       audience: () => LimitAudience;
     },
   ) {
     this.#leaseHolder = leaseHolder;
-    this.#who = given.who;
+    this.payers = given.payers;
     this.#price = given.price;
     this.#book = given.book;
     this.audience = given.audience;
@@ -89,7 +89,7 @@ export class Budget {
 
   /** Who is charged for the bucket; null: no bucket is concerned. */
   get owner(): string | null {
-    return this.#who.bucket?.owner ?? null;
+    return this.payers.bucket?.owner ?? null;
   }
 
   /** Its request and what it retrieves are priced by this book. Before anything is set aside. */
@@ -173,7 +173,7 @@ export class Budget {
    * all.
    */
   reserveStorage(storageClass: string, sizeBytes: number): Promise<void> | null {
-    const { bucket } = this.#who;
+    const { bucket } = this.payers;
     if (!bucket || !this.#leaseHolder.hasLimits) return null;
     const prices = classPrices(this.#book, storageClass);
     if (prices.minimumDays === 0) return null;
@@ -219,7 +219,7 @@ export class Budget {
       ? { requests: 1, ingressBytes, egressBytes, retrievalBytes }
       : noTransfer;
     const charge = {
-      who: this.#who,
+      who: this.payers,
       transfer,
       pricing: this.#pricingOf(storageClass),
       settlement: settlement && settlement.held.length > 0 ? settlement : null,
@@ -289,7 +289,7 @@ export class Budget {
     });
     if (spend > amountMax) throw tooDear();
     const moved: MeterAmounts = { requests, ingressBytes, egressBytes, spend: Number(spend) };
-    return drawsOf(this.#who, moved, { storedBytes, storedObjects });
+    return drawsOf(this.payers, moved, { storedBytes, storedObjects });
   }
 }
 

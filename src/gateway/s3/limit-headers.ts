@@ -4,6 +4,9 @@
 // ledger was asked, less what was set aside since: a hint, never a promise. Without limits it costs
 // nothing.
 // Specification: draft-ietf-httpapi-ratelimit-headers-11; Structured Fields, RFC 9651.
+import type { Identity } from '../../authz/identity.ts';
+import type { Charged } from '../../quota/charge.ts';
+import type { AccountLease } from '../../quota/leases/account-lease.ts';
 import type { Headroom } from '../../quota/leases/requests.ts';
 import type { Hold } from '../../quota/leases/reservation.ts';
 import type { Rates } from '../../quota/rates.ts';
@@ -13,47 +16,40 @@ type Told = 'requests' | 'ingressBytes' | 'egressBytes' | 'spend';
 
 /** A limit of an account, and what is left of it. */
 interface Tightest {
-  account: string;
+  lease: AccountLease;
   cap: Headroom;
   left: number;
 }
 
 /** How a limit is told; `policy` is empty where it is money. */
 interface Text {
-  left: number;
-  /** Until its window ends. */
-  seconds: number;
   policy: string;
   limit: string;
 }
 
 export interface LimitedRequest {
+  who: Identity;
+  payers: Charged;
   /** What it had set aside, in accounts with limits. */
   holds: readonly Hold[];
+  /** The version of all limits. */
+  edition: number;
   rates: Rates;
   /** Those whose rates it met. */
   ratedAccounts: readonly string[];
-  audience: LimitAudience;
+  audience: () => LimitAudience;
 }
 
 /** The most that an Integer of a structured field can be. */
 const integerMax = 999_999_999_999_999;
 
 /** Adds what there is to tell to the headers of an answer. */
-export function tellLimits(
-  headers: Record<string, string>,
-  { holds, rates, ratedAccounts, audience }: LimitedRequest,
-): void {
-  const nowMs = Date.now();
-  const seen = holds.filter(({ lease }) => audience.maySee(lease.account));
-  const told: Text[] = [];
-  for (const meter of countedMeters) {
-    const tightest = findTightest(seen, meter, nowMs);
-    if (tightest) told.push(textOf(tightest, nowMs));
-  }
-  let { policies, limits } = joined(told);
+export function tellLimits(headers: Record<string, string>, request: LimitedRequest): void {
+  const { rates, ratedAccounts, audience } = request;
+  let { policies, limits, budget } = tellCaps(request);
   const rate =
-    ratedAccounts.length > 0 && rates.tightest(ratedAccounts.filter((one) => audience.maySee(one)));
+    ratedAccounts.length > 0 &&
+    rates.tightest(ratedAccounts.filter((one) => audience().maySee(one)));
   if (rate) {
     const name = `${limits && ', '}"rate ${rate.account}"`;
     policies += `${name};q=${integerOf(rate.perSecond)};qu="requests";w=1`;
@@ -63,8 +59,87 @@ export function tellLimits(
     headers['ratelimit-policy'] = policies;
     headers.ratelimit = limits;
   }
+  if (budget !== '') headers['x-bursar-budget'] = budget;
+}
+
+/** What the caps of leases leave, as it was told last to some; empty: there is nothing to tell. */
+interface ToldCaps {
+  policies: string;
+  limits: string;
+  budget: string;
+  /** To whom. */
+  principal: Identity['principal'];
+  isAnonymous: boolean;
+  /** Of how many accounts, and by which version of their limits. */
+  holds: number;
+  edition: number;
+  caps: readonly Tightest[];
+  /** What it says of time is no longer so, and another limit may be the tightest. */
+  untilMs: number;
+}
+
+/**
+ * By who pays, which many requests share, and by what was drawn on. One text serves them for a
+ * second at most, until what is left is another by a part in a thousand.
+ */
+const toldLast = new WeakMap<Charged, (ToldCaps | undefined)[]>();
+
+function tellCaps(request: LimitedRequest): ToldCaps {
+  const { who, payers, holds } = request;
+  const nowMs = Date.now();
+  // With tokens, who pays is made for each request.
+  if (who.delegation) return tellCapsAnew(request, nowMs);
+  let known = toldLast.get(payers);
+  if (!known) {
+    known = [];
+    toldLast.set(payers, known);
+  }
+  const { ingressBytes, egressBytes } = holds[0]?.amounts ?? {};
+  const kind = (ingressBytes ? 1 : 0) + (egressBytes ? 2 : 0);
+  const last = known[kind];
+  if (last && isStillSo(last, request, nowMs)) return last;
+  const told = tellCapsAnew(request, nowMs);
+  known[kind] = told;
+  return told;
+}
+
+function isStillSo(
+  { principal, isAnonymous, holds, edition, caps, untilMs }: ToldCaps,
+  { who, holds: present, edition: newest }: LimitedRequest,
+  nowMs: number,
+): boolean {
+  if (nowMs >= untilMs || edition !== newest || holds !== present.length) return false;
+  if (principal !== who.principal || isAnonymous !== who.isAnonymous) return false;
+  for (const { lease, cap, left } of caps) {
+    if (Math.abs(lease.leftOf(cap) - left) * 1000 >= left) return false;
+  }
+  return true;
+}
+
+function tellCapsAnew(
+  { who, holds, edition, audience }: LimitedRequest,
+  nowMs: number,
+): ToldCaps {
+  const { principal, isAnonymous } = who;
+  const asks = audience();
+  const seen = holds.filter(({ lease }) => asks.maySee(lease.account));
+  const caps: Tightest[] = [];
+  let [policies, limits] = ['', ''];
+  for (const meter of countedMeters) {
+    const tightest = findTightest(seen, meter, nowMs);
+    if (!tightest) continue;
+    caps.push(tightest);
+    const { policy, limit } = describe(tightest, nowMs);
+    policies += `${policies && ', '}${policy}`;
+    limits += `${limits && ', '}${limit}`;
+  }
   const spend = findTightest(seen, 'spend', nowMs);
-  if (spend) headers['x-bursar-budget'] = textOf(spend, nowMs).limit;
+  if (spend) caps.push(spend);
+  const budget = spend ? describe(spend, nowMs).limit : '';
+  // Windows end with a whole second, and how long they last is told in seconds.
+  const untilMs = (Math.floor(nowMs / 1000) + 1) * 1000;
+  const about = { principal, isAnonymous, holds: holds.length, edition, caps, untilMs };
+  return { policies, limits, budget, ...about };
 }
 
 const countedMeters = ['requests', 'ingressBytes', 'egressBytes'] as const;
@@ -77,53 +152,14 @@ function findTightest(holds: readonly Hold[], meter: Told, nowMs: number): Tight
     const cap = lease.tightest(meter, nowMs);
     if (!cap) continue;
     const left = lease.leftOf(cap);
-    if (found === null || left < found.left) found = { account: lease.account, cap, left };
+    if (found === null || left < found.left) found = { lease, cap, left };
   }
   return found;
 }
 
-/** One text serves many answers, until what is left is another by a part in a thousand. */
-const texts = new WeakMap<Headroom, Text>();
-
-function textOf(tightest: Tightest, nowMs: number): Text {
-  const { cap, left } = tightest;
-  const seconds = secondsUntil(cap, nowMs);
-  const known = texts.get(cap);
-  if (known?.seconds === seconds && Math.abs(known.left - left) * 1000 < known.left) return known;
-  const text = { left, seconds, ...describe(tightest, seconds) };
-  texts.set(cap, text);
-  return text;
-}
-
-/** What several say together, as it was made last. */
-interface Joined {
-  of: readonly Text[];
-  policies: string;
-  limits: string;
-}
-
-/** By the first of them. To join them, and to read through what was joined, takes a microsecond. */
-const joins = new WeakMap<Text, Joined>();
-
-function joined(told: readonly Text[]): Joined {
-  const [first] = told;
-  if (!first) return { of: told, policies: '', limits: '' };
-  const known = joins.get(first);
-  if (known?.of.length === told.length && told.every((text, i) => text === known.of[i])) {
-    return known;
-  }
-  const policies = told.map(({ policy }) => policy).join(', ');
-  const limits = told.map(({ limit }) => limit).join(', ');
-  const made = { of: told, policies, limits };
-  joins.set(first, made);
-  return made;
-}
-
-function describe(
-  { account, cap, left }: Tightest,
-  seconds: number,
-): Pick<Text, 'policy' | 'limit'> {
+function describe({ lease: { account }, cap, left }: Tightest, nowMs: number): Text {
   const { meter, window } = cap;
+  const seconds = Math.ceil((cap.resetMs - nowMs) / 1000);
   const reset = Number.isFinite(seconds) ? `;t=${seconds}` : '';
   if (meter === 'spend') {
     // Decimal USD to six places, rounded down.
@@ -137,10 +173,6 @@ function describe(
     policy: `${name};q=${integerOf(cap.limit)};qu="${unit}"${length}`,
     limit: `${name};r=${integerOf(left)}${reset}`,
   };
-}
-
-function secondsUntil({ resetMs }: Headroom, nowMs: number): number {
-  return Math.ceil((resetMs - nowMs) / 1000);
 }
 
 function integerOf(amount: number): number {

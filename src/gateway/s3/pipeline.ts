@@ -264,7 +264,7 @@ async function enter(
   const entered = services.rates.isEmpty ? null : await enterAtRate(services.rates, charged, terms);
   // Their rates are asked of all, but who reads in the owner's place pays alone.
   const payers = isRead(asked.request) ? readersOf(asked, bucket, charged) : charged;
-  const budget = new Budget(services.leaseHolder, { who: payers, price, book, audience });
+  const budget = new Budget(services.leaseHolder, { payers, price, book, audience });
   return new ReservedRequest(asked, budget, entered);
 }
 

@@ -330,14 +330,13 @@ export class ReservedRequest implements Recorded {
 
   /** Adds to the headers of an answer what limits leave. */
   tellLimits(headers: Record<string, string>): void {
-    const { holds } = this.budget;
+    const { who, budget } = this;
+    const { payers, holds, audience } = budget;
     if (holds.length === 0 && !this.#entered) return;
-    tellLimits(headers, {
-      holds,
-      rates: this.services.rates,
-      ratedAccounts: this.#entered?.accounts ?? [],
-      audience: this.budget.audience(),
-    });
+    const { rates, leaseHolder } = this.services;
+    const ratedAccounts = this.#entered?.accounts ?? [];
+    const { edition } = leaseHolder;
+    tellLimits(headers, { who, payers, holds, edition, rates, ratedAccounts, audience });
   }
 
   /** Counts what a store over a network is asked for this operation. */

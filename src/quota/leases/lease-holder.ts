@@ -87,6 +87,11 @@ export class LeaseHolder {
     return this.#limited.size > 0 || this.#leases.size > 0;
   }
 
+  /** The version of all limits that it knows. */
+  get edition(): number {
+    return this.#edition;
+  }
+
   /** Accounts for which amounts are leased, or were a moment ago. */
   get leased(): ReadonlyMap<string, unknown> {
     return this.#leases;

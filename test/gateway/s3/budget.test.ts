@@ -15,7 +15,7 @@ function open() {
   const rig = new LedgerRig(Date.UTC(2026, 10, 21));
   const leaseHolder = new LeaseHolder(rig.source(), () => 0);
   const budget = new Budget(leaseHolder, {
-    who: { tenant: 'cms', principal: 'alice', tokens: [], bucket: null },
+    payers: { tenant: 'cms', principal: 'alice', tokens: [], bucket: null },
     price: 'put',
     book: readPriceBooks().named('aws-us-east-1-2026') as PriceBook,
     audience: () => new LimitAudience(anonymousIn('cms'), null, null),
