@@ -438,7 +438,7 @@ export async function applyMaintenance(
       return 1;
     case 'giveBack':
       await context.billing.accounts.giveBack(work, timeMs);
-      return work.draws.length;
+      return work.returns.length;
   }
 }
 

@@ -66,7 +66,7 @@ export class CommitTerms implements StorageTerms {
 
   async mayOwn({ tenant, name }: { tenant: string; name: string }, owner: string) {
     const amounts = await storedIn(this.#accounts, { tenant, name }, this.#timeMs);
-    const draw = { account: principalAccount(tenant, owner), amounts };
+    const draw = { accounts: [principalAccount(tenant, owner)], amounts };
     this.shortage = await this.#accounts.findShortage([draw], this.#timeMs);
     return this.shortage === undefined;
   }
@@ -77,8 +77,8 @@ export class CommitTerms implements StorageTerms {
     storedBytes: number,
   ): Promise<boolean> {
     const accounts = this.#levels.accountsOf({ tenant, bucket: name, writer });
-    const draws = accounts.map((account) => ({ account, amounts: { storedBytes } }));
-    this.shortage = await this.#accounts.findShortage(draws, this.#timeMs);
+    const draw = { accounts, amounts: { storedBytes } };
+    this.shortage = await this.#accounts.findShortage([draw], this.#timeMs);
     return this.shortage === undefined;
   }
 }

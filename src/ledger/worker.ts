@@ -369,7 +369,7 @@ async function takeRecordedCharges(): Promise<void> {
   for (const text of records) {
     const record = JSON.parse(text) as ChargedRecord;
     const draws = partsOfRecord(record).map(({ account, ...amounts }) => ({
-      account,
+      accounts: [account],
       amounts: { ...amounts, spend: Number(amounts.spend) },
     }));
     await billing.accounts.postRecorded(draws, Date.parse(record.time));

@@ -27,11 +27,12 @@ export interface TokenFacts {
   readonly expiresAtMs: number;
 }
 
-/** The amounts that one account uses, or may use, of one operation. */
+/** The amounts that each of some accounts uses, or may use, of one operation. */
 export interface Draw {
-  readonly account: string;
+  /** Each once. Requests that are charged to the same ones share a list of them. */
+  readonly accounts: readonly string[];
   readonly amounts: MeterAmounts;
-  /** The token, where the account is a token's. */
+  /** The token, where the only account is a token's. */
   readonly token?: TokenFacts;
   /** It is used whatever was reserved. */
   readonly isUnreserved?: true;

@@ -49,9 +49,9 @@ export function backendDraws(tenant: string | null, use: StoreUse, cost: Picodol
     requests: use.puts + use.gets + use.frees,
     spend: Number(cost),
   };
-  const draws: Draw[] = [{ account: `store:${use.store}`, amounts }];
-  if (tenant !== null) draws.push({ account: `backend:${tenant}`, amounts });
-  return draws;
+  const accounts = [`store:${use.store}`];
+  if (tenant !== null) accounts.push(`backend:${tenant}`);
+  return [{ accounts, amounts }];
 }
 
 /** What providers have billed since the beginning, by the prices that were in force. */

@@ -105,36 +105,31 @@ export function drawsOf(
   levels?: LimitedLevels | null,
 ): Draw[] {
   const isStored = stored !== null && (stored.storedBytes !== 0 || stored.storedObjects !== 0);
-  const both = isStored ? withStored(moved, stored) : moved;
+  const { all, owners, limitedOwners, others } = listsOf(who);
+  const { tenant, principal, tokens, limited } = who;
   const draws: Draw[] = [];
-  const { tenant, principal, tokens, bucket, limited } = who;
-  const own = namesOf(who);
-  if (bucket) {
-    // Those that draw alike stand together: they are settled as one.
-    if (limited && levels === undefined) {
-      for (const account of limited) draws.push({ account, amounts: both });
-    }
-    draws.push({ account: own.bucket, amounts: both });
-    if (!bucket.payer) draws.push({ account: own.owner, amounts: both });
-    draws.push({ account: own.bucketTenant, amounts: both });
+  if (!isStored && !levels) draws.push({ accounts: all, amounts: moved });
+  else {
+    const both = isStored ? withStored(moved, stored) : moved;
+    const accounts = levels === undefined ? limitedOwners : owners;
+    if (accounts.length > 0) draws.push({ accounts, amounts: both });
+    if (others.length > 0) draws.push({ accounts: others, amounts: moved });
   }
-  if (own.requester !== own.owner || bucket?.payer) {
-    draws.push({ account: own.requester, amounts: moved });
-  }
-  if (tenant !== bucket?.tenant) draws.push({ account: own.tenant, amounts: moved });
   if (tokens.length > 0) {
     // A token has no store of its own: it is counted what was added with it, and removing it, or
     // somebody else's, does not make room for more.
     const amounts = isStored ? withStored(moved, addedOf(stored)) : moved;
     for (const { name, expiresAtMs } of tokens) {
-      draws.push({ account: name, amounts, token: { tenant, principal, expiresAtMs } });
+      draws.push({ accounts: [name], amounts, token: { tenant, principal, expiresAtMs } });
     }
   }
-  if (limited && levels !== undefined) {
+  if (limited && levels === null && isStored) draws.push({ accounts: limited, amounts: moved });
+  if (limited && levels) {
     for (const account of limited) {
-      const level = levels?.get(account);
+      const level = levels.get(account);
       const isWith = level && !level.isCounting;
-      draws.push({ account, amounts: isWith ? withStored(moved, level) : moved });
+      const amounts = isWith ? withStored(moved, level) : moved;
+      draws.push({ accounts: [account], amounts });
       if (level?.isCounting) draws.push(drawOfLevel(account, level));
     }
   }
@@ -142,31 +137,44 @@ export function drawsOf(
   return draws;
 }
 
-/** The accounts of who is charged, by name; without a bucket, those of it are empty. */
-interface Names {
-  readonly requester: string;
-  readonly tenant: string;
-  readonly bucket: string;
-  readonly owner: string;
-  readonly bucketTenant: string;
+/** The accounts that an operation is charged to. */
+export function accountsOf(who: Charged): AccountList {
+  const { all } = listsOf(who);
+  return who.tokens.length === 0 ? all : [...all, ...who.tokens.map(({ name }) => name)];
+}
+
+/** The accounts of who is charged, tokens apart. */
+interface Lists {
+  readonly all: AccountList;
+  /** For whom is stored what is: the bucket, its owner and its tenant; empty: there is no bucket. */
+  readonly owners: AccountList;
+  /** Prefixes and writers as well. */
+  readonly limitedOwners: AccountList;
+  readonly others: AccountList;
 }
 
 /** Many requests share who is charged. */
-const names = new WeakMap<Charged, Names>();
+const lists = new WeakMap<Charged, Lists>();
 
-function namesOf(who: Charged): Names {
-  const known = names.get(who);
+function listsOf(who: Charged): Lists {
+  const known = lists.get(who);
   if (known) return known;
-  const { tenant, principal, bucket } = who;
-  const made = {
-    requester: principalAccount(tenant, principal),
-    tenant: tenantAccount(tenant),
-    bucket: bucket ? bucketAccount(bucket.tenant, bucket.name) : '',
-    owner: bucket ? principalAccount(bucket.tenant, bucket.owner) : '',
-    bucketTenant: bucket ? tenantAccount(bucket.tenant) : '',
-  };
+  const { tenant, principal, bucket, limited = [] } = who;
+  const requester = principalAccount(tenant, principal);
+  const owner = bucket && principalAccount(bucket.tenant, bucket.owner);
+  const owners: string[] = [];
+  const others: string[] = [];
+  if (bucket) {
+    owners.push(bucketAccount(bucket.tenant, bucket.name));
+    if (owner && !bucket.payer) owners.push(owner);
+    owners.push(tenantAccount(bucket.tenant));
+  }
+  if (requester !== owner || bucket?.payer) others.push(requester);
+  if (tenant !== bucket?.tenant) others.push(tenantAccount(tenant));
+  const limitedOwners = bucket ? [...limited, ...owners] : owners;
+  const made = { all: [...limitedOwners, ...others], owners, limitedOwners, others };
   // With tokens, who is charged is made for each request.
-  if (who.tokens.length === 0) names.set(who, made);
+  if (who.tokens.length === 0) lists.set(who, made);
   return made;
 }
 
@@ -182,7 +190,7 @@ export function drawsOfLevels(levels: LimitedLevels, besides: AccountList = []):
 function drawOfLevel(account: string, level: LimitedLevel): Draw {
   const { storedBytes, storedObjects, isCounting } = level;
   const amounts = { storedBytes, storedObjects };
-  return { account, amounts, ...(isCounting && { isUnreserved: true }) };
+  return { accounts: [account], amounts, ...(isCounting && { isUnreserved: true }) };
 }
 
 /**

@@ -21,9 +21,7 @@ beforeEach(async () => {
   const book = new AccountBook(new AccountTables(db.tx), 'run');
   const used = ['token:x', 'store:local', 'backend:cms', ...tenants.flatMap(namesIn)];
   const amounts = { requests: 1, storedBytes: 5, storedObjects: 1 };
-  for (const account of used) {
-    await book.post({ holder: 0, held: [], isMixed: false }, [{ account, amounts }], 0);
-  }
+  await book.post({ holder: 0, held: [], isMixed: false }, [{ accounts: used, amounts }], 0);
   await book.setLimits('bucket:cms/b', { requests: { total: 5 } }, 0);
   await book.setLimits('tenant:cms', { requests: { total: 5 } }, 0);
   await book.flush();

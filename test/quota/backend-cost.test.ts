@@ -37,8 +37,7 @@ it('is posted to the store, and to the tenant whose data it was for, if it was f
   const amounts = { requests: 9, ingressBytes: 10, egressBytes: 20, spend: 7 };
   expect(transferOf(asked)).toEqual({ ingressBytes: 10, egressBytes: 20 });
   expect(backendDraws('cms', asked, 7n)).toEqual([
-    { account: 'store:cloud', amounts },
-    { account: 'backend:cms', amounts },
+    { accounts: ['store:cloud', 'backend:cms'], amounts },
   ]);
-  expect(backendDraws(null, asked, 7n)).toEqual([{ account: 'store:cloud', amounts }]);
+  expect(backendDraws(null, asked, 7n)).toEqual([{ accounts: ['store:cloud'], amounts }]);
 });

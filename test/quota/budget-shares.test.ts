@@ -24,7 +24,7 @@ async function use(account: string, limits: Limits, requests: number): Promise<v
   await book.setLimits(account, limits, Date.now());
   limited.set(account, true);
   const settlement = { holder: 0, held: [], isMixed: false };
-  await book.post(settlement, [{ account, amounts: { requests } }], Date.now());
+  await book.post(settlement, [{ accounts: [account], amounts: { requests } }], Date.now());
 }
 
 const nameOf = (i: number): string => `principal:cms/p${String(i).padStart(4, '0')}`;

@@ -29,7 +29,7 @@ import { findNamedEvenly } from '../../catalog/versions.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { defaultTenant, principalId } from '../../core/principal.ts';
-import { drawsOf } from '../../quota/charge.ts';
+import { accountsOf } from '../../quota/charge.ts';
 import type { LimitedAccounts } from '../../quota/limited-accounts.ts';
 import { isListed, policyOf } from '../s3/access.ts';
 import { lookUpBucket, type NamedBucket } from '../s3/bucket-lookup.ts';
@@ -253,7 +253,7 @@ function chargedTo(
     ? limitedAccounts.of({ tenant: home, bucket: name, key: asked.key, writer })
     : undefined;
   const who = { tenant, principal: principal.name, tokens: [], bucket: about, limited };
-  return drawsOf(who, {}, null).map(({ account }) => account);
+  return accountsOf(who);
 }
 
 function readsOnly(action: string): boolean {

@@ -164,7 +164,7 @@ export class Budget {
     amounts: { storedBytes: number; storedObjects: number },
   ): Promise<void> | null {
     if (accounts.length === 0) return null;
-    return this.#setAside(accounts.map((account) => ({ account, amounts })));
+    return this.#setAside([{ accounts, amounts }]);
   }
 
   /**

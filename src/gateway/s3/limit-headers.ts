@@ -116,13 +116,12 @@ function isStillSo(
   return true;
 }
 
-function tellCapsAnew(
-  { who, holds, edition, audience }: LimitedRequest,
-  nowMs: number,
-): ToldCaps {
+function tellCapsAnew({ who, holds, edition, audience }: LimitedRequest, nowMs: number): ToldCaps {
   const { principal, isAnonymous } = who;
   const asks = audience();
-  const seen = holds.filter(({ lease }) => asks.maySee(lease.account));
+  const seen = holds.map(({ leases, amounts }) => {
+    return { leases: leases.filter(({ account }) => asks.maySee(account)), amounts };
+  });
   const caps: Tightest[] = [];
   let [policies, limits] = ['', ''];
   for (const meter of countedMeters) {
@@ -145,14 +144,20 @@ function tellCapsAnew(
 const countedMeters = ['requests', 'ingressBytes', 'egressBytes'] as const;
 
 /** The cap that leaves least, of those on a meter that the request drew on. */
-function findTightest(holds: readonly Hold[], meter: Told, nowMs: number): Tightest | null {
+function findTightest(
+  holds: readonly Pick<Hold, 'leases' | 'amounts'>[],
+  meter: Told,
+  nowMs: number,
+): Tightest | null {
   let found: Tightest | null = null;
-  for (const { lease, amounts } of holds) {
+  for (const { leases, amounts } of holds) {
     if (!amounts[meter]) continue;
-    const cap = lease.tightest(meter, nowMs);
-    if (!cap) continue;
-    const left = lease.leftOf(cap);
-    if (found === null || left < found.left) found = { lease, cap, left };
+    for (const lease of leases) {
+      const cap = lease.tightest(meter, nowMs);
+      if (!cap) continue;
+      const left = lease.leftOf(cap);
+      if (found === null || left < found.left) found = { lease, cap, left };
+    }
   }
   return found;
 }

@@ -6,7 +6,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Identity } from '../../authz/identity.ts';
 import { principalAccount, tenantAccount } from '../../quota/account-names.ts';
-import { type Charged, drawsOf } from '../../quota/charge.ts';
+import { accountsOf, type Charged } from '../../quota/charge.ts';
 import type { Rates } from '../../quota/rates.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { TimedStream } from '../http/shaped-body.ts';
@@ -65,7 +65,7 @@ export async function enterAtRate(
 ): Promise<Entered> {
   const { who, waits, audience, exchange } = terms;
   const { response, clock } = exchange;
-  const accounts = drawsOf(charged, {}, null).map(({ account }) => account);
+  const accounts = accountsOf(charged);
   const counted = callerAccounts(who);
   const others = accounts.filter((account) => !counted.includes(account));
   const waiting = enter(rates, others, { waits, response, audience });

@@ -4,7 +4,7 @@
 // months, as bills are, so the same prices give the same. Specification: docs/admin/cost.md.
 import { getOrMake } from '../../core/maps.ts';
 import { type Picodollars, parseUsd } from '../../core/money.ts';
-import { drawsOf } from '../charge.ts';
+import { accountsOf } from '../charge.ts';
 import { retrievalCharge } from '../prices/charges.ts';
 import { classPrices, type PriceBook, usualClass } from '../prices/price-book.ts';
 import type { PriceBooks } from '../prices/price-books.ts';
@@ -230,13 +230,13 @@ function usdOf(text: string | undefined): Picodollars {
  */
 export function costsOfAccount(record: CostRecord & Parties, account: string): CostRecord | null {
   const who = chargedOf(record);
-  const isCharged = drawsOf(who, {}, null).some((draw) => draw.account === account);
+  const isCharged = accountsOf(who).includes(account);
   if (record.storageCost === undefined) return isCharged ? record : null;
   // The cost of what is stored is the owner's, whoever makes the request.
   const { cost, storageCost, ...rest } = record;
   const { bucket } = who;
   const asOwner = bucket && { tenant: bucket.tenant, principal: bucket.owner, tokens: [], bucket };
-  const isStored = asOwner && drawsOf(asOwner, {}, null).some((draw) => draw.account === account);
+  const isStored = asOwner && accountsOf(asOwner).includes(account);
   if (!isCharged && !isStored) return null;
   return {
     ...rest,

@@ -58,6 +58,11 @@ interface Posting {
   timeMs: number;
 }
 
+/** An account, by itself or with what is said of it. */
+type Named = string | { readonly account: string };
+
+const nameOf = (one: Named) => (typeof one === 'string' ? one : one.account);
+
 /** How many accounts are kept, at about 3 KiB each. */
 const keptMax = 10_000;
 /** After so many postings accounts are written: each is a record that a start has to read. */
@@ -74,7 +79,7 @@ export class AccountBook {
   readonly #kept = new Map<string, Entry>();
   readonly #changed = new Set<Entry>();
   /** A cache of lists that many requests of a batch share. */
-  readonly #entriesOf = new Map<readonly HeldAccount[], readonly Entry[]>();
+  readonly #entriesOf = new Map<readonly Named[], readonly Entry[]>();
   #reached: Reached[] = [];
   /** Since accounts were written. */
   #unwritten: Posting[] = [];
@@ -133,7 +138,7 @@ export class AccountBook {
    * began) is charged whatever the limits say. null: it is done; the accounts are kept.
    */
   post(settlement: Settlement, used: readonly Draw[], timeMs: number): Promise<void> | null {
-    if (this.#keepsHeld(settlement.held) && this.#keeps(used)) {
+    if (this.#keepsAll(settlement.held) && this.#keepsAll(used)) {
       this.#postNew({ settlement, used, timeMs });
       return null;
     }
@@ -146,19 +151,21 @@ export class AccountBook {
    * authentic is left as it is.
    */
   async postRecorded(used: readonly Draw[], timeMs: number): Promise<void> {
-    for (const { account, amounts } of used) {
-      const entry = await this.#loadOne(account, timeMs).catch(unlessUnsealed);
-      if (!entry) continue;
-      entry.posted.use(amounts);
-      for (const name of useUpLeases(entry.state, amounts)) entry.holders.add(name);
-      this.#changeNow(entry);
+    for (const { accounts, amounts } of used) {
+      for (const account of accounts) {
+        const entry = await this.#loadOne(account, timeMs).catch(unlessUnsealed);
+        if (!entry) continue;
+        entry.posted.use(amounts);
+        for (const name of useUpLeases(entry.state, amounts)) entry.holders.add(name);
+        this.#changeNow(entry);
+      }
     }
   }
 
   /** Takes off the lease of a holder what it does not need. */
-  async giveBack({ holder, draws }: GiveBackRequest, timeMs: number): Promise<void> {
-    await this.#load(draws);
-    for (const { account, amounts } of draws) {
+  async giveBack({ holder, returns }: GiveBackRequest, timeMs: number): Promise<void> {
+    await this.#load(returns);
+    for (const { account, amounts } of returns) {
       this.#settle(this.#openBehind(account, timeMs), holder, amounts, meters);
     }
     this.#isUrgent = true;
@@ -166,7 +173,7 @@ export class AccountBook {
 
   /** Takes what an operation held off the lease, without charging anything. */
   async void({ holder, held }: Settlement, timeMs: number): Promise<void> {
-    await this.#loadHeld(held);
+    for (const { accounts } of held) await this.#load(accounts);
     for (const group of held) this.#settleHeld(this.#openHeld(group, timeMs), holder);
     this.#isUrgent = true;
   }
@@ -176,13 +183,14 @@ export class AccountBook {
    * Undefined means that all have enough.
    */
   async findShortage(draws: readonly Draw[], timeMs: number): Promise<Shortage | undefined> {
-    await this.#load(draws);
-    for (const { account, amounts } of draws) {
-      const entry = this.#open(account, timeMs);
-      const shortage = findShortage(entry.state, account, amounts);
-      if (!shortage) continue;
-      this.#tellRefused(entry, shortage);
-      return shortage;
+    for (const { accounts, amounts } of draws) {
+      for (const account of accounts) {
+        const entry = await this.#loadOne(account, timeMs);
+        const shortage = findShortage(entry.state, account, amounts);
+        if (!shortage) continue;
+        this.#tellRefused(entry, shortage);
+        return shortage;
+      }
     }
     return undefined;
   }
@@ -311,8 +319,8 @@ export class AccountBook {
   }
 
   async #loadFor({ settlement, used }: Posting): Promise<void> {
-    await this.#loadHeld(settlement.held);
-    await this.#load(used);
+    for (const { accounts } of settlement.held) await this.#load(accounts);
+    for (const { accounts } of used) await this.#load(accounts);
   }
 
   #postNew(posting: Posting): void {
@@ -323,27 +331,35 @@ export class AccountBook {
   #postKept({ settlement, used, timeMs }: Posting): void {
     const { holder, held, isMixed } = settlement;
     const groups = held.map((group) => this.#openHeld(group, timeMs));
-    const payers = used.map(({ account }) => this.#openBehind(account, timeMs));
-    if (!isMixed) checkCovered(groups, used, payers);
+    const payers = used.map((draw) => ({ draw, entries: this.#openAll(draw.accounts, timeMs) }));
+    if (!isMixed) checkCovered(groups, payers);
     for (const group of groups) this.#settleHeld(group, holder);
-    for (const [i, { amounts, token }] of used.entries()) {
-      const entry = payers[i] as Entry;
-      if (token) this.#meetToken(entry, token, null);
-      entry.posted.use(amounts);
-      this.#change(entry);
+    for (const { draw, entries } of payers) {
+      const { amounts, token } = draw;
+      for (const entry of entries) {
+        if (token) this.#meetToken(entry, token, null);
+        entry.posted.use(amounts);
+        this.#change(entry);
+      }
     }
   }
 
   #openHeld({ accounts, amounts }: Held, timeMs: number): OpenHeld {
-    const entries = this.#entriesIn(accounts);
-    for (const entry of entries) this.#beginWindows(entry, timeMs);
-    return { accounts, entries, amounts };
+    return { accounts, entries: this.#openAll(accounts, timeMs), amounts };
   }
 
   #settleHeld({ accounts, entries, amounts }: OpenHeld, holder: number): void {
-    for (const [i, entry] of entries.entries()) {
-      this.#settle(entry, holder, amounts, (accounts[i] as HeldAccount).limited);
+    for (let i = 0; i < entries.length; i++) {
+      const { limited } = accounts[i] as HeldAccount;
+      this.#settle(entries[i] as Entry, holder, amounts, limited);
     }
+  }
+
+  /** As `#openBehind`. */
+  #openAll(accounts: readonly Named[], timeMs: number): readonly Entry[] {
+    const entries = this.#entriesIn(accounts);
+    for (const entry of entries) this.#beginWindows(entry, timeMs);
+    return entries;
   }
 
   #settle(entry: Entry, holder: number, amounts: MeterAmounts, limited: readonly Meter[]): void {
@@ -366,32 +382,28 @@ export class AccountBook {
     return [...leases.keys()].filter((one) => one !== name && this.#holders.has(one));
   }
 
-  #entriesIn(accounts: readonly HeldAccount[]): readonly Entry[] {
+  #entriesIn(accounts: readonly Named[]): readonly Entry[] {
     const known = this.#entriesOf.get(accounts);
     if (known) return known;
-    const entries = accounts.map(({ account }) => this.#entryOf(account));
+    const entries = accounts.map((account) => this.#entryOf(nameOf(account)));
     this.#entriesOf.set(accounts, entries);
     return entries;
   }
 
-  #keepsHeld(held: readonly Held[]): boolean {
-    for (const { accounts } of held) {
+  #keepsAll(lists: readonly { accounts: readonly Named[] }[]): boolean {
+    for (const { accounts } of lists) {
       if (!this.#entriesOf.has(accounts) && !this.#keeps(accounts)) return false;
     }
     return true;
   }
 
-  async #loadHeld(held: readonly Held[]): Promise<void> {
-    for (const { accounts } of held) await this.#load(accounts);
-  }
-
-  #keeps(accounts: readonly { account: string }[]): boolean {
-    for (const { account } of accounts) if (!this.#kept.has(account)) return false;
+  #keeps(accounts: readonly Named[]): boolean {
+    for (const account of accounts) if (!this.#kept.has(nameOf(account))) return false;
     return true;
   }
 
-  async #load(accounts: readonly { account: string }[]): Promise<void> {
-    for (const { account } of accounts) {
+  async #load(accounts: readonly Named[]): Promise<void> {
+    for (const account of accounts.map(nameOf)) {
       if (this.#kept.has(account)) continue;
       const stored = await this.#storage.read(account);
       const [isStored, holders] = [stored !== undefined, this.#holders];
@@ -401,7 +413,7 @@ export class AccountBook {
   }
 
   async #loadOne(account: string, timeMs: number): Promise<Entry> {
-    await this.#load([{ account }]);
+    await this.#load([account]);
     return this.#open(account, timeMs);
   }
 

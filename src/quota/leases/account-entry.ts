@@ -1,6 +1,6 @@
 // An account as the account book has it in memory, what is posted to it, and how it is stored.
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
-import { covers, type Draw, isEmpty, type MeterAmounts, type Sums } from '../amounts.ts';
+import { covers, type Draw, isEmpty, type Sums } from '../amounts.ts';
 import type { AccountState, MarkedWindow } from './account-state.ts';
 import type { HolderNames } from './holder-names.ts';
 import { Posted } from './posted.ts';
@@ -49,6 +49,12 @@ export interface OpenHeld extends Held {
   readonly entries: readonly Entry[];
 }
 
+/** What is used, with the entries of its accounts. */
+export interface OpenDraw {
+  readonly draw: Draw;
+  readonly entries: readonly Entry[];
+}
+
 /** An account that was just read; `isStored`: it has a row. */
 export function entryOf(
   account: string,
@@ -85,12 +91,8 @@ export function noteLeases({ state: { leases }, holders, leased }: Entry): void 
  * Throws if more was used than was held of what had to be reserved; an account may be in several of
  * both.
  */
-export function checkCovered(
-  held: readonly OpenHeld[],
-  used: readonly Draw[],
-  payers: readonly Entry[],
-): void {
-  if (isPlainlyCovered(held, used, payers)) return;
+export function checkCovered(held: readonly OpenHeld[], used: readonly OpenDraw[]): void {
+  if (isPlainlyCovered(held, used)) return;
   for (const { accounts, entries } of held) {
     for (const [i, { account, limited }] of accounts.entries()) {
       const entry = entries[i] as Entry;
@@ -99,9 +101,9 @@ export function checkCovered(
         for (const group of held) {
           for (const one of group.entries) if (one === entry) left += group.amounts[meter] ?? 0;
         }
-        for (let j = 0; j < payers.length; j++) {
-          const { amounts, isUnreserved } = used[j] as Draw;
-          if (payers[j] === entry && !isUnreserved) left -= amounts[meter] ?? 0;
+        for (const { entries: payers, draw } of used) {
+          const { amounts, isUnreserved } = draw;
+          if (payers.includes(entry) && !isUnreserved) left -= amounts[meter] ?? 0;
         }
         if (left < 0) throw new Error(`a post exceeds its reservation of ${meter} in ${account}`);
       }
@@ -110,25 +112,21 @@ export function checkCovered(
 }
 
 /** As nearly all is: each account is used at most once, and no more than one holding has of all. */
-function isPlainlyCovered(
-  held: readonly OpenHeld[],
-  used: readonly Draw[],
-  payers: readonly Entry[],
-): boolean {
+function isPlainlyCovered(held: readonly OpenHeld[], used: readonly OpenDraw[]): boolean {
   for (const { entries, amounts } of held) {
-    let covered: MeterAmounts | null = null;
-    for (const entry of entries) {
-      const at = payers.indexOf(entry);
-      if (at < 0) continue;
-      if (payers.includes(entry, at + 1)) return false;
-      const { amounts: taken } = used[at] as Draw;
-      // Most of them use the same amounts.
-      if (taken === covered) continue;
-      if (!covers(amounts, taken)) return false;
-      covered = taken;
+    for (const entry of entries) if (countDraws(used, entry) > 1) return false;
+    for (const { entries: payers, draw } of used) {
+      const isHeld = payers.some((payer) => entries.includes(payer));
+      if (isHeld && !covers(amounts, draw.amounts)) return false;
     }
   }
   return true;
+}
+
+function countDraws(used: readonly OpenDraw[], entry: Entry): number {
+  let count = 0;
+  for (const { entries } of used) if (entries.includes(entry)) count += 1;
+  return count;
 }
 
 /** For what goes on without an account whose row is not authentic. */

@@ -4,15 +4,11 @@
 import { type Meter, meters } from '../../core/quota-terms.ts';
 import { amountMax, type Counts, emptyCounts, type MeterAmounts } from '../amounts.ts';
 import type { Headroom, HeldAccount, LimitedToken } from './requests.ts';
-import type { Hold } from './reservation.ts';
 
 /** A lease should last about this long, so that the ledger is asked this often. */
 const lastsMs = 1000;
 /** Before any rate is known, so many times the need of an operation is leased in addition. */
 const ahead = 16;
-/** How many lists of accounts that are held together are kept before they are made anew. */
-const listsMax = 8;
-
 export class AccountLease {
   readonly account: string;
   /** The token, which the ledger may not know yet. */
@@ -37,7 +33,6 @@ export class AccountLease {
   readonly #tightest: { [M in Meter]?: Headroom | undefined } = {};
   /** When the first of the windows of its limits ends. */
   #tightestUntilMs = 0;
-  #lists: (readonly HeldAccount[])[] = [];
   readonly #free: Counts = emptyCounts();
   /** Below it more is asked for. */
   readonly #mark: Counts = emptyCounts();
@@ -53,17 +48,6 @@ export class AccountLease {
 
   get limited(): readonly Meter[] {
     return this.held.limited;
-  }
-
-  /**
-   * The accounts of `holds` from `from`, its own, to before `end`: the same list for the same ones.
-   */
-  listWith(holds: readonly Hold[], from: number, end: number): readonly HeldAccount[] {
-    for (const list of this.#lists) if (isListOf(list, holds, from, end)) return list;
-    if (this.#lists.length === listsMax) this.#lists = [];
-    const list = holds.slice(from, end).map(({ held }) => held);
-    this.#lists.push(list);
-    return list;
   }
 
   /** Takes the whole amount, or nothing of it. */
@@ -232,14 +216,4 @@ function isBelow(counts: Counts, marks: Counts): boolean {
     counts.egressBytes < marks.egressBytes ||
     counts.requests < marks.requests
   );
-}
-
-function isListOf(
-  list: readonly HeldAccount[],
-  holds: readonly Hold[],
-  from: number,
-  end: number,
-): boolean {
-  if (list.length !== end - from) return false;
-  return list.every((held, i) => held === holds[from + i]?.held);
 }

@@ -22,7 +22,9 @@ import type {
   DrawRequest,
   GiveBackRequest,
   Headroom,
+  HeldAccount,
   LimitedToken,
+  Return,
   Shortage,
   TighterLimits,
 } from './requests.ts';
@@ -50,6 +52,12 @@ const yieldMs = 1000;
 /** How long other holders may take to give up what is free: longer, and a thread is stuck. */
 const recallMsMax = 1000;
 
+/** The leases of those of some accounts that have limits, and what the ledger is told of them. */
+interface Leased {
+  readonly leases: readonly AccountLease[];
+  readonly held: readonly HeldAccount[];
+}
+
 type Acquired = { ok: true; holds: Hold[] } | { ok: false; shortage: Shortage };
 type Attempt =
   | { ok: true; holds: Hold[] }
@@ -63,8 +71,10 @@ export class LeaseHolder {
   readonly #nowMs: () => number;
   readonly #limited = new Map<string, readonly Meter[]>();
   readonly #leases = new Map<string, AccountLease>();
-  readonly #open = new Set<Reservation>();
-  #returns: Draw[] = [];
+  /** By lists of accounts, until another account has limits, or one has others. */
+  #leased = new WeakMap<readonly string[], Leased>();
+  #open = 0;
+  #returns: Return[] = [];
   /** Under way, and those before it. */
   #returning: Promise<unknown> = Promise.resolve();
   #isReturnDue = false;
@@ -104,7 +114,7 @@ export class LeaseHolder {
 
   /** Reservations that are open. */
   get open(): number {
-    return this.#open.size;
+    return this.#open;
   }
 
   /**
@@ -116,6 +126,7 @@ export class LeaseHolder {
     this.#edition += 1;
     if (limited.length > 0) this.#limited.set(account, limited);
     else this.#limited.delete(account);
+    this.#leased = new WeakMap();
     const lease = this.#leases.get(account);
     if (lease) this.#relimit(lease, limited);
   }
@@ -132,6 +143,7 @@ export class LeaseHolder {
       const made = new AccountLease(account, limited, token);
       made.round = this.#round;
       this.#leases.set(account, made);
+      this.#leased = new WeakMap();
       return;
     }
     // Another link with the same id, and tighter.
@@ -146,9 +158,8 @@ export class LeaseHolder {
   tryReserve(draws: readonly Draw[]): Reservation | undefined {
     const holds = this.#take(draws);
     if (!holds) return undefined;
-    const reservation = new Reservation(this, holds, this.#edition);
-    this.#open.add(reservation);
-    return reservation;
+    this.#open += 1;
+    return new Reservation(this, holds, this.#edition);
   }
 
   /**
@@ -159,9 +170,8 @@ export class LeaseHolder {
     const edition = this.#edition;
     const acquired = await this.#acquire(draws);
     if (!acquired.ok) return acquired;
-    const reservation = new Reservation(this, acquired.holds, edition);
-    this.#open.add(reservation);
-    return { ok: true, reservation };
+    this.#open += 1;
+    return { ok: true, reservation: new Reservation(this, acquired.holds, edition) };
   }
 
   /** Adds to an open reservation: the next step of a body of unknown size. */
@@ -169,7 +179,7 @@ export class LeaseHolder {
     const acquired = await this.#acquire(draws);
     if (!acquired.ok) return acquired.shortage;
     // It may have been resolved meanwhile; then nobody needs the step.
-    if (!this.#open.has(reservation)) {
+    if (!reservation.isOpen) {
       this.#release(acquired.holds, false);
       return undefined;
     }
@@ -186,7 +196,9 @@ export class LeaseHolder {
     for (const lease of this.#leases.values()) {
       if (lease.round >= this.#round - 1) continue;
       this.#return(lease);
-      if (lease.holds === 0) this.#leases.delete(lease.account);
+      if (lease.holds > 0) continue;
+      this.#leases.delete(lease.account);
+      this.#leased = new WeakMap();
     }
     const nowMs = this.#nowMs();
     for (const [account, untilMs] of this.#yielding) {
@@ -226,48 +238,78 @@ export class LeaseHolder {
   }
 
   /** For `Reservation` only: ends it, and frees what it holds unless that was posted. */
-  resolve(reservation: Reservation, isPosted: boolean): void {
-    this.#open.delete(reservation);
-    if (reservation.holds.length > 0) this.#release(reservation.holds, isPosted);
+  resolve({ holds }: Reservation, isPosted: boolean): void {
+    this.#open -= 1;
+    this.#release(holds, isPosted);
   }
 
   /** For `Reservation` only: what was posted was not charged after all. */
   free(holds: readonly Hold[]): void {
-    for (const { lease, held, amounts } of holds) {
-      for (const meter of held.limited) this.#credit(lease, meter, amounts[meter] ?? 0);
+    for (const { leases, accounts, amounts } of holds) {
+      for (const [i, lease] of leases.entries()) {
+        const { limited } = accounts[i] as HeldAccount;
+        for (const meter of limited) this.#credit(lease, meter, amounts[meter] ?? 0);
+      }
     }
   }
 
   #relimit(lease: AccountLease, limited: readonly Meter[]): void {
     this.#return(lease);
     lease.limit(limited);
+    this.#leased = new WeakMap();
     void this.#sendReturns();
   }
 
   #release(holds: readonly Hold[], isPosted: boolean): void {
-    for (const { lease } of holds) lease.holds -= 1;
+    for (const { leases } of holds) for (const lease of leases) lease.holds -= 1;
     if (!isPosted) this.free(holds);
   }
 
   /** Takes the amounts from memory, in all accounts or in none. */
   #take(draws: readonly Draw[]): Hold[] | undefined {
     const holds: Hold[] = [];
-    for (const { account, amounts } of draws) {
-      const lease = this.#lease(account);
-      if (!lease) continue;
-      lease.round = this.#round;
-      if (!lease.take(amounts)) {
-        for (const hold of holds) {
-          hold.lease.holds -= 1;
-          hold.lease.untake(hold.amounts);
+    let isAnyLow = false;
+    for (const { accounts, amounts } of draws) {
+      const leased = this.#leasesOf(accounts);
+      const { leases } = leased;
+      for (let i = 0; i < leases.length; i++) {
+        const lease = leases[i] as AccountLease;
+        lease.round = this.#round;
+        if (!lease.take(amounts)) {
+          this.#untake(leases.slice(0, i), amounts);
+          for (const hold of holds) this.#untake(hold.leases, hold.amounts);
+          return undefined;
         }
-        return undefined;
+        lease.holds += 1;
+        isAnyLow ||= lease.isLow;
       }
-      lease.holds += 1;
-      holds.push({ lease, held: lease.held, amounts });
+      if (leases.length > 0) holds.push({ leases, accounts: leased.held, amounts });
     }
-    for (const { lease } of holds) if (lease.isLow && !lease.isAsking) this.#topUpSoon(lease);
+    if (isAnyLow) this.#topUpLow(holds);
     return holds;
+  }
+
+  #untake(leases: readonly AccountLease[], amounts: MeterAmounts): void {
+    for (const lease of leases) {
+      lease.holds -= 1;
+      lease.untake(amounts);
+    }
+  }
+
+  #topUpLow(holds: readonly Hold[]): void {
+    for (const { leases } of holds) {
+      for (const lease of leases) if (lease.isLow && !lease.isAsking) this.#topUpSoon(lease);
+    }
+  }
+
+  /** Those of some accounts that have limits. */
+  #leasesOf(accounts: readonly string[]): Leased {
+    const known = this.#leased.get(accounts);
+    if (known) return known;
+    const leases = accounts.flatMap((account) => this.#lease(account) ?? []);
+    const made = { leases, held: leases.map(({ held }) => held) };
+    this.#leased.set(accounts, made);
+    return made;
   }
 
   async #acquire(draws: readonly Draw[]): Promise<Acquired> {
@@ -308,7 +350,9 @@ export class LeaseHolder {
     if (answer.ok) {
       return {
         ok: true,
-        holds: claims.map(({ lease, held, needed: amounts }) => ({ lease, held, amounts })),
+        holds: claims.map(({ lease, held, needed: amounts }) => {
+          return { leases: [lease], accounts: [held], amounts };
+        }),
       };
     }
     const hasGained = gainsOf(claims) !== before;
@@ -326,18 +370,18 @@ export class LeaseHolder {
   /** Adds up what all accounts need, where one appears twice, and takes what memory holds of it. */
   #claim(draws: readonly Draw[]): Claim[] {
     const claims = new Map<AccountLease, Claim>();
-    for (const { account, amounts } of draws) {
-      const lease = this.#lease(account);
-      if (!lease) continue;
-      let claim = claims.get(lease);
-      if (!claim) {
-        claim = { lease, held: lease.held, needed: {}, taken: {} };
-        claims.set(lease, claim);
-        lease.holds += 1;
-        lease.round = this.#round;
-      }
-      for (const meter of lease.limited) {
-        claim.needed[meter] = (claim.needed[meter] ?? 0) + (amounts[meter] ?? 0);
+    for (const { accounts, amounts } of draws) {
+      for (const lease of this.#leasesOf(accounts).leases) {
+        let claim = claims.get(lease);
+        if (!claim) {
+          claim = { lease, held: lease.held, needed: {}, taken: {} };
+          claims.set(lease, claim);
+          lease.holds += 1;
+          lease.round = this.#round;
+        }
+        for (const meter of lease.limited) {
+          claim.needed[meter] = (claim.needed[meter] ?? 0) + (amounts[meter] ?? 0);
+        }
       }
     }
     for (const { lease, needed, taken } of claims.values()) lease.takePart(needed, taken);
@@ -463,11 +507,11 @@ export class LeaseHolder {
   /** Resolves when the ledger has them, and those that were sent before. */
   async #sendReturns(): Promise<void> {
     if (this.#returns.length > 0) {
-      const draws = this.#returns;
+      const returns = this.#returns;
       this.#returns = [];
       // The disk is full: the amounts stay set aside, and are given back with the next ones.
-      const keep = () => this.#returns.push(...draws);
-      const sent = this.#source.giveBack({ holder: this.holder, draws }).catch(keep);
+      const keep = () => this.#returns.push(...returns);
+      const sent = this.#source.giveBack({ holder: this.holder, returns }).catch(keep);
       this.#returning = Promise.all([this.#returning, sent]);
     }
     await this.#returning;

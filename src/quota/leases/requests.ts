@@ -2,7 +2,7 @@
 // crosses threads. All but posts are requests of their own; posts travel in the operation's commit.
 // `holder` is the number of the thread that asks, whose lease it is about.
 import type { Limits, Meter, Window } from '../../core/quota-terms.ts';
-import type { Draw, MeterAmounts, TokenFacts } from '../amounts.ts';
+import type { MeterAmounts, TokenFacts } from '../amounts.ts';
 
 /** Sets amounts aside in several accounts: what is needed in all of them, or nothing at all. */
 export interface DrawRequest {
@@ -10,10 +10,16 @@ export interface DrawRequest {
   draws: AccountDraw[];
 }
 
-/** Takes off a lease what its holder does not need. */
+/** Takes off leases what their holder does not need. */
 export interface GiveBackRequest {
   holder: number;
-  draws: readonly Draw[];
+  returns: readonly Return[];
+}
+
+/** What comes off the lease of an account. */
+export interface Return {
+  readonly account: string;
+  readonly amounts: MeterAmounts;
 }
 
 /** A token as its link has it. */

@@ -1,14 +1,13 @@
 // What one operation has set aside. It is resolved exactly once, by a post or a void.
-import { covers, type MeterAmounts } from '../amounts.ts';
+import { covers } from '../amounts.ts';
 import type { AccountLease } from './account-lease.ts';
 import type { LeaseHolder } from './lease-holder.ts';
 import type { Held, HeldAccount, Settlement } from './requests.ts';
 
-/** What is set aside in one account, with the meters that were limited at that time. */
-export interface Hold {
-  readonly lease: AccountLease;
-  readonly held: HeldAccount;
-  readonly amounts: MeterAmounts;
+/** What is set aside in each of some accounts. */
+export interface Hold extends Held {
+  /** Of its accounts. */
+  readonly leases: readonly AccountLease[];
 }
 
 export class Reservation {
@@ -36,7 +35,7 @@ export class Reservation {
     this.#state = 'posted';
     this.#leaseHolder.resolve(this, true);
     const { holder } = this.#leaseHolder;
-    return settlementOf(holder, groupHolds(this.holds), this.isMixed);
+    return settlementOf(holder, this.holds, this.isMixed);
   }
 
   /** After a post whose commit left no record, and so charged nothing: makes it all free again. */
@@ -44,6 +43,10 @@ export class Reservation {
     if (this.#state !== 'posted') throw new Error('what was not posted cannot be taken back');
     this.#state = 'void';
     this.#leaseHolder.free(this.holds);
+  }
+
+  get isOpen(): boolean {
+    return this.#state === 'open';
   }
 
   /** Ends it unused; harmless after `post`. */
@@ -54,16 +57,17 @@ export class Reservation {
   }
 }
 
-/** By the accounts of the first group: what was held last in these. */
+/** By the accounts of the first hold: what was held last in these. */
 const latest = new WeakMap<readonly HeldAccount[], Settlement>();
 
 /** Requests that held the same share one settlement: it crosses threads once for all of them. */
-function settlementOf(holder: number, held: readonly Held[], isMixed: boolean): Settlement {
-  const [first] = held;
+function settlementOf(holder: number, holds: readonly Hold[], isMixed: boolean): Settlement {
+  const [first] = holds;
   const known = first && latest.get(first.accounts);
-  if (known?.holder === holder && known.isMixed === isMixed && isAlike(known.held, held)) {
+  if (known?.holder === holder && known.isMixed === isMixed && isAlike(known.held, holds)) {
     return known;
   }
+  const held = holds.map(({ accounts, amounts }) => ({ accounts, amounts }));
   const settlement = { holder, held, isMixed };
   if (first) latest.set(first.accounts, settlement);
   return settlement;
@@ -75,19 +79,4 @@ function isAlike(one: readonly Held[], other: readonly Held[]): boolean {
     const { accounts: others, amounts: more } = other[i] as Held;
     return accounts === others && covers(amounts, more) && covers(more, amounts);
   });
-}
-
-/**
- * What an operation asks of one account it asks of others, so one or two groups are all there is.
- */
-function groupHolds(holds: readonly Hold[]): Held[] {
-  const groups: Held[] = [];
-  for (let from = 0; from < holds.length; ) {
-    const { lease, amounts } = holds[from] as Hold;
-    let end = from + 1;
-    while (holds[end]?.amounts === amounts) end += 1;
-    groups.push({ accounts: lease.listWith(holds, from, end), amounts });
-    from = end;
-  }
-  return groups;
 }

@@ -112,9 +112,11 @@ export function partsOfUse(use: Use): Part[] {
   const { day, action, spend, storageCost } = use;
   const who = chargedOf(use);
   const owners = storageCost > 0n && who.bucket ? drawsOfOwner(who.bucket, storageCost) : [];
-  const isOwners = (account: string) => owners.some((draw) => draw.account === account);
+  const isOwners = (account: string) => owners.some(({ accounts }) => accounts.includes(account));
   const levels = use.limited ? levelsOf(use.limited) : null;
-  const charged = drawsOf(who, movedBy(use), use, levels);
+  const charged = drawsOf(who, movedBy(use), use, levels).flatMap(({ accounts, amounts }) =>
+    accounts.map((account) => ({ account, amounts })),
+  );
   // The last ones are of prefixes and writers that were charged nothing.
   const payers = charged.length - (levels ? drawsOfLevels(levels, who.limited).length : 0);
   return charged.map(({ account, amounts }, i) => ({

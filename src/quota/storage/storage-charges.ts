@@ -138,7 +138,9 @@ export class StorageCharges {
     timeMs: number,
   ): Promise<StorageCharge[]> {
     const bucket = { tenant: place.tenant, name: place.bucket, owner: place.owner };
-    for (const { account } of drawsOfOwner(bucket, 0n)) await this.#accounts.read(account, timeMs);
+    for (const { accounts } of drawsOfOwner(bucket, 0n)) {
+      for (const account of accounts) await this.#accounts.read(account, timeMs);
+    }
     const due = await this.#book.take(place, book, timeMs);
     const charges = await this.#price(place, due, book);
     for (const { cost } of charges) await this.#post(bucket, cost, timeMs);

@@ -398,7 +398,7 @@ export async function openFixture(): Promise<Fixture> {
       return (await db.tx.all(sql, tenant)).length;
     },
     charge: async (...names) => {
-      const used = names.map((account) => ({ account, amounts: { requests: 1 } }));
+      const used = [{ accounts: names, amounts: { requests: 1 } }];
       await accounts.post({ holder: 0, held: [], isMixed: false }, used, Date.now());
       await accounts.flush();
     },

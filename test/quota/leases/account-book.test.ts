@@ -52,7 +52,7 @@ function draw(account: string, need: MeterAmounts, timeMs = nowMs): Promise<Draw
 /** Charges what `draw` has set aside. */
 async function post(account: string, amounts: MeterAmounts, timeMs = nowMs): Promise<void> {
   const settlement = { ...noSettlement, held: [heldIn(account, amounts)] };
-  await book.post(settlement, [{ account, amounts }], timeMs);
+  await book.post(settlement, [{ accounts: [account], amounts }], timeMs);
 }
 
 function heldIn(account: string, amounts: MeterAmounts): Held {
@@ -77,7 +77,7 @@ describe('what was posted', () => {
     expect(book.isUrgent).toBe(true);
     await commit();
     expect([book.isUrgent, book.hasUnwritten]).toEqual([false, false]);
-    const other = [{ account: 'principal:cms/new', amounts: { requests: 1 } }];
+    const other = [{ accounts: ['principal:cms/new'], amounts: { requests: 1 } }];
     await book.post(noSettlement, other, nowMs);
     expect(book.isUrgent).toBe(true);
     await commit();
@@ -121,7 +121,7 @@ describe('what was posted', () => {
     await draw(alice, { requests: 10 });
     await commit();
     book = new AccountBook(storage, 'run 2');
-    await book.postRecorded([{ account: alice, amounts: { requests: 4 } }], nowMs);
+    await book.postRecorded([{ accounts: [alice], amounts: { requests: 4 } }], nowMs);
     while ((await book.writeOffLeases(1, nowMs)) > 0) await commit();
     const state = await book.read(alice, nowMs);
     expect([usedIn(state, 'requests', 'total'), lostIn(state, 'requests', 'total')]).toEqual([
@@ -198,7 +198,7 @@ describe('a post', () => {
     await draw(alice, { requests: 1, egressBytes: 0 });
     const held = [heldIn(alice, { requests: 1, egressBytes: 0 })];
     await book.read(cms, nowMs);
-    const used = (amounts: MeterAmounts) => [{ account: alice, amounts }];
+    const used = (amounts: MeterAmounts) => [{ accounts: [alice], amounts }];
     const settlement = { ...noSettlement, held };
     expect(() => book.post(settlement, used({ requests: 2 }), nowMs)).toThrow('of requests');
     expect(() => book.post(settlement, used({ egressBytes: 1 }), nowMs)).toThrow('of egressBytes');
@@ -223,7 +223,7 @@ describe('a post', () => {
   it('into accounts that are not kept any more adds to what is durable', async () => {
     const accounts = Array.from({ length: 10_500 }, (_, i) => `bucket:cms/b${i}`);
     const charge = (account: string) =>
-      book.post(noSettlement, [{ account, amounts: { requests: 1 } }], nowMs);
+      book.post(noSettlement, [{ accounts: [account], amounts: { requests: 1 } }], nowMs);
     for (const account of accounts) await charge(account);
     await commit();
     for (const account of ['bucket:cms/b0', 'bucket:cms/b10499']) {
@@ -267,10 +267,10 @@ describe('what a crash lost', () => {
 describe('who has not so much left', () => {
   it('is found without anything being set aside', async () => {
     await limit(cms, { spend: { total: '0.000000000010' } });
-    const draws = [alice, cms].map((account) => ({ account, amounts: { spend: 10 } }));
+    const draws = [{ accounts: [alice, cms], amounts: { spend: 10 } }];
     expect(await book.findShortage(draws, nowMs)).toBeUndefined();
     expect(await book.findShortage(draws, nowMs)).toBeUndefined();
-    const more = draws.map(({ account }) => ({ account, amounts: { spend: 11 } }));
+    const more = draws.map(({ accounts }) => ({ accounts, amounts: { spend: 11 } }));
     expect(await book.findShortage(more, nowMs)).toMatchObject({ account: cms, asked: 11n });
   });
 });
@@ -295,8 +295,8 @@ describe('a token’s account', () => {
       book.post(
         noSettlement,
         [
-          { account, amounts: { requests: 1 }, token: { ...facts, expiresAtMs } },
-          { account: alice, amounts: { requests: 1 } },
+          { accounts: [account], amounts: { requests: 1 }, token: { ...facts, expiresAtMs } },
+          { accounts: [alice], amounts: { requests: 1 } },
         ],
         nowMs,
       );

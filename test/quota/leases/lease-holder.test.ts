@@ -5,7 +5,7 @@ import type { Limits } from '#bursar/core/quota-terms.js';
 import type { MeterAmounts } from '#bursar/quota/amounts.js';
 import { leasedOf } from '#bursar/quota/leases/account-state.js';
 import { LeaseHolder } from '#bursar/quota/leases/lease-holder.js';
-import type { Held } from '#bursar/quota/leases/requests.js';
+import type { Held, Settlement } from '#bursar/quota/leases/requests.js';
 import type { Reservation } from '#bursar/quota/leases/reservation.js';
 import { LedgerRig } from './ledger-rig.ts';
 
@@ -43,7 +43,7 @@ function sumsOf(held: readonly Held[]): Record<string, MeterAmounts> {
 }
 
 const drawsOf = (amounts: MeterAmounts, accounts = [alice]) =>
-  accounts.map((account) => ({ account, amounts }));
+  accounts.map((account) => ({ accounts: [account], amounts }));
 
 /** Asks the ledger where it must. */
 async function reserve(amounts: MeterAmounts, accounts = [alice]): Promise<Reservation> {
@@ -228,10 +228,10 @@ describe('a ledger that is short of something', () => {
       ...{ tenant: 'a', principal: 'alice', expiresAtMs: Date.UTC(2100, 0) },
       limits: { requests: { total: 2 } },
     };
-    const draws = [{ account: 'token:t', amounts: { requests: 2 } }];
+    const draws = [{ accounts: ['token:t'], amounts: { requests: 2 } }];
     const others = new LeaseHolder(rig.source(1), () => clockMs, 1);
     others.introduce('token:t', token);
-    const first = others.reserve([{ account: 'token:t', amounts: { requests: 1 } }]);
+    const first = others.reserve([{ accounts: ['token:t'], amounts: { requests: 1 } }]);
     await rig.settle();
     expect((await first).ok).toBe(true);
     let isRecalled = () => {};
@@ -297,16 +297,16 @@ describe('a reservation', () => {
 
   it('shares its list of accounts with the next that holds in the same ones', async () => {
     for (const account of [alice, cms]) await limit(account, { requests: { day: 100 } });
+    const draws = [{ accounts: [alice, cms], amounts: { requests: 1 } }];
     (await reserve({ requests: 1 }, [alice, cms])).void();
-    const posts = [];
-    for (let i = 0; i < 2; i++) posts.push((await reserve({ requests: 1 }, [alice, cms])).post());
+    const posts = [0, 1].map(() => leaseHolder.tryReserve(draws)?.post() as Settlement);
     const [first, second] = posts.map(({ held }) => held);
     expect(first).toHaveLength(1);
     expect(second?.[0]?.accounts).toBe(first?.[0]?.accounts);
     // What was held under other limits is not the same.
     await limit(cms, { egressBytes: { day: 100 } });
     (await reserve({ requests: 1 }, [alice, cms])).void();
-    const { held } = (await reserve({ requests: 1 }, [alice, cms])).post();
+    const { held } = leaseHolder.tryReserve(draws)?.post() as Settlement;
     expect(sumsOf(held)).toEqual({ [alice]: { requests: 1 }, [cms]: {} });
   });
 
@@ -328,7 +328,7 @@ describe('two links with one id, of which each thread met one first', () => {
     ...{ tenant: 'a', principal: 'alice', expiresAtMs: Date.UTC(2100, 0) },
     limits,
   });
-  const draws = [{ account: 'token:t', amounts: { requests: 1, egressBytes: 16 } }];
+  const draws = [{ accounts: ['token:t'], amounts: { requests: 1, egressBytes: 16 } }];
 
   /** How many of five requests the holder serves. */
   async function served(holder: LeaseHolder, limits: Limits): Promise<number> {

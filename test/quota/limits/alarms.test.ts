@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 
 async function use(amounts: MeterAmounts, timeMs = nowMs): Promise<void> {
-  const used = [token ? { account, amounts, token } : { account, amounts }];
+  const used = [{ accounts: [account], amounts, ...(token && { token }) }];
   await book.post({ holder: 0, held: [], isMixed: false }, used, timeMs);
 }
 
