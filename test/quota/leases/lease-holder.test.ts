@@ -2,7 +2,7 @@
 // back.
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Limits } from '#bursar/core/quota-terms.js';
-import type { MeterAmounts } from '#bursar/quota/amounts.js';
+import type { Draw, MeterAmounts } from '#bursar/quota/amounts.js';
 import { leasedOf } from '#bursar/quota/leases/account-state.js';
 import { LeaseHolder } from '#bursar/quota/leases/lease-holder.js';
 import type { Held, Settlement } from '#bursar/quota/leases/requests.js';
@@ -44,6 +44,13 @@ function sumsOf(held: readonly Held[]): Record<string, MeterAmounts> {
 
 const drawsOf = (amounts: MeterAmounts, accounts = [alice]) =>
   accounts.map((account) => ({ accounts: [account], amounts }));
+
+/** Of what memory holds. */
+function postOf(draws: Draw[]): Settlement {
+  const reservation = leaseHolder.tryReserve(draws);
+  if (!reservation) throw new Error('memory does not hold it');
+  return reservation.post();
+}
 
 /** Asks the ledger where it must. */
 async function reserve(amounts: MeterAmounts, accounts = [alice]): Promise<Reservation> {
@@ -299,14 +306,14 @@ describe('a reservation', () => {
     for (const account of [alice, cms]) await limit(account, { requests: { day: 100 } });
     const draws = [{ accounts: [alice, cms], amounts: { requests: 1 } }];
     (await reserve({ requests: 1 }, [alice, cms])).void();
-    const posts = [0, 1].map(() => leaseHolder.tryReserve(draws)?.post() as Settlement);
+    const posts = [postOf(draws), postOf(draws)];
     const [first, second] = posts.map(({ held }) => held);
     expect(first).toHaveLength(1);
     expect(second?.[0]?.accounts).toBe(first?.[0]?.accounts);
     // What was held under other limits is not the same.
     await limit(cms, { egressBytes: { day: 100 } });
     (await reserve({ requests: 1 }, [alice, cms])).void();
-    const { held } = leaseHolder.tryReserve(draws)?.post() as Settlement;
+    const { held } = postOf(draws);
     expect(sumsOf(held)).toEqual({ [alice]: { requests: 1 }, [cms]: {} });
   });
 
