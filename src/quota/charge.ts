@@ -146,7 +146,7 @@ export function accountsOf(who: Charged): AccountList {
 /** The accounts of who is charged, tokens apart. */
 interface Lists {
   readonly all: AccountList;
-  /** For whom is stored what is: the bucket, its owner and its tenant; empty: there is no bucket. */
+  /** For whom is stored what is: the bucket, its owner and its tenant; empty without a bucket. */
   readonly owners: AccountList;
   /** Prefixes and writers as well. */
   readonly limitedOwners: AccountList;

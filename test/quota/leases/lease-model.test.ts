@@ -368,7 +368,7 @@ class World {
     await this.rig.settle();
   }
 
-  /** What was neither used nor lost, nor is held by what is open; undefined: no limit, or nothing. */
+  /** What was neither used nor lost, nor is held by what is open; undefined: no limit, or none. */
   #leftOf(account: string, meter: Meter): bigint | undefined {
     const state = this.rig.storage.durable.get(account);
     if (!state?.limits?.caps.some((cap) => cap.meter === meter)) return undefined;
