@@ -48,7 +48,7 @@ export class PriceBooks {
     return this.booksOf(market).find(({ effectiveMs }) => effectiveMs <= timeMs);
   }
 
-  /** The book of what lies in a class, or else of the rest; of its restores, where those have one. */
+  /** The book of what lies in a class, or of the rest; of its restores, where those have one. */
   inClass(book: PriceBook, storageClass: string, tier?: RestoreTier): PriceBook {
     const [plain = ''] = divide(book.name);
     const inClass = this.named(`${plain}:${storageClass}`) ?? book;
