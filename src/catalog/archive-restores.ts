@@ -14,6 +14,8 @@ import { readNumbered } from './versions.ts';
 export interface BeginRestore extends VersionPlace {
   kind: 'beginRestore';
   days: number;
+  /** How fast it is to be there, as RestoreObject names it. */
+  tier: string;
   /** As it was decided: it can be read already. */
   isThere: boolean;
   /** How long it takes, and how long a day lasts. Milliseconds. */
@@ -38,7 +40,7 @@ export async function beginRestore(
   change: BeginRestore,
   moment: Moment,
 ): Promise<Outcome<null>> {
-  const { bucketId, key, seq, days, delayMs, dayMs } = change;
+  const { bucketId, key, seq, days, tier, delayMs, dayMs } = change;
   const { timeMs } = moment;
   const before = await findRestore(tx, seq);
   if (before && before.expiresMs === null) return refused('RestoreAlreadyInProgress');
@@ -47,8 +49,8 @@ export async function beginRestore(
   if (!(await findAnywhere(tx, change))) return refused('NoSuchKey');
   const expiresMs = isThere ? endsAt(timeMs, days, dayMs) : null;
   await tx.run(
-    'INSERT OR REPLACE INTO restores VALUES (?, ?, ?, ?, ?, ?)',
-    ...[seq, bucketId, key, days, expiresMs ?? timeMs + delayMs, expiresMs],
+    'INSERT OR REPLACE INTO restores VALUES (?, ?, ?, ?, ?, ?, ?)',
+    ...[seq, bucketId, key, days, expiresMs ?? timeMs + delayMs, expiresMs, tier],
   );
   return outcomeOf(tx, { bucketId, key, seq });
 }

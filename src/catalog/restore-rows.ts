@@ -4,6 +4,8 @@ import type { VersionPlace } from './lost-versions.ts';
 
 export interface Restore extends VersionPlace {
   days: number;
+  /** How fast it is to be there: `Bulk`, `Standard` or `Expedited`. */
+  tier: string;
   /** When something is to be done next: it is to be there, or it ends. Milliseconds. */
   dueMs: number;
   /** Until when it can be read; null: it is on its way. */
@@ -16,7 +18,7 @@ export interface WaitingRestore extends Restore {
 }
 
 const columns = `seq, bucket_id AS bucketId, key, days, due_ms AS dueMs,
-  expires_ms AS expiresMs`;
+  expires_ms AS expiresMs, tier`;
 
 export function findRestore(read: Reader, seq: number): Promise<Restore | undefined> {
   return read.get<Restore>(`SELECT ${columns} FROM restores WHERE seq = ?`, seq);
@@ -76,7 +78,7 @@ export function listWaitingRestores(
        SELECT (SELECT min(bucket_id) FROM restores
            WHERE expires_ms IS NULL AND bucket_id > b.id) FROM b WHERE id IS NOT NULL)
      SELECT r.seq, r.bucket_id AS bucketId, r.key, r.days, r.due_ms AS dueMs,
-         r.expires_ms AS expiresMs, tenant
+         r.expires_ms AS expiresMs, r.tier, tenant
        FROM b CROSS JOIN restores AS r ON r.seq IN (
            SELECT seq FROM restores WHERE bucket_id = b.id AND expires_ms IS NULL AND due_ms <= ?
              ORDER BY due_ms LIMIT ?)
@@ -103,7 +105,7 @@ export async function renameRestore(
   to: Pick<VersionPlace, 'key' | 'seq'>,
 ): Promise<void> {
   await tx.run(
-    `INSERT OR REPLACE INTO restores SELECT ?, bucket_id, ?, days, due_ms, expires_ms
+    `INSERT OR REPLACE INTO restores SELECT ?, bucket_id, ?, days, due_ms, expires_ms, tier
        FROM restores WHERE seq = ?`,
     ...[to.seq, to.key, from.seq],
   );

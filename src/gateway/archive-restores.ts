@@ -18,15 +18,17 @@ import {
 import { findVersion, type Version } from '../catalog/versions.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
-import { decodeManifest } from '../core/manifest.ts';
+import { decodeManifest, type ExtentRun } from '../core/manifest.ts';
 import { Repeated } from '../core/repeated.ts';
 import { ByteRest } from '../core/slice-pace.ts';
 import { steadyClock } from '../core/steady-clock.ts';
+import { recallDelayOf } from './s3/objects/written-class.ts';
 import type { RequestServices } from './services.ts';
 
 export type ArchiveServices = Pick<
   RequestServices,
-  'read' | 'keyring' | 'ledger' | 'reader' | 'leases' | 'losses' | 'dayMs' | 'log'
+  | ('read' | 'keyring' | 'ledger' | 'reader' | 'leases' | 'losses' | 'dayMs' | 'log')
+  | ('classes' | 'stores' | 'bookOf')
 >;
 
 const pauseMs = 1000;
@@ -139,8 +141,8 @@ export class ArchiveRestores {
     }
   }
 
-  #defer({ seq }: Restore): Promise<unknown> {
-    const dueMs = steadyClock.nowMs() + retryMs;
+  #defer({ seq }: Restore, pauseMs = retryMs): Promise<unknown> {
+    const dueMs = steadyClock.nowMs() + pauseMs;
     return this.#services.ledger.maintain({ kind: 'deferRestore', seq, dueMs });
   }
 
@@ -154,9 +156,46 @@ export class ArchiveRestores {
       await this.#commit('endRestore', bucket, version);
     } else if (await isLost(read, version.seq)) {
       await this.#defer(restore);
+    } else if (!(await this.#isRecalled(bucket, restore, version, stopping))) {
+      const delayMs = recallDelayOf(this.#services, bucket.tenant, version.class);
+      await this.#defer(restore, delayMs || retryMs);
     } else {
       await this.#readAll(bucket, version, stopping);
       await this.#commit('finishRestore', bucket, version);
+    }
+  }
+
+  /**
+   * Whether all of it can be read where its store is an archive of S3; what was not asked for yet
+   * is. It is asked for in order, so where the last one is on its way, all are.
+   */
+  async #isRecalled(
+    bucket: Bucket,
+    { days, tier }: Restore,
+    version: Version,
+    stopping: AbortSignal | undefined,
+  ): Promise<boolean> {
+    const { reader, losses } = this.#services;
+    const runs = decodeManifest(version.manifest).filter((run) => reader.archiveOf(run));
+    const look = async (run: ExtentRun | undefined) => {
+      const archive = run && reader.archiveOf(run);
+      return archive ? { archive, state: await reader.lookAt(archive, run) } : null;
+    };
+    try {
+      if ((await look(runs.at(-1)))?.state === 'coming') return false;
+      let isThere = true;
+      for (const run of runs) {
+        stopping?.throwIfAborted();
+        const found = await look(run);
+        if (!found || found.state === 'there') continue;
+        isThere = false;
+        // What is there is read, and counts as restored, some time after S3 says so.
+        if (found.state === 'archived')
+          await found.archive.recall(run.id, { days: days + 1, tier });
+      }
+      return isThere;
+    } catch (error) {
+      throw await losses.explain({ bucket, version }, error);
     }
   }
 

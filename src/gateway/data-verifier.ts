@@ -163,7 +163,7 @@ export class DataVerifier {
 
   /** Gives the bytes that were verified: all of the run's, unless the slice is full. */
   async #verifyRun(tenant: string, run: ExtentRun, slice: Slice): Promise<number> {
-    const { read, leases, copies } = this.#services;
+    const { read, reader, leases, copies } = this.#services;
     if (!(await isExtentAlive(read, run))) {
       const message = `extent ${run.id.toString('hex')} is not alive in the catalog`;
       throw new IntegrityError(message, { kind: 'missing', store: run.store });
@@ -172,7 +172,11 @@ export class DataVerifier {
     try {
       const stores = mayHaveCopies(run) ? await copies.list(run.id) : [];
       if (stores.length > 0) return await this.#verifyCopies(tenant, run, stores, slice);
-      return this.#mayRead(run) ? await this.#readRun(tenant, run, slice) : run.length;
+      if (!this.#mayRead(run)) return run.length;
+      const archive = reader.archiveOf(run);
+      // What is not restored is as long as it was, and that is all that can be known.
+      if (archive && (await reader.lookAt(archive, run)) !== 'there') return run.length;
+      return await this.#readRun(tenant, run, slice);
     } finally {
       release();
     }

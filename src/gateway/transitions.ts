@@ -26,6 +26,7 @@ import { usualClass } from '../quota/prices/price-book.ts';
 import type { ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
 import { horizonDaysUsual } from '../tiering/policy/cold-rule.ts';
 import { transferRuns } from '../tiering/run-transfer.ts';
+import { isPaidByRestore } from './s3/objects/restored.ts';
 import {
   findClassObstacle,
   severalLegs,
@@ -104,10 +105,13 @@ export class Transitions {
     const from = classes.named(bucket.tenant, version.class)?.definition;
     if (from?.access !== 'restore') return true;
     const { tier } = found.definition;
-    if (from.tier && tier?.archive && tier.of === from.tier.of) return true;
-    return (
-      from.tier?.of === to && isReadable(await findRestore(read, version.seq), steadyClock.nowMs())
-    );
+    const isThere = async () =>
+      isReadable(await findRestore(read, version.seq), steadyClock.nowMs());
+    if (from.tier && tier?.archive && tier.of === from.tier.of) {
+      // An archive of S3 is not read before it was restored.
+      return isPaidByRestore(this.#services, bucket, version) ? isThere() : true;
+    }
+    return from.tier?.of === to && isThere();
   }
 
   /**
@@ -231,7 +235,15 @@ export class Transitions {
         const store = copy === 0 ? run.store : places?.[i]?.[copy];
         return store === undefined || store === inlineStore ? [] : [{ ...run, store }];
       });
-      for await (const _ of this.#read(tenant, stored, stopping, true));
+      const { reader } = this.#services;
+      const readable: ExtentRun[] = [];
+      for (const run of stored) {
+        const archive = reader.archiveOf(run);
+        // It proved what it was sent when it took it, and tells how long it is.
+        if (archive) await reader.lookAt(archive, run);
+        else readable.push(run);
+      }
+      for await (const _ of this.#read(tenant, readable, stopping, true));
     }
   }
 

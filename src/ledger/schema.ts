@@ -412,7 +412,8 @@ CREATE TABLE restores (            -- from classes that are read after one
   key TEXT NOT NULL,
   days INTEGER NOT NULL,           -- for how long it was asked for
   due_ms INTEGER NOT NULL,         -- when it is to be there, or ends
-  expires_ms INTEGER               -- until when it can be read; null: it is on its way
+  expires_ms INTEGER,              -- until when it can be read; null: it is on its way
+  tier TEXT NOT NULL DEFAULT 'Standard' -- how fast it is to be there
 );
 CREATE INDEX restores_waiting ON restores (bucket_id, due_ms) WHERE expires_ms IS NULL;
 CREATE INDEX restores_ending ON restores (due_ms) WHERE expires_ms IS NOT NULL;

@@ -3,7 +3,7 @@
 import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { chunkBytes, inlineBytesMax } from '../core/limits.ts';
-import { type ExtentRun, inlineStore } from '../core/manifest.ts';
+import { type ExtentRun, inlineStore, localStore } from '../core/manifest.ts';
 import type { BufferPool, Party } from './buffer-pool.ts';
 import { openChunk, sealedBytes } from './chunk-format.ts';
 import { ChunkStream } from './chunk-stream.ts';
@@ -18,6 +18,7 @@ import {
 } from './extent-copies.ts';
 import { openSeal } from './extent-run.ts';
 import { openFastest } from './fastest-reading.ts';
+import type { ArchiveCalls, ArchivedExtent } from './stores/store.ts';
 import { noteDamage } from './stores/store-meter.ts';
 import type { StoreTally, TallySource } from './stores/store-tally.ts';
 import type { Stores } from './stores/stores.ts';
@@ -57,6 +58,25 @@ export class ObjectReader {
 
   constructor(options: ObjectReaderOptions) {
     this.#options = options;
+  }
+
+  /** What the store of extents is asked whose extents have to be restored; undefined: it is none. */
+  archiveOf({ store }: Pick<ExtentRun, 'store'>): ArchiveCalls | undefined {
+    if (store === inlineStore || store === localStore) return undefined;
+    return this.#options.stores.remote(store).archive;
+  }
+
+  /**
+   * Looks at an extent in such a store without reading it: whether it can be read. Throws
+   * IntegrityError where the store has none of that length.
+   */
+  async lookAt(archive: ArchiveCalls, run: ExtentRun): Promise<ArchivedExtent['state']> {
+    const { id, store, extentBytes, trailerBytes } = run;
+    const found = await archive.look(id);
+    const what = `extent ${id.toString('hex')}`;
+    if (!found) throw new IntegrityError(`${what} is missing`, { kind: 'missing', store });
+    if (found.sizeBytes === sealedBytes(extentBytes) + trailerBytes) return found.state;
+    throw new IntegrityError(`${what} has another length`, { kind: 'length', store });
   }
 
   /**

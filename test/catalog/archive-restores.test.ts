@@ -35,7 +35,7 @@ async function put(key: string): Promise<number> {
 
 const begin = (key: string, seq: number, more: object = {}) =>
   commit({
-    ...{ kind: 'beginRestore', bucketId: 1, key, seq, days: 1, delayMs: -1, dayMs },
+    ...{ kind: 'beginRestore', bucketId: 1, key, seq, days: 1, tier: 'Bulk', delayMs: -1, dayMs },
     ...{ isThere: false, ...more },
   });
 const finish = (key: string, seq: number) =>
@@ -71,7 +71,7 @@ it('ends with its version, and is of none that is not there', async () => {
   await remove('k');
   expect(await seqsOf()).toEqual([]);
   expect(await begin('k', seq)).toBe('NoSuchKey');
-  fixture.edit(`INSERT INTO restores VALUES (${seq}, 1, 'k', 1, 0, NULL)`);
+  fixture.edit(`INSERT INTO restores VALUES (${seq}, 1, 'k', 1, 0, NULL, 'Bulk')`);
   expect(await finish('k', seq)).toBe('SlowDown');
 });
 
@@ -115,12 +115,13 @@ it('is put off when its end fails, too', async () => {
 const addWaiting = (bucketId: number, from: number, count: number) =>
   fixture.edit(`WITH RECURSIVE n(i) AS (
       SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})
-    INSERT INTO restores SELECT ${from} + i, ${bucketId}, 'k', 1, ${from} + i, NULL FROM n`);
+    INSERT INTO restores SELECT ${from} + i, ${bucketId}, 'k', 1, ${from} + i, NULL, 'Bulk' FROM n`);
 
 it('is listed by bucket, and no more rows are read than are listed', async () => {
   addWaiting(1, 100, 9);
   addWaiting(7, 50, 9);
-  fixture.edit(`INSERT INTO restores VALUES (10, 1, 'k', 1, 0, 5), (11, 3, 'k', 1, 9000, NULL)`);
+  fixture.edit(`INSERT INTO restores VALUES
+    (10, 1, 'k', 1, 0, 5, 'Bulk'), (11, 3, 'k', 1, 9000, NULL, 'Bulk')`);
   const waiting = await listWaitingRestores(fixture.read, 8000, 2);
   expect(waiting.map(({ seq, bucketId, tenant }) => [seq, bucketId, tenant])).toEqual([
     ...[50, 51].map((seq) => [seq, 7, null]),

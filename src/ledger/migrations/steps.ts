@@ -23,6 +23,7 @@ import { restores } from './0024-restores.ts';
 import { workIndexes } from './0025-work-indexes.ts';
 import { restoreIndexes } from './0026-restore-indexes.ts';
 import { versionUses } from './0027-version-uses.ts';
+import { restoreTiers } from './0028-restore-tiers.ts';
 import type { Migration } from './migration.ts';
 
 /** The oldest schema that steps lead on from. */
@@ -53,6 +54,7 @@ export const steps: readonly Migration[] = [
   workIndexes,
   restoreIndexes,
   versionUses,
+  restoreTiers,
 ];
 
 /** The schema of this Bursar. */

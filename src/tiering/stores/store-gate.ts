@@ -4,7 +4,7 @@
 // once with ServiceUnavailable. A store that buckets use but that is not configured any more has a
 // gate that stays shut.
 import { Refusal } from '../../core/errors.ts';
-import type { RemoteRead, RemoteStore } from './store.ts';
+import type { ArchiveCalls, RemoteRead, RemoteStore } from './store.ts';
 import { type StoreMeter, unmeasured } from './store-meter.ts';
 import type { StoreTally } from './store-tally.ts';
 
@@ -41,6 +41,11 @@ export class StoreGate implements RemoteStore {
 
   get meter(): StoreMeter {
     return this.#store?.meter ?? unmeasured;
+  }
+
+  /** Undefined while the gate is shut, too: then reads are refused. */
+  get archive(): ArchiveCalls | undefined {
+    return this.#store?.archive;
   }
 
   /** Throws Refusal ServiceUnavailable while the gate is shut, so that no body is asked for. */

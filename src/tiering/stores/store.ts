@@ -29,12 +29,36 @@ export interface RemoteRead {
   tally?: StoreTally;
 }
 
+/** What an archive tells of an extent, which is not read for that. */
+export interface ArchivedExtent {
+  sizeBytes: number;
+  /** Whether it can be read; else whether it was asked for. */
+  state: 'there' | 'coming' | 'archived';
+}
+
+export interface RecallTerms {
+  /** How long it is to be there. */
+  days: number;
+  /** `Bulk`, `Standard` or `Expedited`. */
+  tier: string;
+}
+
+/** What a store is asked whose extents are read only once they were asked for. */
+export interface ArchiveCalls {
+  /** undefined: there is none. Rejects with Refusal as reads do. */
+  look(id: Buffer): Promise<ArchivedExtent | undefined>;
+  /** Asks for an extent, for longer where it is there. Rejects with Refusal as writes do. */
+  recall(id: Buffer, terms: RecallTerms): Promise<void>;
+}
+
 /**
  * A store that takes and gives whole runs of bytes over a network (S3). What it asks its server for
  * is counted in the tally it is given, and else in one of its own.
  */
 export interface RemoteStore extends ExtentStore {
   readonly meter: StoreMeter;
+  /** Absent: what is in it can be read at once. */
+  readonly archive?: ArchiveCalls | undefined;
   /** Plaintext bytes of an extent that is written here, at most 16 MiB. */
   readonly extentBytesMax: number;
   /**

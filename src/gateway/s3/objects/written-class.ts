@@ -107,7 +107,9 @@ function findObstacleHere(
     if (kind === 'archive' && access === 'online') {
       return `${leg} is an archive, which is read after a restore.`;
     }
-    if (isArchiveClass(storageClass)) return `Nothing asks ${leg} to restore anything yet.`;
+    if (isArchiveClass(storageClass) && legs.length > 1) {
+      return `${leg} is an archive of S3, in which a class lies alone.`;
+    }
   }
   if (books.size < 2) return null;
   return 'Its legs are in stores of different price books, and this version charges by one.';

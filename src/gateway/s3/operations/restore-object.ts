@@ -4,15 +4,20 @@ import { recordedChange } from '../../../audit/recorded-change.ts';
 import { calendarDayMs, endOfDay } from '../../../catalog/lifecycle.ts';
 import { findRestore, isReadable } from '../../../catalog/restore-rows.ts';
 import type { Version } from '../../../catalog/versions.ts';
+import { isArchiveClass } from '../../../core/aws-classes.ts';
 import { dateMsMax } from '../../../core/clock.ts';
 import { Refusal } from '../../../core/errors.ts';
+import { decodeManifest, type ExtentRun } from '../../../core/manifest.ts';
 import { steadyClock } from '../../../core/steady-clock.ts';
+import { type RestoreTier, restoreTiers, usualClass } from '../../../quota/prices/price-book.ts';
+import { AttemptFailure } from '../../../tiering/stores/attempt-failure.ts';
+import type { RecallTerms } from '../../../tiering/stores/store.ts';
 import { emptyReply, type Reply } from '../../http/reply.ts';
 import { childOf, parseXml, textOf, type XmlNode } from '../../http/xml.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
 import { isArchived, notRestored } from '../objects/restored.ts';
-import { recallDelayOf } from '../objects/written-class.ts';
+import { recallDelayOf, storeOfClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import type { Reserved } from '../stages.ts';
 
@@ -31,7 +36,6 @@ const daysMax = 2 ** 31 - 1;
 const returnDays = 7;
 /** How often it is decided again whether it is there already. */
 const triesMax = 3;
-const tiers = ['Bulk', 'Standard', 'Expedited'];
 
 async function run(context: Reserved<'object'>): Promise<Reply> {
   const { services, bucket } = context;
@@ -43,12 +47,19 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   if (days === undefined) throw new Refusal('MalformedXML');
   const losing = services.losses.check(bucket.tenant, version);
   if (losing) await losing;
-  const delayMs = recallDelayOf(services, bucket.tenant, version.class);
+  const archived = decodeManifest(version.manifest).filter((run) => services.reader.archiveOf(run));
+  checkTier(context, version, tier);
+  // Of an archive of S3 all is asked for at once, in the background.
+  const isRecalled = archived.length > 0;
+  const delayMs = isRecalled ? 0 : recallDelayOf(services, bucket.tenant, version.class);
+  if (isRecalled) context.readFrom(bucket, version.class, { tier });
   checkUntil(days, delayMs + services.dayMs);
   for (let tries = 1; tries <= triesMax; tries++) {
     const restore = await findRestore(services.read, version.seq);
     if (restore && restore.expiresMs === null) throw new Refusal('RestoreAlreadyInProgress');
     const isThere = isReadable(restore, steadyClock.nowMs());
+    // So a store that restores nothing says so to who asks, and one that restores keeps it longer.
+    await recall(context, isThere ? archived : archived.slice(0, 1), { days: days + 1, tier });
     const terms = { days, tier, delayMs, isThere };
     if (await begin(context, version, terms)) {
       return emptyReply(isThere ? 200 : 202, versionHeaders(bucket, version));
@@ -59,7 +70,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
 
 interface Asked {
   days: number;
-  tier: string;
+  tier: RestoreTier;
   delayMs: number;
   isThere: boolean;
 }
@@ -78,7 +89,7 @@ async function begin(
   const { dayMs } = services;
   const change = { kind: 'beginRestore', bucketId: bucket.id, key, seq } as const;
   const result = await context.tryCommit(
-    { ...change, days, delayMs, dayMs, isThere },
+    { ...change, days, tier, delayMs, dayMs, isThere },
     {
       ...{ status: isThere ? 200 : 202, sizeBytes, etag, class: of },
       change: recordedChange({ restore: { version: seq, days, tier } }),
@@ -88,6 +99,48 @@ async function begin(
   return result.ok;
 }
 
+/**
+ * Throws `Refusal` InvalidRequest where the store's class is not restored so fast, by its server or
+ * by its prices.
+ */
+function checkTier(
+  { services, bucket }: Reserved<'object'>,
+  { class: of }: Version,
+  tier: RestoreTier,
+): void {
+  const store = storeOfClass(services, bucket, of);
+  const { storageClass } = services.stores.declaredOf(store);
+  if (!isArchiveClass(storageClass)) return;
+  const isPriced = services.bookOf(store).classes.get(usualClass)?.restore;
+  const isLacking = isPriced && isPriced.size > 0 && !isPriced.has(tier);
+  if (!isLacking && !(storageClass === 'DEEP_ARCHIVE' && tier === 'Expedited')) return;
+  const message = 'Retrieval option is not supported by this storage class';
+  throw new Refusal('InvalidRequest', { message });
+}
+
+/** How many extents are asked for at once. */
+const recallsMax = 16;
+
+/** Throws `Refusal` NotImplemented where the store restores nothing. */
+async function recall(
+  { services }: Reserved<'object'>,
+  runs: readonly ExtentRun[],
+  terms: RecallTerms,
+): Promise<void> {
+  const { reader } = services;
+  try {
+    for (let i = 0; i < runs.length; i += recallsMax) {
+      const some = runs.slice(i, i + recallsMax);
+      await Promise.all(some.map((run) => reader.archiveOf(run)?.recall(run.id, terms)));
+    }
+  } catch (error) {
+    const { cause } = error as Error;
+    if (!(cause instanceof AttemptFailure) || cause.reason !== 'unfit') throw error;
+    const message = `The store of this class does not restore it: ${cause.message}`;
+    throw new Refusal('NotImplemented', { message, cause });
+  }
+}
+
 /** Throws `Refusal` InvalidArgument where the days end when no date can say it. */
 function checkUntil(days: number, beforeMs: number): void {
   if (endOfDay(steadyClock.nowMs() + beforeMs, days, calendarDayMs) <= dateMsMax) return;
@@ -95,7 +148,7 @@ function checkUntil(days: number, beforeMs: number): void {
 }
 
 /** Throws `Refusal` MalformedXML, InvalidArgument, or NotImplemented for what selects. */
-function parseRestore(document: Buffer): { days: number | undefined; tier: string } {
+function parseRestore(document: Buffer): { days: number | undefined; tier: RestoreTier } {
   const root = parseXml(document, 'RestoreRequest');
   const known = ['Days', 'Tier', 'GlacierJobParameters', 'Description', 'Type'];
   const other = root.children.find(({ name }) => !known.includes(name));
@@ -116,8 +169,9 @@ function parseRestore(document: Buffer): { days: number | undefined; tier: strin
   };
 }
 
-function tierIn(node: XmlNode | undefined): string | undefined {
-  const tier = node && textOf(node, 'Tier')?.trim();
-  if (tier === undefined || tiers.includes(tier)) return tier;
+function tierIn(node: XmlNode | undefined): RestoreTier | undefined {
+  const said = node && textOf(node, 'Tier')?.trim();
+  const tier = restoreTiers.find((one) => one === said);
+  if (said === undefined || tier) return tier;
   throw new Refusal('MalformedXML');
 }

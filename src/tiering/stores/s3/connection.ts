@@ -24,9 +24,11 @@ import { type RetryPolicy, retry } from './retry.ts';
 import { signStoreRequest } from './signed-request.ts';
 
 export interface StoreRequest {
-  method: 'GET' | 'PUT' | 'HEAD' | 'DELETE';
+  method: 'GET' | 'PUT' | 'HEAD' | 'DELETE' | 'POST';
   /** Relative to the store's prefix, decoded. */
   name: string;
+  /** See `RequestParts`. */
+  query?: string;
   /** Headers that are signed besides `host`. */
   headers?: Readonly<Record<string, string>>;
   pieces?: readonly Buffer[];
@@ -92,8 +94,15 @@ const phaseFailures: Record<Phase, { cause: FailureCause; message: string }> = {
 };
 
 /** Source: "Amazon S3 pricing" and "Billing for Amazon S3 error responses". */
-const billedAs = { GET: 'get', HEAD: 'get', PUT: 'put', DELETE: 'free' } as const;
-const measuredAs = { GET: 'get', HEAD: 'head', PUT: 'put', DELETE: 'delete' } as const;
+const billedAs = { GET: 'get', HEAD: 'get', PUT: 'put', DELETE: 'free', POST: 'put' } as const;
+/** A POST is a question that moves no data, as a HEAD is. */
+const measuredAs = {
+  GET: 'get',
+  HEAD: 'head',
+  PUT: 'put',
+  DELETE: 'delete',
+  POST: 'head',
+} as const;
 /** The SDK does not tell how many bytes came. */
 const noBytes = { sentBytes: 0, receivedBytes: 0 };
 /** The errors of the SDK that say that there was no connection for a request. */
@@ -368,10 +377,13 @@ export class Connection {
 const answersToPut = [412];
 const answersToRange = [404, 416];
 const answersToOthers = [404];
+/** It was asked for already. */
+const answersToPost = [404, 409];
 
 /** The refusals that a request may be answered with; any other is a failed try. */
 function answersTo({ method, headers }: StoreRequest): readonly number[] {
   if (method === 'PUT') return answersToPut;
+  if (method === 'POST') return answersToPost;
   return headers?.range === undefined ? answersToOthers : answersToRange;
 }
 

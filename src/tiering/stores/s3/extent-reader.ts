@@ -22,6 +22,8 @@ export interface ExtentReaderOptions {
   meter: StoreMeter;
   /** The number of the store, for errors. */
   store: number;
+  /** Its extents are in an archive class. */
+  isArchive: boolean;
 }
 
 /** The position of a read: the piece, and how far in it. */
@@ -94,8 +96,8 @@ export class ExtentReader {
       earlierTries: 0,
       isDoubted: false,
     };
-    const { connection, store } = this.#options;
-    await persistRead(connection, { name, store, signal }, (earlierTries) => {
+    const { connection, store, isArchive: isArchived } = this.#options;
+    await persistRead(connection, { name, store, signal, isArchived }, (earlierTries) => {
       reading.earlierTries = earlierTries;
       return this.#try(reading).catch((error: unknown) => this.#doubt(reading, error));
     });

@@ -21,6 +21,8 @@ export interface ReadObject {
   /** The number of the store, for errors. */
   store: number;
   signal?: AbortSignal | undefined;
+  /** It is in an archive class on purpose: it may have to be restored, and is not damaged. */
+  isArchived?: boolean;
 }
 
 /**
@@ -34,7 +36,7 @@ export async function persistRead<T>(
   object: ReadObject,
   attempt: (earlierTries: number) => Promise<T>,
 ): Promise<T> {
-  const { store, signal } = object;
+  const { store, signal, isArchived } = object;
   for (let isSecond = false; ; isSecond = true) {
     try {
       return await connection.retry(attempt, signal);
@@ -44,6 +46,7 @@ export async function persistRead<T>(
         throw await believed(connection, object, error);
       }
       if (!(error instanceof AttemptFailure)) throw error;
+      if (isArchived && error.code === 'InvalidObjectState') throw refusalOf(error);
       const isOfOne = ofOneObject.test(error.code ?? '') && (await servesOthers(connection));
       if (!isOfOne) throw refusalOf(error);
       if (isSecond) throw await believed(connection, object, refusedAlone(object, error));

@@ -11,7 +11,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32c } from '@node-rs/crc32';
 import { AttemptFailure } from '../attempt-failure.ts';
 import type { StoreTally } from '../store-tally.ts';
-import type { AnswerBody } from './attempt.ts';
+import { type AnswerBody, countBytes } from './attempt.ts';
 import type { Connection } from './connection.ts';
 import { errorElement } from './failure.ts';
 import { ComparedAnswer } from './object-answer.ts';
@@ -32,6 +32,8 @@ export interface Write {
   headers?: Readonly<Record<string, string>>;
   /** Whether an object that is there must not be replaced. */
   ifAbsent?: boolean;
+  /** It goes into an archive class, and cannot be read back. */
+  isArchived?: boolean;
   tally?: StoreTally;
   isTrial?: boolean;
 }
@@ -102,11 +104,25 @@ export class ProvenPut {
 
   /** Resolves to whether the object has these bytes. */
   async #isHeld(): Promise<boolean> {
-    const { name, pieces, tally, isTrial } = this.#write;
+    const { name, pieces, tally, isTrial, isArchived } = this.#write;
+    if (isArchived) return this.#isTold();
     const body = new ComparedAnswer(pieces);
     const request = { method: 'GET' as const, name, body, tally, isTrial };
     const { status } = await this.#connection.exchange(request);
     return status === 200 && body.isSame;
+  }
+
+  /** The same, as the server tells it of an object that it does not give. */
+  async #isTold(): Promise<boolean> {
+    const { name, pieces, tally, isTrial } = this.#write;
+    const asked = { 'x-amz-checksum-mode': 'ENABLED' };
+    const request = { method: 'HEAD' as const, name, headers: asked, tally, isTrial };
+    const { status, headers } = await this.#connection.exchange(request);
+    if (status !== 200 || headers['content-length'] !== String(countBytes(pieces))) return false;
+    const checksum = headers[checksumHeader];
+    if (checksum !== undefined) return checksum === this.#checksum;
+    this.#md5 ??= md5Of(pieces);
+    return isMd5Etag(headers.etag, await this.#md5);
   }
 
   #failed(reason: 'conflict' | 'unproven', message: string): AttemptFailure {

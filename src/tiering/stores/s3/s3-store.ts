@@ -5,6 +5,7 @@
 // in place and length. Whether the bytes are the written ones is for the caller to verify.
 // Specification: the Amazon S3 API reference; docs/decisions/0012-s3-driver.md.
 import type { S3Client } from '@aws-sdk/client-s3';
+import { isArchiveClass } from '../../../core/aws-classes.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { extentIdBytes } from '../../../core/ids.ts';
 import { extentBytesMax } from '../../../core/limits.ts';
@@ -32,6 +33,7 @@ import type { JoinOptions, S3OpenedStore, S3StoreOptions } from './options.ts';
 import { type Finding, Prober } from './probe.ts';
 import { type ProofKind, ProvenPut, type Write } from './proven-put.ts';
 import { defaultRetryPolicy } from './retry.ts';
+import { S3Archive } from './s3-archive.ts';
 
 const defaultExtentBytesMax = 8 * 1024 * 1024;
 /** An extent is in the folder of its id. What is in another one somebody else has put there. */
@@ -49,6 +51,7 @@ export class S3Store implements StoreDriver {
   readonly loadCredentials: LoadCredentials;
   readonly #connection: Connection;
   readonly #reader: ExtentReader;
+  readonly archive: S3Archive | undefined;
   readonly #prober: Prober;
   /** What puts of extents have besides their checksum. */
   readonly #extentHeaders: Readonly<Record<string, string>>;
@@ -96,7 +99,9 @@ export class S3Store implements StoreDriver {
       hedges: new HedgeBudget(meter, options.hedgeShare),
       meter,
       store: number,
+      isArchive: isArchiveClass(storageClass),
     });
+    if (isArchiveClass(storageClass)) this.archive = new S3Archive(this.#connection, nameOf);
     this.#prober = new Prober(this.#connection, (prefix) => this.#listPage(prefix, {}, true));
   }
 
@@ -157,7 +162,8 @@ export class S3Store implements StoreDriver {
     const name = nameOf(id);
     const ifAbsent = this.#honoursConditions;
     const headers = this.#extentHeaders;
-    const outcome = await this.#put({ name, pieces, headers, ifAbsent, tally });
+    const isArchived = this.archive !== undefined;
+    const outcome = await this.#put({ name, pieces, headers, ifAbsent, tally, isArchived });
     if (outcome === 'stored') return;
     // Ids are random, so this is an earlier try of the same write, which the server has damaged.
     const cause = new Error(`${name} exists in the store ${this.name} and is another`);
@@ -165,7 +171,8 @@ export class S3Store implements StoreDriver {
   }
 
   async replace(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
-    await this.#put({ name: nameOf(id), pieces, headers: this.#extentHeaders, ifAbsent: false });
+    const write = { name: nameOf(id), pieces, headers: this.#extentHeaders, ifAbsent: false };
+    await this.#put({ ...write, isArchived: this.archive !== undefined });
   }
 
   read(options: RemoteRead): Promise<void> {
@@ -174,7 +181,8 @@ export class S3Store implements StoreDriver {
 
   readEnd(id: Buffer, maxBytes: number): Promise<{ bytes: Buffer; sizeBytes: number } | undefined> {
     const name = nameOf(id);
-    return persistRead(this.#connection, { name, store: this.number }, async () => {
+    const object = { name, store: this.number, isArchived: this.archive !== undefined };
+    return persistRead(this.#connection, object, async () => {
       const body = new EndAnswer(maxBytes);
       const headers = { range: `bytes=-${maxBytes}` };
       const { status } = await this.#connection.exchange({ method: 'GET', name, headers, body });
@@ -313,6 +321,10 @@ export class S3Store implements StoreDriver {
     this.#findings = [];
     try {
       const { honoursConditions, proof } = await this.#prober.run();
+      if (this.archive && proof === null) {
+        const message = 'it does not prove what it was sent, and an archive cannot be read back';
+        throw new AttemptFailure('unfit', message);
+      }
       this.#honoursConditions = honoursConditions;
       this.#proof = proof;
       this.#probed = true;

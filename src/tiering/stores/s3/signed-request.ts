@@ -12,6 +12,8 @@ export interface RequestParts {
   method: string;
   /** Relative to the store's prefix, decoded. */
   name: string;
+  /** A parameter without a value, such as `restore`. */
+  query?: string;
   headers?: Readonly<Record<string, string>>;
 }
 
@@ -23,7 +25,7 @@ export interface SignedRequest {
 }
 
 export function signStoreRequest(
-  { method, name, headers }: RequestParts,
+  { method, name, query, headers }: RequestParts,
   { host, region, pathStart }: StoreAddress,
   { accessKeyId, secretAccessKey: secret, sessionToken }: Credentials,
   timeMs: number,
@@ -32,9 +34,10 @@ export function signStoreRequest(
   const signed: Record<string, string> = { host, ...headers };
   if (sessionToken !== undefined) signed['x-amz-security-token'] = sessionToken;
   const request = { accessKeyId, secret, region, method, path, headers: signed, timeMs };
-  const added = signRequest(request);
+  const added = signRequest(query === undefined ? request : { ...request, query: [[query, '']] });
   const all: string[] = [];
   for (const key in signed) all.push(key, signed[key] as string);
   for (const key in added) all.push(key, added[key] as string);
-  return { path: percentEncode(path, true), headers: all };
+  const target = percentEncode(path, true);
+  return { path: query === undefined ? target : `${target}?${query}=`, headers: all };
 }
