@@ -72,10 +72,13 @@ export class PriceBooks {
    * (`bookOfClass`). There are no more of them than there are classes and tiers.
    */
   named(name: string): PriceBook | undefined {
-    const known = this.#byName.get(name) ?? this.#ofClasses.get(name);
+    return this.#byName.get(name) ?? this.#ofClasses.get(name) ?? this.#makeNamed(name);
+  }
+
+  #makeNamed(name: string): PriceBook | undefined {
     const [plain = '', ofClass] = divide(name);
-    const book = known || ofClass === undefined ? undefined : this.#byName.get(plain);
-    if (!book || ofClass === undefined) return known;
+    const book = this.#byName.get(plain);
+    if (!book || ofClass === undefined) return undefined;
     const [storageClass = '', tier] = divide(ofClass);
     const made = bookOfClass(book, storageClass, tier as RestoreTier | undefined);
     if (made) this.#ofClasses.set(name, made);
