@@ -1,4 +1,5 @@
 // The stores as those who ask for buckets, and those who run the gateway, know them: by name.
+import { isArchiveClass } from '../core/aws-classes.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import type { DeclaredPlace } from '../tiering/classes/declared-place.ts';
 
@@ -38,7 +39,7 @@ export const storeHeader = 'x-bursar-store';
 
 /**
  * The number of the store for a new bucket: the one asked for, else the tenant's, else the
- * gateway's. Refusal InvalidArgument for an unknown name; ServiceUnavailable when the tenant's own
+ * gateway's. Refusal InvalidArgument for an unknown name, and for an archive of S3; ServiceUnavailable when the tenant's own
  * is not configured, as its bytes must not go elsewhere unnoticed.
  */
 export function chooseStore(
@@ -47,6 +48,9 @@ export function chooseStore(
   tenantDefault: string | null,
 ): number {
   const number = stores.numberOf(asked ?? tenantDefault ?? stores.defaultName);
+  if (number !== undefined && isArchiveClass(stores.declaredOf(number).storageClass)) {
+    throw invalidArgument(storeHeader, stores.nameOf(number), 'No bucket is in an archive of S3.');
+  }
   if (number !== undefined) return number;
   if (asked !== undefined) {
     throw invalidArgument(storeHeader, asked, 'There is no store of this name.');

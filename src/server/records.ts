@@ -1,5 +1,7 @@
 // Records, wherever they are: in the database, or in the archive, which old ones are moved to.
+
 import { type ReadPart, RecordStore } from '../audit/record-store.ts';
+import { isArchiveClass } from '../core/aws-classes.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { RequestServices } from '../gateway/services.ts';
 import { Archiver } from '../ledger/archive/archiver.ts';
@@ -42,6 +44,10 @@ function startArchiver(
   const store = stores.numberOf(name);
   if (store === undefined) {
     throw new CommandFailure('usage', `--archive-store ${name} is not among the configured stores`);
+  }
+  if (isArchiveClass(stores.declaredOf(store).storageClass)) {
+    const message = `--archive-store ${name} is an archive of S3, and records are read at any time`;
+    throw new CommandFailure('usage', message);
   }
   const archiver = new Archiver({
     ...{ path: folder.databaseFile, read, ledger, intents, writer, readPart, store, intervalMs },

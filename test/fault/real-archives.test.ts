@@ -138,6 +138,15 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       expect((await headOf('stuck'))['x-amz-restore']).toBeUndefined();
     });
 
+    it('is where no bucket is', async () => {
+      const headers = { 'x-bursar-store': 'glacier' };
+      const answer = await client.send('PUT', '/second', { headers });
+      expect([answer.status, answer.body.toString()]).toEqual([
+        400,
+        expect.stringContaining('No bucket is in an archive of S3.'),
+      ]);
+    });
+
     it('lies there alone', async () => {
       const answer = await put('both', 'both');
       expect([answer.status, answer.body.toString()]).toEqual([

@@ -162,7 +162,8 @@ async function askFor(
     const asked = stores.get(number);
     if (!asked || (await staging.findExtent(number, id))) continue;
     const { store, journal } = asked;
-    const found = await store.readEnd(id, 1);
+    // What is in an archive can be looked at, and not read.
+    const found = await (store.archive?.look(id) ?? store.readEnd(id, 1));
     if (!found) continue;
     await staging.takeExtents(number, [{ id, sizeBytes: found.sizeBytes }]);
     noteForeign(journal.unlisted, `extents/${id.toString('hex')}`);

@@ -55,7 +55,9 @@ export function readTransitionClass(
 ): StorageClass {
   const { classes } = services;
   const found = classes.aliased(bucket.tenant, asked) ?? classes.named(bucket.tenant, asked);
-  if (!found && !awsClasses.has(asked)) throw new Refusal('MalformedXML');
+  // Nothing moves up there, as on AWS.
+  const isKnown = awsClasses.has(asked) && asked !== standardClass;
+  if (!found && !isKnown) throw new Refusal('MalformedXML');
   return checkWritable(services, bucket, found, { Element: 'StorageClass' });
 }
 
