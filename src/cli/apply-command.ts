@@ -28,7 +28,7 @@ import { csvText, print, printJson, writeOutput } from './output.ts';
 import { CountProgress } from './progress.ts';
 
 interface ApplyFlags extends CommandFlags {
-  file: string[];
+  file?: string[];
   dryRun?: true;
   prune?: true;
   keys?: string;
@@ -46,9 +46,9 @@ Examples:
 
 export function addApplyCommands(program: Command): void {
   program
-    .command('apply')
+    .command('apply [file...]')
     .description('make what files describe: tenants, people, groups, grants, limits and more')
-    .requiredOption('-f, --file <file...>', 'YAML or CSV; - is YAML on standard input')
+    .option('-f, --file <file...>', 'YAML or CSV, as without -f; - is YAML on standard input')
     .option('--dry-run', 'only say what would be done')
     .option('--prune', 'also delete what there is of what the files list, and is not in them')
     .option('--keys <file>', 'make a key for each person without one; CSV that only you can read')
@@ -69,9 +69,11 @@ function waitTime(text: string): number {
   }
 }
 
-async function apply(given: ApplyFlags, command: Command): Promise<void> {
+async function apply(files: string[], given: ApplyFlags, command: Command): Promise<void> {
   const flags = command.optsWithGlobals<ApplyFlags>();
-  const wanted = readFiles(given.file);
+  const named = [...files, ...(given.file ?? [])];
+  if (named.length === 0) throw new CommandFailure('usage', 'say which file: -f FILE');
+  const wanted = readFiles(named);
   const connection = findConnection(flags);
   const self = await askSelf(connection, given.wait ?? 0);
   const buckets = [...wanted.entries.values()].filter(({ kind }) => kind === 'bucket');

@@ -1,10 +1,11 @@
 // The page of `bursar audit report`. Invariant: every text of a record is escaped, and shown
 // without what could deceive.
 import { others, type RecordSummary, type Told } from '../audit/record-summary.ts';
+import { formatBytes } from '../core/bytes-text.ts';
 import { formatUsd } from '../core/money.ts';
 import { printable } from '../core/printable.ts';
 import { escapeXml, renderDocument } from '../instruments/report/document.ts';
-import { formatBytes, formatCount } from './progress.ts';
+import { formatCount } from './progress.ts';
 
 export interface AuditReport {
   tenant: string;

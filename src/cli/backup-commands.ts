@@ -11,6 +11,7 @@ import type { BackupPlace } from '../backup/place.ts';
 import { pruneBackups } from '../backup/prune.ts';
 import { isKeyFileWrapped, type SealedKeys, sealKeys } from '../backup/sealed-keys.ts';
 import { type VerifyReport, verifyBackup } from '../backup/verify.ts';
+import { formatBytes } from '../core/bytes-text.ts';
 import { isoTime, nowMs } from '../core/clock.ts';
 import { afterwards, atEnd } from '../core/closing.ts';
 import { CommandFailure, orFail, WorkFailure } from '../core/command-failure.ts';
@@ -24,7 +25,7 @@ import { parseCount, parseDuration, parseSize } from '../server/settings/quantit
 import { addPlaceFlags } from './command-arguments.ts';
 import { readText } from './key-files.ts';
 import { print, printJson, printTable } from './output.ts';
-import { formatBytes, formatCount, StepProgress } from './progress.ts';
+import { formatCount, StepProgress } from './progress.ts';
 import { addSettingFlags } from './setting-flags.ts';
 
 interface BackupFlags extends PlaceFlags {

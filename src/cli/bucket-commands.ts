@@ -1,6 +1,7 @@
 // `bursar bucket`: settings of a bucket for which S3 has no request. Buckets are written
 // TENANT/NAME.
 import { type Command, InvalidArgumentError } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { readPayers } from '../core/read-payer.ts';
 import { recordReadsModes } from '../core/record-reads.ts';
@@ -13,7 +14,6 @@ import { addBucketLocks } from './bucket-locks.ts';
 import { findPlace } from './bucket-names.ts';
 import { choice, connect, duration, durationForm, durationText } from './command-arguments.ts';
 import { print } from './output.ts';
-import { formatBytes } from './progress.ts';
 
 const asTenant = 'tenant';
 

@@ -4,6 +4,7 @@
 // any moment and run again; and what it says to be the same was compared, object by object, after
 // all of it was copied.
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import { compareText } from '../core/text-order.ts';
@@ -14,7 +15,7 @@ import { findPlace } from './bucket-names.ts';
 import type { CommandFlags } from './command-arguments.ts';
 import { findConnection } from './find-connection.ts';
 import { print, printJson } from './output.ts';
-import { formatBytes, formatCount } from './progress.ts';
+import { formatCount } from './progress.ts';
 import { checkDone, type ListedObject, refusedBy, type S3Bucket } from './s3-bucket.ts';
 
 interface CopyFlags {

@@ -2,13 +2,13 @@
 // commands by which those go that can. They are printed as they come, page by page, so that a
 // bucket may have as many as it likes.
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { awsParameters } from './aws-parameters.ts';
 import { findPlace, findTenant, type NamedPlace } from './bucket-names.ts';
 import { type CommandFlags, connect } from './command-arguments.ts';
 import { chooseForm, print, printPages } from './output.ts';
-import { formatBytes } from './progress.ts';
 
 type Locked = Answers['ListLocks']['locked'][number];
 

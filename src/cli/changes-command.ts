@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import type { Answers } from '../gateway/native/routes.ts';
@@ -13,7 +14,6 @@ import { type Connection, callApi, mayPass } from './api-client.ts';
 import { findPlace, findTenant } from './bucket-names.ts';
 import { connect } from './command-arguments.ts';
 import { print, printCsv, writeOutput } from './output.ts';
-import { formatBytes } from './progress.ts';
 
 type Page = Answers['ReadChanges'];
 

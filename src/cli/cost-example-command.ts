@@ -1,6 +1,7 @@
 // `bursar cost example`: what the studies computed, computed again from their assumptions, beside
 // what they printed.
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { formatUsd, type Picodollars } from '../core/money.ts';
 import {
@@ -12,7 +13,6 @@ import {
 import { type Unbundled, type UnbundledRow, unbundle } from '../quota/cost/unbundled.ts';
 import { readPriceBooks } from '../quota/prices/price-books.ts';
 import { print, printJson, printTable } from './output.ts';
-import { formatBytes } from './progress.ts';
 
 interface ExampleFlags {
   list?: boolean;

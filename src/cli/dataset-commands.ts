@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { callPatiently, mayPass, pauseAfter, triesMax } from './api-client.ts';
 import { findPlace } from './bucket-names.ts';
@@ -11,7 +12,7 @@ import { type CrateObject, type WrittenCrate, writeCrate } from './dataset-crate
 import { findConnection } from './find-connection.ts';
 import { type Placed, readObjects } from './found-objects.ts';
 import { print, printJson } from './output.ts';
-import { CountProgress, formatBytes, formatCount } from './progress.ts';
+import { CountProgress, formatCount } from './progress.ts';
 import { S3Bucket } from './s3-bucket.ts';
 
 interface ManifestFlags {

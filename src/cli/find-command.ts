@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type Command, InvalidArgumentError } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import type { ExplainedRun, FoundObjects } from '../gateway/find/find-schema.ts';
@@ -10,7 +11,7 @@ import { findPlace } from './bucket-names.ts';
 import { connect } from './command-arguments.ts';
 import { type Asked, type Placed, readObjects, readPages } from './found-objects.ts';
 import { chooseForm, csvText, print } from './output.ts';
-import { formatBytes, formatCount } from './progress.ts';
+import { formatCount } from './progress.ts';
 
 interface FindFlags {
   csv?: boolean;

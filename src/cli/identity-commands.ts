@@ -53,7 +53,7 @@ const groupNames: Columns<Group> = {
 const groups: Columns<Group> = {
   heading: ['GROUP', 'MEMBERS', 'CREATED'],
   row: ({ tenant, name, members, createdAt }) => [
-    ...[`${tenant}/${name}`, members?.join(',') ?? '', createdAt],
+    ...[`${tenant}/${name}`, members ? shortened(members) : '', createdAt],
   ],
 };
 
@@ -202,7 +202,7 @@ export function addGroupCommands(program: Command): void {
     .action(listing(groupNames, 'groups', (tenant: string) => ['tenants', tenant, 'groups']));
   group
     .command('show <tenant/name>')
-    .description('show a group and its members')
+    .description('show a group and its members; --json names more than ten of them, too')
     .action(calling((id: string) => ({ method: 'GET', path: pathIn('groups', id) }), groups));
   for (const [verb, description] of [
     ['add', 'have principals be in a group'],

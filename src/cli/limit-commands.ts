@@ -1,13 +1,14 @@
 // `bursar limit`: what accounts may use, and what of it they have used.
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure } from '../core/command-failure.ts';
+import { perWindow } from '../core/quota-terms.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, listAll } from './api-client.ts';
 import { askWho, calling } from './api-command.ts';
 import { connect } from './command-arguments.ts';
 import { addLimitFlags, type LimitFlags, readLimitFlags, readLimitsPatch } from './limit-flags.ts';
 import { print, printJson, printNote, printTable } from './output.ts';
-import { formatBytes } from './progress.ts';
 
 type Cap = Answers['GetLimit']['caps'][number];
 
@@ -114,7 +115,7 @@ function show(limited: readonly Limited[]): void {
     for (const warning of warnings) process.stderr.write(`bursar: ${warning}\n`);
     for (const { meter, window } of caps.filter(({ exceeded }) => exceeded)) {
       printNote(
-        `${account} has used more ${meter} per ${window} than its limit: all more is refused.`,
+        `${account} has used more ${meter}${perWindow(window)} than its limit: all more is refused.`,
       );
     }
   }

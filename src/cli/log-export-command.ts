@@ -7,13 +7,14 @@ import { ed25519, type NoteKey } from '../audit/log/note.ts';
 import { LogDamage } from '../audit/log/verified-log.ts';
 import { type LogSource, openLogSource, SourceFailure } from '../audit/verify/log-source.ts';
 import { parseVerifiers } from '../audit/verify/trusted-keys.ts';
+import { formatBytes } from '../core/bytes-text.ts';
 import { afterwards } from '../core/closing.ts';
 import { CommandFailure, messageOfFailure, orFail } from '../core/command-failure.ts';
 import type { PlaceFlags } from '../server/folder/backup-place.ts';
 import { addPlaceFlags, type CommandFlags, connect } from './command-arguments.ts';
 import { type ClosableTarget, openFolderTarget, openS3Target } from './log-export-targets.ts';
 import { print, printJson } from './output.ts';
-import { CountProgress, formatBytes, formatCount } from './progress.ts';
+import { CountProgress, formatCount } from './progress.ts';
 
 interface ExportFlags extends CommandFlags, PlaceFlags {
   from?: string;

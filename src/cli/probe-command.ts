@@ -2,6 +2,7 @@
 // the end, until its money was spent or until it was stopped; 1 it could not; 2 asked for wrongly.
 import type { WriteStream } from 'node:tty';
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { formatUsd } from '../core/money.ts';
 import { ProbeSummary, type SummaryRow } from '../instruments/probe/probe-summary.ts';
@@ -19,7 +20,7 @@ import {
   type ProbeFlags,
   readJob,
 } from './probe-flags.ts';
-import { CountProgress, formatBytes, formatCount } from './progress.ts';
+import { CountProgress, formatCount } from './progress.ts';
 
 const help = `
 Series: "sizes" writes and reads pairs of objects of each size; "latency" the same with 4096 bytes;

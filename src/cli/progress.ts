@@ -1,6 +1,7 @@
 // How far a long command has come, on stderr: on a terminal a bar that is drawn anew, elsewhere a
 // plain line now and then, so that a log stays short.
 import type { WriteStream } from 'node:tty';
+import { formatBytes } from '../core/bytes-text.ts';
 import { monotonicMs } from '../core/clock.ts';
 
 export interface Work {
@@ -66,40 +67,6 @@ function drawBar(done: Work, total: Work | null): string {
   const filled = Math.round(share * barLength);
   const percent = String(Math.floor(share * 100)).padStart(2);
   return `[${'#'.repeat(filled)}${'-'.repeat(barLength - filled)}] ${percent}%  `;
-}
-
-const binary = { base: 1024, units: ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] } as const;
-const decimal = { base: 1000, units: ['B', 'KB', 'MB', 'GB', 'TB', 'PB'] } as const;
-type Units = typeof binary | typeof decimal;
-
-/**
- * `1.5 GiB`: at least one digit, at most one decimal. `like`: in units of 1,000 where this number
- * was given in such, as 10 GB; default: of 1,024. That number itself has up to three decimals,
- * where they say all of it: `1.25 GB`.
- */
-export function formatBytes(bytes: number, like = 0): string {
-  const isGivenIn = (units: Units) => hasDecimals(inUnits(like, units).value, 3);
-  // Where both could be meant, as of 400 KB and 390.625 KiB, it was the shorter one.
-  const textIn = (units: Units) => String(inUnits(like, units).value);
-  const isShorter = textIn(binary).includes('.') && textIn(decimal).length < textIn(binary).length;
-  const isDecimal = isGivenIn(decimal) && (isShorter || !isGivenIn(binary));
-  const units = isDecimal ? decimal : binary;
-  const { value, unit } = inUnits(bytes, units);
-  const isExact = bytes === like && !hasDecimals(value, 1) && hasDecimals(value, 3);
-  const text = isExact ? String(Number(value.toFixed(3))) : value.toFixed(1);
-  return `${unit === 0 ? Math.round(value) : text} ${units.units[unit]}`;
-}
-
-/** Does it have so many decimals at most? */
-function hasDecimals(value: number, decimals: number): boolean {
-  return Math.abs(value - Number(value.toFixed(decimals))) <= 1e-12 * value;
-}
-
-function inUnits(bytes: number, { base, units }: Units): { value: number; unit: number } {
-  let unit = 0;
-  let value = bytes;
-  for (; value >= base && unit < units.length - 1; unit++) value /= base;
-  return { value, unit };
 }
 
 /** `1,234,567` */

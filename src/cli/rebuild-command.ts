@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { Refusal } from '../core/errors.ts';
 import { printable } from '../core/printable.ts';
@@ -24,7 +25,7 @@ import { chooseStores } from '../server/settings/store-settings.ts';
 import type { StoreDriver } from '../tiering/stores/driver.ts';
 import { StoreTallies } from '../tiering/stores/store-tally.ts';
 import { print, printJson } from './output.ts';
-import { formatBytes, formatCount, StepProgress } from './progress.ts';
+import { formatCount, StepProgress } from './progress.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
 
 interface RebuildFlags {

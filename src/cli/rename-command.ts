@@ -3,12 +3,13 @@
 // can be stopped at any moment and run again: what was renamed is not at the old prefix any more.
 import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { inParallel } from '../core/in-parallel.ts';
 import type { CommandFlags } from './command-arguments.ts';
 import { findConnection } from './find-connection.ts';
 import { print, printJson } from './output.ts';
-import { CountProgress, formatBytes, formatCount } from './progress.ts';
+import { CountProgress, formatCount } from './progress.ts';
 import { refusedBy, S3Bucket, type S3Connection } from './s3-bucket.ts';
 
 interface RenameFlags extends CommandFlags {

@@ -2,6 +2,7 @@
 // it; or does the second with a database that was put back by hand. Progress goes to stderr, the
 // report to stdout.
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import { isCut } from '../ledger/rebuild/report.ts';
@@ -9,7 +10,7 @@ import type { PlaceFlags } from '../server/folder/backup-place.ts';
 import { type Config, type Flags, loadConfig } from '../server/settings/config.ts';
 import { addPlaceFlags, collect } from './command-arguments.ts';
 import { print, printJson } from './output.ts';
-import { formatBytes, formatCount } from './progress.ts';
+import { formatCount } from './progress.ts';
 import { type Restored, restoreBackup, restoreHere } from './restored-folder.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
 

@@ -1,5 +1,6 @@
 // `bursar snapshot`: snapshots of a bucket, what is different since, and bringing it back.
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { ApiRefusal, type ApiRequest, type Connection, callApi, listAll } from './api-client.ts';
@@ -8,7 +9,7 @@ import { findPlace, findSnapshots } from './bucket-names.ts';
 import { choice, connect, duration, durationText } from './command-arguments.ts';
 import { mounts } from './mount-commands.ts';
 import { print, printJson, printNote } from './output.ts';
-import { formatBytes, formatCount } from './progress.ts';
+import { formatCount } from './progress.ts';
 import { differences, restore } from './snapshot-restore.ts';
 import { isSnapshotName, timeOrSnapshot } from './times.ts';
 

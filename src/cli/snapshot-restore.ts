@@ -2,6 +2,7 @@
 // what is different since then. Invariants: what is as it was is left alone; and what came since
 // stays, unless that was asked for.
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { type Columns, printEntries } from './api-command.ts';
@@ -10,7 +11,6 @@ import { findSnapshots, type SnapshotsPlace } from './bucket-names.ts';
 import type { CommandFlags } from './command-arguments.ts';
 import { findConnection } from './find-connection.ts';
 import { printJson } from './output.ts';
-import { formatBytes } from './progress.ts';
 
 type Difference = Answers['DiffSnapshot']['differences'][number];
 

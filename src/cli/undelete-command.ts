@@ -3,6 +3,7 @@
 // own. Invariants: an object that is as it was is left alone; and nothing is deleted but delete
 // markers.
 import type { Command } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { callApi } from './api-client.ts';
@@ -12,7 +13,7 @@ import { findPlace, type NamedPlace } from './bucket-names.ts';
 import type { CommandFlags } from './command-arguments.ts';
 import { findConnection } from './find-connection.ts';
 import { print, printJson } from './output.ts';
-import { formatBytes, formatCount } from './progress.ts';
+import { formatCount } from './progress.ts';
 import type { S3Connection } from './s3-bucket.ts';
 import { time, timeForms } from './times.ts';
 

@@ -5,6 +5,7 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
+import { formatBytes } from '../core/bytes-text.ts';
 import { monotonicMs, timerMsMax } from '../core/clock.ts';
 import { CommandFailure, orFail } from '../core/command-failure.ts';
 import { writeFileDurably } from '../core/durable-file.ts';
@@ -14,7 +15,7 @@ import { parseSize } from '../server/settings/quantities.ts';
 import { ApiRefusal, type Connection, callApi } from './api-client.ts';
 import { connect } from './command-arguments.ts';
 import { print } from './output.ts';
-import { formatBytes, formatCount, Progress, type Work } from './progress.ts';
+import { formatCount, Progress, type Work } from './progress.ts';
 import {
   addVerifyBundleCommand,
   addVerifyLogCommand,

@@ -8,6 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { verifyReceipt } from '../audit/verify/receipt.ts';
 import type { Trust } from '../audit/verify/signed-checkpoint.ts';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { parseJson } from '../core/json.ts';
 import { printable } from '../core/printable.ts';
@@ -16,7 +17,7 @@ import { bundleLines } from './bundle-file.ts';
 import { addTrustFlags } from './command-arguments.ts';
 import { type CrateObject, crateFiles, listLine, receiptName } from './dataset-crate.ts';
 import { print, printJson } from './output.ts';
-import { CountProgress, formatBytes, formatCount } from './progress.ts';
+import { CountProgress, formatCount } from './progress.ts';
 
 interface DatasetFlags extends GivenTrust {
   json?: boolean;

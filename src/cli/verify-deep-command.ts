@@ -6,6 +6,7 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { Difference } from '../audit/verify/record-fields.ts';
+import { formatBytes } from '../core/bytes-text.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
 import type { DeepRunState } from '../gateway/native/verify-routes.ts';
@@ -15,7 +16,7 @@ import { type Flags, loadConfig } from '../server/settings/config.ts';
 import { type Connection, callApi } from './api-client.ts';
 import { collect, connect } from './command-arguments.ts';
 import { print } from './output.ts';
-import { CountProgress, formatBytes, formatCount } from './progress.ts';
+import { CountProgress, formatCount } from './progress.ts';
 import { addSettingFlags, placeSettings } from './setting-flags.ts';
 
 interface DeepFlags {

@@ -19,6 +19,11 @@ export type Level = 'storedBytes' | 'storedObjects';
 export const windows = ['minute', 'hour', 'day', 'month', 'total'] as const;
 export type Window = (typeof windows)[number];
 
+/** ` per day`, behind what is limited; nothing of all time. */
+export function perWindow(window: Window): string {
+  return window === 'total' ? '' : ` per ${window}`;
+}
+
 /** Limits as people, tokens and the native API write them. At least one; no member is empty. */
 export type Limits = {
   /** Most of it in a window: `spend` in decimal USD, in a string; else a count. */

@@ -68,7 +68,7 @@ test('all that is described is made, once, and dumped in the same form', async (
   expect((await json('apply -f all.yaml')).done).toEqual(changes);
   for (const file of ['all.yaml', 'dumped.yaml']) {
     expect(await json(`apply -f ${file} --prune --dry-run`)).toEqual({ dryRun: true, changes: [] });
-    expect((await run(`apply -f ${file}`)).stdout).toBe('0 created, 0 set, 0 deleted\n');
+    expect((await run(`apply ${file}`)).stdout).toBe('0 created, 0 set, 0 deleted\n');
     write('dumped.yaml', (await run('dump cms default')).stdout);
   }
   expect(await json('principal show cms/loader')).toMatchObject({
@@ -219,7 +219,7 @@ test('members of groups are added and removed', async () => {
   const asked = await run('group delete cms/shifters');
   expect([asked.code, asked.stderr]).toEqual([1, expect.stringContaining('has 2 members: alice')]);
   expect(asked.stderr).toContain('grant cms/read names it');
-  expect((await run('group show cms/shifters')).code).toBe(0);
+  expect((await run('group show cms/shifters')).stdout).toMatch(/^cms\/shifters +alice, dave +/m);
   expect((await run('group add cms/none dave')).stderr).toContain('NoSuchGroup');
   expect((await run('group add cms/shifters ligo/eve')).code).toBe(2);
 });

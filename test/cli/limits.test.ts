@@ -183,7 +183,7 @@ describe('a limit', () => {
     expect(await read(3)).toEqual([200, 200, 200]);
     await expect
       .poll(() => run(`limit set ${account} --egress total=20`))
-      .toContain(`${account} has used more egressBytes per total than its limit`);
+      .toContain(`${account} has used more egressBytes than its limit`);
     expect(await read(2)).toEqual([403, 403]);
     await run(`limit set ${account} --egress none`);
     expect(await read(2)).toEqual([200, 200]);

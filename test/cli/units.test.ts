@@ -1,6 +1,6 @@
 // Sizes as people read them: a limit in the units in which it was typed.
 import { expect, it } from 'vitest';
-import { formatBytes } from '#bursar/cli/progress.js';
+import { formatBytes } from '#bursar/core/bytes-text.js';
 import { parseSize } from '#bursar/server/settings/quantities.js';
 
 it.each([

@@ -176,7 +176,12 @@ describe('usage', () => {
       expect(await json(`usage tenant:cms --by ${by} --to 2020-01-01`)).toEqual([]);
     }
     expect(await fail('usage bucket:cms/raw --by principal')).toMatchObject({
-      ...{ code: 1, stderr: expect.stringContaining('Only a tenant is broken down by principal') },
+      ...{
+        code: 1,
+        stderr: expect.stringContaining(
+          'Only a tenant is broken down by principal; a bucket by day',
+        ),
+      },
     });
   });
 

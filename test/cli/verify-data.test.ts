@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { formatBytes } from '#bursar/cli/progress.js';
+import { formatBytes } from '#bursar/core/bytes-text.js';
 import { compareCounters, RecordSum } from '../fault/bookkeeping.ts';
 import { KiB, MiB, makeContent } from '../fault/content.ts';
 import { type Finding, makeTenant } from '../fault/integrity-client.ts';

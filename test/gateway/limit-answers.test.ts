@@ -81,7 +81,7 @@ describe('a GET that would exceed a limit on what goes out', () => {
       Reset: 'never',
     });
     expect(elementOf(refused.text, 'Message')).toMatch(
-      /^The limit of bucket:cms\/raw on egressBytes per total is 500: \d+ used, \d+ reserved, 1000 asked for\. It is never reset\.$/,
+      /^The limit of bucket:cms\/raw on egressBytes is 500: \d+ used, \d+ reserved, 1000 asked for\. It is never reset\.$/,
     );
     expect(fieldsOf(await send(boss, large))).toMatchObject({ Max: '500' });
   });

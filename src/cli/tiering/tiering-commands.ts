@@ -2,6 +2,7 @@
 // the records of a bucket.
 import type { WriteStream } from 'node:tty';
 import { type Command, InvalidArgumentError } from 'commander';
+import { formatBytes } from '../../core/bytes-text.ts';
 import { CommandFailure } from '../../core/command-failure.ts';
 import { formatUsd, picodollarsPerUsd } from '../../core/money.ts';
 import type { Answers } from '../../gateway/native/routes.ts';
@@ -11,7 +12,7 @@ import { findPlace, type NamedPlace } from '../bucket-names.ts';
 import { type CommandFlags, connect } from '../command-arguments.ts';
 import { print, printJson, printTable } from '../output.ts';
 import { addPriceBooksFlag, findBooks } from '../price-commands.ts';
-import { CountProgress, formatBytes } from '../progress.ts';
+import { CountProgress } from '../progress.ts';
 import { type Plan, type PlanCost, planOf } from './plan.ts';
 import { readChain } from './priced-chain.ts';
 import { VersionHistories } from './version-histories.ts';

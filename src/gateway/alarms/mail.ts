@@ -2,9 +2,11 @@
 // was allowed when it was set; nothing in it is anything but plain text; and the same alarms have
 // the same Message-ID however often they are sent. Specifications: RFC 5321, RFC 5322, RFC 6068.
 import { isLoopbackAddress } from '../../authz/oidc/address-policy.ts';
+import { formatBytes } from '../../core/bytes-text.ts';
 import { isoTime } from '../../core/clock.ts';
 import { Refusal } from '../../core/errors.ts';
 import { printable } from '../../core/printable.ts';
+import { type Meter, perWindow } from '../../core/quota-terms.ts';
 import { amountText } from '../../quota/cap-report.ts';
 import { windowEndMs } from '../../quota/limits/windows.ts';
 import { idOf, isStuckTarget, type Told } from './stuck-target.ts';
@@ -154,8 +156,17 @@ function shortOf(alarm: Told): string {
   if (isStuckTarget(alarm)) return `the target ${alarm.tenant}/${alarm.target} is stuck`;
   const { account, meter, window, percent } = alarm;
   // Keys may have line ends in them, and so the accounts of prefixes.
-  const per = window === 'total' ? '' : ` per ${window}`;
-  return `${printable(account)} has used ${percent}% of ${meter}${per}`;
+  return `${printable(account)} has used ${percent}% of ${meter}${perWindow(window)}`;
+}
+
+/** `3.0 MB of 5.0 MB (3000000 of 5000000)` */
+function usedOf(meter: Meter, used: bigint, limit: bigint): string {
+  const [exact, most] = [amountText(meter, used), amountText(meter, limit)];
+  if (meter === 'spend') return `${exact} USD of ${most} USD`;
+  if (!meter.endsWith('Bytes')) return `${exact} of ${most}`;
+  const like = Number(limit);
+  const short = `${formatBytes(Number(used), like)} of ${formatBytes(like, like)}`;
+  return `${short} (${exact} of ${most})`;
 }
 
 function linesOf(alarm: Told): string {
@@ -168,11 +179,10 @@ function linesOf(alarm: Told): string {
     ].join('\n');
   }
   const { id, meter, window, limit, used, beginMs, timeMs } = alarm;
-  const unit = meter === 'spend' ? ' USD' : '';
   const endMs = window === 'total' ? Infinity : windowEndMs(window, beginMs);
   return [
     `${shortOf(alarm)}.`,
-    `  used:   ${amountText(meter, used)}${unit} of ${amountText(meter, limit)}${unit}`,
+    `  used:   ${usedOf(meter, used, limit)}`,
     `  time:   ${isoTime(timeMs)}`,
     `  resets: ${Number.isFinite(endMs) ? isoTime(endMs) : 'never'}`,
     `  record: ${id}`,

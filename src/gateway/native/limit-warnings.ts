@@ -2,7 +2,7 @@
 // there, or another account that counts all of it has a limit that is reached no later.
 import { findBucket, listOwned } from '../../catalog/buckets.ts';
 import type { Reader } from '../../core/database.ts';
-import { isLevel, type Meter } from '../../core/quota-terms.ts';
+import { isLevel, type Meter, perWindow } from '../../core/quota-terms.ts';
 import { type Account, accountName, parseAccount } from '../../quota/accounts.ts';
 import { readAccountState } from '../../quota/leases/account-tables.ts';
 import type { LimitedAccounts } from '../../quota/limited-accounts.ts';
@@ -22,7 +22,7 @@ export async function warnOf(
     for (const { meter, window, amount } of caps.filter((cap) => counts(cap.meter))) {
       const first = state?.limits?.caps.find((cap) => cap.meter === meter && cap.window === window);
       if (!first || first.amount > amount) continue;
-      const what = `the limit of ${name} on ${meter} per ${window} binds nothing`;
+      const what = `the limit of ${name} on ${meter}${perWindow(window)} binds nothing`;
       warnings.push(`${what}: that of ${whole} is not above it, and counts all of it.`);
     }
   }

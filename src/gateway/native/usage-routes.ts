@@ -196,7 +196,10 @@ async function breakDown(call: Call): Promise<Outcome> {
   if (!by) throw new Refusal('NotFound');
   const kinds = brokenDownBy(by);
   if (kinds && !kinds.includes(found.kind)) {
-    const message = `Only a ${kinds.join(' or a ')} is broken down by ${by}.`;
+    const others = breakdowns.filter((one) => brokenDownBy(one)?.includes(found.kind) ?? true);
+    const message =
+      `Only a ${kinds.join(' or a ')} is broken down by ${by}; ` +
+      `a ${found.kind} by ${others.join(', ')}.`;
     throw new Refusal('NotFound', { message });
   }
   if (by === 'token' && (query.from ?? query.to) !== undefined) {

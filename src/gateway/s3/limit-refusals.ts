@@ -6,7 +6,7 @@
 import type { Identity } from '../../authz/identity.ts';
 import { Refusal } from '../../core/errors.ts';
 import { formatUsd } from '../../core/money.ts';
-import { isLevel } from '../../core/quota-terms.ts';
+import { isLevel, perWindow } from '../../core/quota-terms.ts';
 import { type Account, maySeeAccount, parseAccount } from '../../quota/accounts.ts';
 import type { Charged } from '../../quota/charge.ts';
 import type { Shortage } from '../../quota/leases/requests.ts';
@@ -80,7 +80,7 @@ export function quotaExceeded(shortage: Shortage, audience: LimitAudience): Refu
     meter === 'spend' ? formatUsd(value) : value.toString();
   const name = audience.nameOf(account);
   const reset = Number.isFinite(resetMs) ? new Date(resetMs).toISOString() : 'never';
-  const limitWords = `The limit of ${name ?? 'an account'} on ${meter} per ${window}`;
+  const limitWords = `The limit of ${name ?? 'an account'} on ${meter}${perWindow(window)}`;
   const about = { ...(name && { Account: name }), Limit: meter, Window: window };
   const rest = { Asked: amount(asked), Reset: reset };
   if (!audience.maySee(account)) {

@@ -156,7 +156,7 @@ describe('an alarm by mail', () => {
   it('arrives, and says of what, how much and until when', async () => {
     const [, port] = await serve();
     await hook();
-    (await open(mailerFor(port), patient)).tell([await alarm(7)]);
+    (await open(mailerFor(port), { ...patient, mailPauseMs: 1 })).tell([await alarm(7)]);
     await expect.poll(untold, soon).toBe(0);
     const [mail] = mails;
     expect(mails).toHaveLength(1);
@@ -169,6 +169,14 @@ describe('an alarm by mail', () => {
     expect(text).toContain('10.000000000001 USD of 12.50 USD');
     expect(text).toContain('resets: 2026-12-01T00:00:00.000Z');
     expect(notifier?.stateOf(cms)).toMatchObject({ waiting: 0, problem: null });
+    const bytes = { meter: 'storedBytes', window: 'total', limit: 5_000_000n, used: 4_200_000n };
+    notifier?.tell([await alarm(8, bytes as Partial<Alarm>)]);
+    await expect.poll(() => mails.length, soon).toBe(2);
+    const second = mails[1]?.text.replace(/=\r\n/g, '') ?? '';
+    expect(second).toContain(
+      'Subject: Bursar: principal:cms/alice has used 80% of storedBytes\r\n',
+    );
+    expect(second).toContain('used:   4.2 MB of 5.0 MB (4200000 of 5000000)');
   });
 
   it('comes with others that wait, at most one mail in a while', async () => {

@@ -146,7 +146,8 @@ describe("a member's own mount", () => {
     expect((await call('chief', 'DELETE', own('bob', '/mine'))).status).toBe(204);
     expect(await read('bob', 'mine')).toBe('NoSuchBucket');
     const missing = await call('bob', 'DELETE', own('bob', '/mine'));
-    expect(missing).toMatchObject({ status: 404, json: { code: 'NoSuchMount' } });
+    const detail = 'atlas/bob has no mount mine.';
+    expect(missing).toMatchObject({ status: 404, json: { code: 'NoSuchMount', detail } });
   });
 
   test('can be forbidden by the tenant; those that are there stay', async () => {
