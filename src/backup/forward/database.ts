@@ -2,14 +2,19 @@
 // before it was copied it knows all, whoever has shortened that journal since. So it is staged as a
 // snapshot that tells of every change up to its last one in the store; what the journal says of
 // later ones is newer, and what it says of earlier ones counts for nothing.
-import { listStoreBuckets } from '../../catalog/buckets.ts';
+import { getBucket, listStoreBuckets } from '../../catalog/buckets.ts';
+import { listAllClasses } from '../../catalog/class-rows.ts';
+import { isKnownExtent } from '../../catalog/extent-copies.ts';
 import { listOutbox } from '../../catalog/outbox.ts';
 import { readNamed, type Version } from '../../catalog/versions.ts';
 import type { Reader } from '../../core/database.ts';
+import { localStore } from '../../core/manifest.ts';
 import type { Entry } from '../../ledger/journal/format.ts';
 import { identitiesBucket } from '../../ledger/journal/identity-outbox.ts';
 import { listKeptEntries } from '../../ledger/journal/kept-entries.ts';
 import { listEntries } from '../../ledger/journal/snapshot.ts';
+import type { MustBeTold } from '../../ledger/rebuild/staged-entries.ts';
+import type { StagedExtent } from '../../ledger/rebuild/staging.ts';
 import type { Work } from '../../ledger/rebuild/work.ts';
 import type { ForwardStore } from './stores.ts';
 
@@ -57,6 +62,27 @@ export async function stageDatabase(work: Work, read: Reader, one: ForwardStore)
   one.toldSeq = Math.max(one.toldSeq, toldSeq);
   one.databaseSeq = toldSeq;
   one.snapshotMs = await laterOf(read, one);
+}
+
+/**
+ * Whether a journal has to tell of an extent that nothing staged names. None tells of buckets in
+ * the data folder, whose classes may have legs in stores: what the database has of these is its
+ * own, and what it has not was written after the backup. So may be what is of a bucket that is
+ * newer than it, where there are classes.
+ */
+export async function mustBeTold(
+  read: Reader,
+  { id, metadata }: Pick<StagedExtent, 'id' | 'metadata'>,
+): Promise<MustBeTold> {
+  const bucket = await getBucket(read, metadata.bucketId);
+  if (bucket) {
+    if (bucket.store > localStore) return 'byTime';
+    return (await isKnownExtent(read, id)) ? 'never' : 'always';
+  }
+  const sql = "SELECT seq FROM sqlite_sequence WHERE name = 'buckets'";
+  const newest = (await read.get<{ seq: number }>(sql))?.seq ?? 0;
+  const isNewer = metadata.bucketId > newest;
+  return isNewer && (await listAllClasses(read)).length > 0 ? 'always' : 'byTime';
 }
 
 /** Its snapshots, and what is held. */

@@ -150,7 +150,8 @@ export async function stage(
   await nameExtents(staging, buckets, stores);
   for (const { store, toldSeq } of stores) {
     let read = 0;
-    await readUnnamed({ store, toldSeq, keyring, staging, report }, () =>
+    const { mustBeTold } = work;
+    await readUnnamed({ store, toldSeq, keyring, staging, report, mustBeTold }, () =>
       work.onProgress(`reading what extents in ${store.name} say that nothing names`, ++read),
     );
   }

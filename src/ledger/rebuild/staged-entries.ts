@@ -93,7 +93,17 @@ export async function noteReplaced(tx: Tx, text: string | null): Promise<void> {
   for (const { id } of decodeManifest(Buffer.from(manifest, 'base64'))) await tx.run(sql, id, seq);
 }
 
-export async function takeMetadata(tx: Tx, extent: StagedExtent): Promise<void> {
+/**
+ * Whether a journal has to tell of the bucket of an extent. `byTime`: if the extent was begun after
+ * the journal's snapshot, which has all that was there.
+ */
+export type MustBeTold = 'always' | 'never' | 'byTime';
+
+export async function takeMetadata(
+  tx: Tx,
+  extent: StagedExtent,
+  mustBeTold: MustBeTold,
+): Promise<void> {
   const { id, store, trailerBytes, metadata } = extent;
   const { tenant, bucket, key, upload, extentBytes } = metadata;
   if (tenant === archiveTenant) {
@@ -101,14 +111,17 @@ export async function takeMetadata(tx: Tx, extent: StagedExtent): Promise<void> 
     return;
   }
   // The journals were taken before.
-  if (!(await tx.get('SELECT 1 FROM buckets WHERE id = ?', metadata.bucketId))) {
+  if (
+    mustBeTold !== 'never' &&
+    !(await tx.get('SELECT 1 FROM buckets WHERE id = ?', metadata.bucketId))
+  ) {
     await tx.run(
       `INSERT INTO untold VALUES (?, ?, ?)
          ON CONFLICT DO UPDATE SET time_ms = max(time_ms, excluded.time_ms)`,
       store,
       `${tenant}/${bucket}`,
       // Ids begin with the time (core/ids.ts).
-      id.readUIntBE(0, 6),
+      mustBeTold === 'always' ? Number.MAX_SAFE_INTEGER : id.readUIntBE(0, 6),
     );
   }
   if (upload) {

@@ -6,7 +6,7 @@ import { type OpenDatabase, openDatabase, type Tx } from '../../core/database.ts
 import { pages } from '../../core/pages.ts';
 import type { ExtentMetadata } from '../../tiering/extent-metadata.ts';
 import type { BucketEntry, Entry, SettingsEntry, VersionEntry } from '../journal/format.ts';
-import { noteReplaced, takeEntry, takeMetadata } from './staged-entries.ts';
+import { type MustBeTold, noteReplaced, takeEntry, takeMetadata } from './staged-entries.ts';
 import { identitySchema, StagedIdentities } from './staged-identities.ts';
 import { holdReplaced, keptSchema, StagedKept } from './staged-kept.ts';
 
@@ -69,7 +69,7 @@ CREATE TABLE packs (               -- extents of archived records
 CREATE TABLE untold (              -- buckets that extents are of and that no journal knows
   store INTEGER NOT NULL,
   bucket TEXT NOT NULL,            -- tenant/name
-  time_ms INTEGER NOT NULL,        -- when the newest of these extents was begun
+  time_ms INTEGER NOT NULL,        -- when the newest of these extents was begun, or later
   PRIMARY KEY (store, bucket)
 ) WITHOUT ROWID;
 CREATE TABLE uploads (             -- to which such extents belong
@@ -169,8 +169,8 @@ export class Staging {
     });
   }
 
-  takeMetadata(extent: StagedExtent): Promise<void> {
-    return this.#write((tx) => takeMetadata(tx, extent));
+  takeMetadata(extent: StagedExtent, mustBeTold: MustBeTold = 'byTime'): Promise<void> {
+    return this.#write((tx) => takeMetadata(tx, extent, mustBeTold));
   }
 
   /** Marks extents as belonging to what the journal says of a version. */

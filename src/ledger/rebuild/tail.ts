@@ -15,6 +15,7 @@ import type { VersionEntry } from '../journal/format.ts';
 import { noteForeign } from '../journal/generation.ts';
 import type { JournalReport, RebuildReport } from './report.ts';
 import type { StagedBucket, StagedExtent, Staging } from './staging.ts';
+import type { Work } from './work.ts';
 
 const readsAtOnce = 16;
 
@@ -27,15 +28,18 @@ export async function readUnnamed(
     keyring: Keyring;
     staging: Staging;
     report: RebuildReport;
+    mustBeTold: Work['mustBeTold'];
   },
   onRead: () => void,
 ): Promise<void> {
-  const { store, toldSeq, keyring, staging, report } = options;
+  const { store, toldSeq, keyring, staging, report, mustBeTold } = options;
   for await (const ids of staging.listUnnamed(store.number, toldSeq)) {
     await inParallel(ids, readsAtOnce, async (id) => {
       try {
         const found = await readExtentMetadata(store, keyring, id);
-        if (found) await staging.takeMetadata({ id, store: store.number, ...found });
+        if (!found) return;
+        const extent = { id, store: store.number, ...found };
+        await staging.takeMetadata(extent, await mustBeTold?.(extent));
       } catch (error) {
         if (!(error instanceof IntegrityError)) throw error;
         report.damagedExtents.add(id.toString('hex'));

@@ -6,7 +6,8 @@ import type { RemoteStore } from '../../tiering/stores/store.ts';
 import type { StoreTallies } from '../../tiering/stores/store-tally.ts';
 import type { FoundJournal, WrittenObject } from './replay.ts';
 import type { JournalReport, RebuildReport } from './report.ts';
-import type { Staging } from './staging.ts';
+import type { MustBeTold } from './staged-entries.ts';
+import type { StagedExtent, Staging } from './staging.ts';
 
 export interface RebuildOptions {
   /** All stores of the gateway; the numbers that they have here do not matter. */
@@ -40,6 +41,8 @@ export interface Work extends RebuildOptions {
   keyring: Keyring;
   staging: Staging;
   report: RebuildReport;
+  /** What is known otherwise of an extent that nothing names; absent: nothing is. */
+  mustBeTold?: (extent: StagedExtent) => Promise<MustBeTold>;
 }
 
 /** A store with the number that manifests have for it. */

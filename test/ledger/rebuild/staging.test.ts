@@ -3,9 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { mustBeTold } from '#bursar/backup/forward/database.js';
+import { newExtentId } from '#bursar/core/ids.js';
 import { encodeManifest } from '#bursar/core/manifest.js';
 import type { BucketEntry, Entry, VersionEntry } from '#bursar/ledger/journal/format.js';
 import { Staging } from '#bursar/ledger/rebuild/staging.js';
+import { openLedger } from '../fixture.ts';
 
 let folder: string;
 let staging: Staging;
@@ -209,4 +212,26 @@ it('what a database knows to be over is, whatever a shortened journal says', asy
   expect((await staging.listBuckets()).map(({ name }) => name)).toEqual(['data']);
   const ended = await staging.findVersion({ bucketId: 1, key: 'ended', versionId: null });
   expect(ended).toEqual({ version: null, isTail: false, toldSeq: 3 });
+});
+
+it('of buckets in the data folder has what a database knows, whenever a journal was shortened', async () => {
+  const fixture = await openLedger();
+  const [known, since] = [newExtentId(), newExtentId()];
+  const hex = known.toString('hex');
+  await fixture.edit(`INSERT INTO extents VALUES (x'${hex}', 2, 'one', 1, 1, 1, NULL, NULL)`);
+  const later = Date.now() + 3_600_000;
+  const untold = async (id: Buffer, bucketId: number, name: string): Promise<string[]> => {
+    const about = { tenant: 'one', bucket: name, bucketId, key: 'k', write: hex, index: 0 };
+    const metadata = { ...about, offset: 0, extentBytes: 1, algorithm: 2, epoch: 1 };
+    const extent = { id, store: 2, trailerBytes: 550, metadata };
+    await staging.takeMetadata(extent, await mustBeTold(fixture.read, extent));
+    return staging.listUntold(2, later, 10);
+  };
+  expect(await untold(known, 1, 'data')).toEqual([]);
+  // Without classes, what is of a newer bucket is of one in the store, which its snapshot had.
+  expect(await untold(since, 9, 'newer')).toEqual([]);
+  expect(await untold(since, 1, 'data')).toEqual(['one/data']);
+  await fixture.edit("INSERT INTO classes VALUES ('one', 'derived', '{}', 1)");
+  expect(await untold(since, 9, 'newer')).toEqual(['one/data', 'one/newer']);
+  await fixture.close();
 });
