@@ -71,12 +71,14 @@ export interface RestoreMove extends Named {
   /** Of extents that are in the stores that it says, or at least in those of `places`. */
   manifest: Uint8Array;
   places?: Record<string, number[]> | undefined;
+  /** As moved versions have them, which makes no image of it in a snapshot. */
+  attributes: string;
 }
 
 /** Has a version in the class into which it was moved. */
 export async function restoreMove(
   tx: Tx,
-  { bucketId, key, versionId, class: to, manifest, places }: RestoreMove,
+  { bucketId, key, versionId, class: to, manifest, places, attributes }: RestoreMove,
   moment: Moment,
 ): Promise<Outcome<null>> {
   const name = { bucketId, key, versionId: versionId ?? 'null', conditions: unconditional };
@@ -89,8 +91,9 @@ export async function restoreMove(
   if (isOther) await adoptFromStores(tx, bucket, manifest, moment.timeMs);
   if (places) await placeCopies(tx, bucket, places, { class: to, manifest }, moment);
   const placed = { class: to, manifest: isOther ? manifest : null };
-  const storage = await placeElsewhere(tx, bucket, found, placed, moment);
-  return { ok: true, storage, result: null };
+  const storage = await placeElsewhere(tx, bucket, { ...found, attributes }, placed, moment);
+  const amended = { seq: found.seq, attributes: hash('sha256', attributes, 'hex') };
+  return { ok: true, storage: { ...storage, amended }, result: null };
 }
 
 export interface RestoreSettings {

@@ -237,6 +237,24 @@ describe('what is copied from a version that is moved meanwhile', () => {
   });
 });
 
+describe('what a restore moves under a snapshot', () => {
+  it('has its attributes at once, and can be moved again', async () => {
+    await put();
+    const named = { kind: 'createSnapshot', bucketId: 1, name: 's', prefix: '' } as const;
+    await commit({ ...named, expiresMs: null, lock: null });
+    const found = await findCurrent(catalog(), bucket, 'k');
+    if (!found) throw new Error('not there');
+    const { bucketId, key, seq, manifest } = found;
+    const attributes = JSON.stringify({ ...JSON.parse(found.attributes), classedMs: 5 });
+    const placed = { class: 'STANDARD_IA', manifest, attributes };
+    await commit({ kind: 'restoreMove', bucketId, key, versionId: null, ...placed });
+    const moved = await findCurrent(catalog(), bucket, 'k');
+    expect(moved).toMatchObject({ class: 'STANDARD_IA', attributes });
+    expect(await fixture.read.all('SELECT key FROM held_versions')).toEqual([]);
+    await commit({ kind: 'moveVersion', bucketId, key, seq, class: 'GLACIER_IR', bytes: null });
+  });
+});
+
 describe('a bucket whose versioning is suspended', () => {
   it('overwrites the null version, current or not, and keeps all others', async () => {
     await put();

@@ -8,7 +8,7 @@ import {
   readSettings,
 } from '../../catalog/buckets.ts';
 import { listKept } from '../../catalog/kept-versions.ts';
-import { placedMs, readNamed, type Version } from '../../catalog/versions.ts';
+import { type Attributes, placedMs, readNamed, type Version } from '../../catalog/versions.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import { decodeManifest } from '../../core/manifest.ts';
 import { pages } from '../../core/pages.ts';
@@ -207,11 +207,13 @@ async function bringKnown(forward: Forward, known: KnownBucket): Promise<void> {
       const isKept = isThere || held.some(({ isImage }) => !isImage);
       // As the first snapshot after the backup has it.
       const told = held[0] ?? (isTail ? null : version);
-      if (isKept && (!told || (await bringPlace(forward, bucket, row, told)))) {
+      const place = () => (told ? bringPlace(forward, bucket, row, told) : row.attributes);
+      const placed = isKept ? await place() : null;
+      if (placed !== null) {
         // Its end, which a snapshot tells, is done again in its turn.
         if (!isThere) report.ended++;
         const { attributes } = told ?? row;
-        if (attributes === row.attributes) return;
+        if (attributes === placed) return;
         await commit(
           { kind: 'restoreAttributes', bucketId, key, versionId, attributes },
           { action: 'bursar:RestoreVersion', bucket, key },
@@ -228,8 +230,8 @@ async function bringKnown(forward: Forward, known: KnownBucket): Promise<void> {
 }
 
 /**
- * Has a version in the class into which it was moved after the backup, if it was. Resolves to false
- * when its bytes are not all there. No snapshot has an image of it in another place: it would not
+ * Has a version in the class into which it was moved after the backup, if it was. Gives the
+ * attributes that it has then; null when its bytes are not all there. No snapshot has an image of it in another place: it would not
  * have been moved.
  */
 async function bringPlace(
@@ -237,15 +239,19 @@ async function bringPlace(
   bucket: StagedBucket,
   row: Version,
   told: VersionEntry | HeldEntry,
-): Promise<boolean> {
-  if (row.isMarker === 1 || isPlaced(row, told)) return true;
+): Promise<string | null> {
+  if (row.isMarker === 1 || isPlaced(row, told)) return row.attributes;
   const { key, versionId, seq, sizeBytes, class: from } = row;
   const { class: to, manifest } = told;
   const checked = await checkExtents(work.staging, { manifest, sizeBytes, class: to });
-  if (!checked.runs) return false;
+  if (!checked.runs) return null;
+  // As the move did it: other changes of them come after it.
+  const { classedMs } = JSON.parse(told.attributes) as Attributes;
+  const classed = classedMs === undefined ? {} : { classedMs };
+  const attributes = JSON.stringify({ ...JSON.parse(row.attributes), ...classed });
   await commit(
     {
-      ...({ kind: 'restoreMove', bucketId: bucket.id, key, versionId } as const),
+      ...({ kind: 'restoreMove', bucketId: bucket.id, key, versionId, attributes } as const),
       ...{ class: to, manifest: Buffer.from(manifest, 'base64'), places: checked.places },
     },
     {
@@ -254,7 +260,7 @@ async function bringPlace(
     },
   );
   report.amended++;
-  return true;
+  return attributes;
 }
 
 /** Whether a version of the backup that is not as it was ended before all that is made again. */
