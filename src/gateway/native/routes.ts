@@ -6,7 +6,7 @@ import { bucketRoutes } from './bucket-routes.ts';
 import { changeRoutes } from './change-routes.ts';
 import { classRoutes } from './class-routes.ts';
 import { copyRoutes } from './copy-routes.ts';
-import { explainRoutes, whoAmIRoutes } from './explain-routes.ts';
+import { explainRoutes } from './explain-routes.ts';
 import { grantRoutes } from './grant-routes.ts';
 import { holdingRoutes } from './holding-routes.ts';
 import { inventoryRoutes } from './inventory-routes.ts';
@@ -38,6 +38,7 @@ import { undeleteRoutes } from './undelete-routes.ts';
 import { usageRoutes } from './usage-routes.ts';
 import { useRoutes } from './use-routes.ts';
 import { deepRoutes, verifyRoutes } from './verify-routes.ts';
+import { whoAmIRoutes } from './who-am-i-routes.ts';
 import { recipeRoutes, workRoutes } from './work-routes.ts';
 
 const tables = [
