@@ -40,6 +40,22 @@ export interface ApiAnswer {
   requestId: string | undefined;
 }
 
+/** What the gateway has said of a request by S3. */
+export class S3Refusal extends CommandFailure {
+  readonly status: number;
+  /** As docs/users/errors.md lists them; empty: the answer had none. */
+  readonly code: string;
+  /** In the gateway's words. */
+  readonly reason: string;
+
+  constructor({ code, reason }: { code: string; reason: string }, status: number) {
+    super('failed', `${reason} (${code})`);
+    this.status = status;
+    this.code = code;
+    this.reason = reason;
+  }
+}
+
 /** The gateway answered with something else than what was asked for. */
 export class ApiRefusal extends CommandFailure {
   readonly status: number;

@@ -1,7 +1,9 @@
 // `bursar bucket delete`: an empty bucket, or one with all that is in it. Invariants: nothing is
-// deleted before somebody said yes; what object lock keeps stays, and is named with its time.
+// deleted before somebody said yes, nor where something is known to keep the bucket; what object lock keeps stays, and is named with its time.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
+import type { Answers } from '../gateway/native/routes.ts';
+import { ApiRefusal, callApi, listAll, S3Refusal } from './api-client.ts';
 import { bucketAt, forEachObject } from './bring-back.ts';
 import { readLocks } from './bucket-locks.ts';
 import { findPlace, type NamedPlace } from './bucket-names.ts';
@@ -10,7 +12,7 @@ import { confirm } from './confirmation.ts';
 import { findConnection } from './find-connection.ts';
 import { print, printJson } from './output.ts';
 import { formatCount } from './progress.ts';
-import { checkDone, type S3Connection, S3Refusal } from './s3-bucket.ts';
+import { checkDone, type S3Connection } from './s3-bucket.ts';
 
 interface DeletionFlags extends CommandFlags {
   all?: true;
@@ -49,23 +51,59 @@ async function deleteBucket(written: string, _: object, command: Command): Promi
 }
 
 /**
- * Throws `CommandFailure` for a bucket that is not there, or that has something which is to stay,
- * so that nobody is asked in vain. Who may not list it is told when it is deleted.
+ * Throws `CommandFailure` for a bucket that is not there, or that something keeps from going: so
+ * nobody is asked in vain, and nothing in it goes for nothing. Who may not list it is told when it
+ * is deleted.
  */
 async function checkDeletable(
   connection: S3Connection,
   place: NamedPlace,
   goesWhole: boolean,
 ): Promise<void> {
+  const isEmpty = await hasNothing(connection, place);
+  const name = `${place.tenant}/${place.bucket}`;
+  if (!isEmpty && !goesWhole) {
+    const how = `bursar bucket delete ${name} --all deletes every version of every object, too`;
+    throw new CommandFailure('failed', `bucket ${name} is not empty: ${how}`);
+  }
+  const commands = await keepersOf(connection, place, isEmpty);
+  if (commands.length === 0) return;
+  const more =
+    commands.length > commandsShown ? `; and ${commands.length - commandsShown} more` : '';
+  const first = `${commands.slice(0, commandsShown).join('; ')}${more}`;
+  throw new CommandFailure('failed', `something keeps bucket ${name}, so first: ${first}`);
+}
+
+const commandsShown = 10;
+
+async function hasNothing(connection: S3Connection, place: NamedPlace): Promise<boolean> {
   try {
-    for await (const _ of bucketAt(connection, place).listVersions()) {
-      if (goesWhole) return;
-      const name = `${place.tenant}/${place.bucket}`;
-      const how = `bursar bucket delete ${name} --all deletes every version of every object, too`;
-      throw new CommandFailure('failed', `bucket ${name} is not empty: ${how}`);
-    }
+    for await (const _ of bucketAt(connection, place).listVersions()) return false;
   } catch (error) {
     if (!(error instanceof S3Refusal) || error.status !== 403) throw error;
+  }
+  return true;
+}
+
+/** What takes snapshots and an undelete window away; nothing where the caller may not see them. */
+async function keepersOf(
+  connection: S3Connection,
+  { tenant, bucket }: NamedPlace,
+  isEmpty: boolean,
+): Promise<string[]> {
+  const path = ['tenants', tenant, 'buckets', bucket];
+  try {
+    type Snapshot = Answers['ListSnapshots']['snapshots'][number];
+    const found = await listAll<Snapshot>(connection, [...path, 'snapshots'], 'snapshots');
+    const commands = found.map((one) => `bursar snapshot delete ${tenant}/${bucket} ${one.name}`);
+    const { json } = await callApi(connection, { method: 'GET', path });
+    const { undelete } = json as Answers['GetBucket'];
+    // What is deleted now would be held as well.
+    if (!undelete || (isEmpty && undelete.heldVersions === 0)) return commands;
+    return [...commands, `bursar bucket set ${tenant}/${bucket} --undelete off`];
+  } catch (error) {
+    if (error instanceof ApiRefusal && error.status < 500) return [];
+    throw error;
   }
 }
 

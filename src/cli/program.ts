@@ -4,7 +4,7 @@
 import { Command, CommanderError } from 'commander';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { readVersion } from '../core/version.ts';
-import { ApiRefusal, Unreachable } from './api-client.ts';
+import { ApiRefusal, S3Refusal, Unreachable } from './api-client.ts';
 import { reword } from './old-words.ts';
 import { chooseForm, type FailureDocument, print, printFailure } from './output.ts';
 import { checkRange } from './times.ts';
@@ -105,6 +105,10 @@ function failureOf(error: unknown, asked: Command | undefined): FailureDocument 
     if (error instanceof ApiRefusal) {
       const { code, reason, status, requestId } = error;
       return { code, message: reason, exitCode, status, requestId };
+    }
+    if (error instanceof S3Refusal && error.code !== '') {
+      const { code, reason, status } = error;
+      return { code, message: reason, exitCode, status };
     }
     const code = error instanceof Unreachable ? 'Unreachable' : 'CommandFailed';
     return { code: exitCode === 2 ? 'UsageError' : code, message, exitCode };

@@ -4,10 +4,16 @@ import { hash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentEncode } from '../core/canonical-request.ts';
-import { CommandFailure } from '../core/command-failure.ts';
 import { emptySha256, signRequest } from '../core/sigv4.ts';
 import { childOf, parseXml, textOf } from '../gateway/http/xml.ts';
-import { begin, type Connection, type Exchanged, exchange, reach } from './api-client.ts';
+import {
+  begin,
+  type Connection,
+  type Exchanged,
+  exchange,
+  reach,
+  S3Refusal,
+} from './api-client.ts';
 
 export type S3Connection = Connection & { s3Endpoint: string };
 
@@ -35,16 +41,6 @@ interface Asked {
 const triesMax = 6;
 /** What the gateway does with an upload before it answers may take as long as the upload. */
 const uploadSilenceMsMax = 60 * 60_000;
-
-/** What the gateway has said of a request by S3. */
-export class S3Refusal extends CommandFailure {
-  readonly status: number;
-
-  constructor(message: string, status: number) {
-    super('failed', message);
-    this.status = status;
-  }
-}
 
 export class S3Bucket {
   readonly #connection: S3Connection;
@@ -212,8 +208,8 @@ export function checkDone({ status, text }: Exchanged): void {
 
 /** What the gateway has said of a request that it refused. */
 export function refusedBy(text: string, status: number): S3Refusal {
-  const [code, message] = ['Code', 'Message'].map(
+  const [code = '', message = ''] = ['Code', 'Message'].map(
     (name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? '',
   );
-  return new S3Refusal(`${message || `the gateway answered ${status}`} (${code})`, status);
+  return new S3Refusal({ code, reason: message || `the gateway answered ${status}` }, status);
 }

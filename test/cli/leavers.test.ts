@@ -140,6 +140,12 @@ it('is not asked about a bucket that is not there, nor about one that is not emp
     expect([code, stdout, stderr.includes(`bursar: ${why}`)]).toEqual([1, '', true]);
     expect(stderr).not.toContain('[y/N]');
   }
+  const named = await run('bucket', 'delete', 'cms/ab', '--json');
+  expect(JSON.parse(named.stdout).error).toMatchObject({
+    code: 'InvalidBucketName',
+    message: expect.stringContaining('a name has 3 to 63 of a-z'),
+    status: 400,
+  });
 });
 
 it('is refused for another tenant, and for nobody', async () => {

@@ -199,6 +199,16 @@ test('off lets go of it', async () => {
     409,
     expect.stringMatching(/window/),
   ]);
+  await send(client, 'PUT', '/other/key', { body: 'kept' });
+  await json('snapshot', 'create', 'default/other', 'keep');
+  const whole = await place.run(['bucket', 'delete', 'default/other', '--all', '--yes', '--json']);
+  expect(JSON.parse(whole.stdout).error.message).toBe(
+    'something keeps bucket default/other, so first: bursar snapshot delete default/other keep; ' +
+      'bursar bucket set default/other --undelete off',
+  );
+  expect(await bodyOf('/other/key')).toBe('kept');
+  await send(client, 'DELETE', '/other/key');
+  await json('snapshot', 'delete', 'default/other', 'keep');
   expect((await place.run(['bucket', 'set', 'default/other', '--undelete', 'off'])).code).toBe(0);
   expect(await bodyOf('/others/key')).toBe('404');
   const { stdout } = await place.run(['bucket', 'show', 'default/other']);

@@ -7,9 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { messageOfFailure } from '../../core/command-failure.ts';
 import { printable } from '../../core/printable.ts';
 import type { Answers } from '../../gateway/native/routes.ts';
-import { ApiRefusal, callApi, Unreachable } from '../api-client.ts';
+import { ApiRefusal, callApi, S3Refusal, Unreachable } from '../api-client.ts';
 import { print } from '../output.ts';
-import { type S3Connection, S3Refusal } from '../s3-bucket.ts';
+import type { S3Connection } from '../s3-bucket.ts';
 import { type Done, JobFailure, NotMine, remake } from './remake.ts';
 
 export type LeasedJob = Answers['LeaseWork']['jobs'][number];

@@ -15,7 +15,8 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Recipe, type RecipeInput, readRecipePlace } from '../../core/recipe.ts';
 import { readCommandEnvironment } from '../../server/settings/config.ts';
-import { refusedBy, S3Bucket, type S3Connection, S3Refusal } from '../s3-bucket.ts';
+import { S3Refusal } from '../api-client.ts';
+import { refusedBy, S3Bucket, type S3Connection } from '../s3-bucket.ts';
 import { fullName } from './own-place.ts';
 import { fetchRecipe } from './recipe-tree.ts';
 import type { LeasedJob } from './recipe-worker.ts';
@@ -141,7 +142,8 @@ async function fetchInput(
     await pipeline(Readable.from(pieces), hashing, createWriteStream(path), { signal });
   } catch (error) {
     if (!(error instanceof S3Refusal)) throw error;
-    throw new S3Refusal(`${name}: ${error.message}`, error.status);
+    const { code, reason, status } = error;
+    throw new S3Refusal({ code, reason: `${name}: ${reason}` }, status);
   }
   if (hash.digest('hex') === sha256) return;
   throw new JobFailure(`${name} has other bytes than the recipe means`);

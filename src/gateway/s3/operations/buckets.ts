@@ -193,7 +193,7 @@ export const deleteBucket: Operation<'bucket'> = {
     const message = fields.Snapshots
       ? `The bucket has snapshots (${fields.Snapshots}), which must be deleted first.`
       : `What was deleted from the bucket can be brought back (${fields.HeldVersions} versions): ` +
-        'its undelete window must be set to off first.';
+        'its undelete window must be set to off first, and what it held goes in a moment then.';
     throw new Refusal(code, { message, fields });
   },
 };
