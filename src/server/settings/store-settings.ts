@@ -8,6 +8,7 @@ import { isObject } from '../../core/json.ts';
 import { chunkBytes, extentBytesMax } from '../../core/limits.ts';
 import { localStoreName } from '../../core/manifest.ts';
 import { isName, nameWords } from '../../core/names.ts';
+import { classForm } from '../../quota/prices/price-book.ts';
 import { freeMarket } from '../../quota/prices/price-books.ts';
 import type { DeclaredPlace, PlaceKind } from '../../tiering/classes/declared-place.ts';
 import type { S3StoreOptions } from '../../tiering/stores/s3/options.ts';
@@ -307,10 +308,11 @@ function parseRecallDelay(text: string): number {
   return within(parseDuration, 0, recallDelayMsMax, '0ms to 48h')(text);
 }
 
-/** As the header `x-amz-storage-class` has it. */
+/** As the header `x-amz-storage-class` has it. Other servers than Amazon's have more names. */
 function parseStorageClass(text: string): string {
-  if (awsClasses.has(text)) return text;
-  throw new Error(`must be a storage class of Amazon S3: ${[...awsClasses].join(', ')}`);
+  if (classForm.test(text)) return text;
+  const those = [...awsClasses].join(', ');
+  throw new Error(`must be a storage class of Amazon S3 (${those}) or of a server of the same API`);
 }
 
 function parseTimeout(text: string): number {
