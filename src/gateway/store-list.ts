@@ -39,8 +39,9 @@ export const storeHeader = 'x-bursar-store';
 
 /**
  * The number of the store for a new bucket: the one asked for, else the tenant's, else the
- * gateway's. Refusal InvalidArgument for an unknown name, and for an archive of S3; ServiceUnavailable when the tenant's own
- * is not configured, as its bytes must not go elsewhere unnoticed.
+ * gateway's. Refusal InvalidArgument for an unknown name, and for an archive of S3;
+ * ServiceUnavailable when the tenant's own is not configured, as its bytes must not go elsewhere
+ * unnoticed.
  */
 export function chooseStore(
   stores: StoreList,

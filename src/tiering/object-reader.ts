@@ -60,7 +60,7 @@ export class ObjectReader {
     this.#options = options;
   }
 
-  /** What the store of extents is asked whose extents have to be restored; undefined: it is none. */
+  /** What an archive is asked where extents have to be restored; undefined: the store is none. */
   archiveOf({ store }: Pick<ExtentRun, 'store'>): ArchiveCalls | undefined {
     if (store === inlineStore || store === localStore) return undefined;
     return this.#options.stores.remote(store).archive;

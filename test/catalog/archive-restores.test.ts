@@ -115,7 +115,8 @@ it('is put off when its end fails, too', async () => {
 const addWaiting = (bucketId: number, from: number, count: number) =>
   fixture.edit(`WITH RECURSIVE n(i) AS (
       SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})
-    INSERT INTO restores SELECT ${from} + i, ${bucketId}, 'k', 1, ${from} + i, NULL, 'Bulk' FROM n`);
+    INSERT INTO restores
+      SELECT ${from} + i, ${bucketId}, 'k', 1, ${from} + i, NULL, 'Bulk' FROM n`);
 
 it('is listed by bucket, and no more rows are read than are listed', async () => {
   addWaiting(1, 100, 9);

@@ -60,7 +60,8 @@ it('the oldest job that is not dead is told, and what is restored', async () => 
   await db.tx.run('UPDATE work SET is_dead = 1 WHERE seq = 9');
   expect(await oldestJobMs(db.tx)).toBe(90);
   db.exec(`INSERT INTO restores VALUES
-    (1, 1, 'k', 1, 0, NULL, 'Bulk'), (2, 1, 'k', 1, 0, 5, 'Bulk'), (3, 1, 'k', 1, 0, NULL, 'Bulk')`);
+    (1, 1, 'k', 1, 0, NULL, 'Bulk'), (2, 1, 'k', 1, 0, 5, 'Bulk'),
+    (3, 1, 'k', 1, 0, NULL, 'Bulk')`);
   const registry = new MetricRegistry();
   const counts = { made: 0, repaired: 0, failed: 0 };
   watchCopies({ metrics: { registry } } as Parameters<typeof watchCopies>[0], db.tx, { counts });
