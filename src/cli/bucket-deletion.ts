@@ -1,5 +1,6 @@
 // `bursar bucket delete`: an empty bucket, or one with all that is in it. Invariants: nothing is
-// deleted before somebody said yes, nor where something is known to keep the bucket; what object lock keeps stays, and is named with its time.
+// deleted before somebody said yes, nor where something is known to keep the bucket; what object
+// lock keeps stays, and is named with its time.
 import type { Command } from 'commander';
 import { CommandFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';

@@ -114,9 +114,8 @@ function show(limited: readonly Limited[]): void {
   for (const { account, caps, warnings } of limited) {
     for (const warning of warnings) process.stderr.write(`bursar: ${warning}\n`);
     for (const { meter, window } of caps.filter(({ exceeded }) => exceeded)) {
-      printNote(
-        `${account} has used more ${meter}${perWindow(window)} than its limit: all more is refused.`,
-      );
+      const of = `${meter}${perWindow(window)}`;
+      printNote(`${account} has used more ${of} than its limit: all more is refused.`);
     }
   }
 }

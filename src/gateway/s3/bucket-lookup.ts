@@ -45,8 +45,8 @@ export function checkBucketName(name: string): void {
 }
 
 const nameWords =
-  'The specified bucket is not valid: a name has 3 to 63 of a-z, 0-9, "-" and ".", is no address, ' +
-  'and has none of the beginnings and ends that S3 keeps for itself.';
+  'The specified bucket is not valid: a name has 3 to 63 of a-z, 0-9, "-" and ".", is no ' +
+  'address, and has none of the beginnings and ends that S3 keeps for itself.';
 
 /**
  * The bucket that a request means; null: it is about none. A promise only where that is not in

@@ -1,6 +1,6 @@
-// What would become of a request of S3, and who would pay for it, without its being made. Invariant:
-// it is decided as requests are, by the same functions, with the rules, lists and block that the
-// caller says count.
+// What would become of a request of S3, and who would pay for it, without its being made.
+// Invariant: it is decided as requests are, by the same functions, with the rules, lists and block
+// that the caller says count.
 import type { AccessRequest } from '../../authz/grants/access-request.ts';
 import type { S3Action } from '../../authz/grants/actions.ts';
 import { type Considered, decideAccess, explainAccess } from '../../authz/grants/decide.ts';
@@ -29,7 +29,7 @@ export interface Verdict {
 
 type Found = NamedBucket & { bucket?: Bucket };
 
-/** How it would be decided by the grants of an index, and what of a bucket that was found counts. */
+/** How it would be decided by grants of an index, and what of a bucket that was found counts. */
 export async function explainRequest(
   catalog: Catalog,
   index: GrantIndex,

@@ -214,7 +214,7 @@ it('what a database knows to be over is, whatever a shortened journal says', asy
   expect(ended).toEqual({ version: null, isTail: false, toldSeq: 3 });
 });
 
-it('of buckets in the data folder has what a database knows, whenever a journal was shortened', async () => {
+it('of local buckets has what a database knows, whenever a journal was shortened', async () => {
   const fixture = await openLedger();
   const [known, since] = [newExtentId(), newExtentId()];
   const hex = known.toString('hex');

@@ -164,7 +164,10 @@ describe('what does not fit', () => {
     ['cold: {url: s3://archive, annualLoss: 2}', /cold\.annualLoss 2 must be a share from 0 to 1/],
     ['cold: {url: s3://archive, annualLoss: -0.1}', /cold\.annualLoss -0\.1 must be a share/],
     ['cold: {url: s3://archive, kind: tape}', /cold\.kind "tape" must be online or archive/],
-    ['cold: {url: s3://archive, storageClass: cold}', /cold\.storageClass "cold" must be .*GLACIER/],
+    [
+      'cold: {url: s3://archive, storageClass: cold}',
+      /cold\.storageClass "cold" must be .*GLACIER/,
+    ],
     [
       'cold: {url: s3://archive, storageClass: GLACIER, kind: online}',
       /cold\.kind must be archive, or left out/,
