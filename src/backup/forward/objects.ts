@@ -231,8 +231,8 @@ async function bringKnown(forward: Forward, known: KnownBucket): Promise<void> {
 
 /**
  * Has a version in the class into which it was moved after the backup, if it was. Gives the
- * attributes that it has then; null when its bytes are not all there. No snapshot has an image of it
- * in another place: it would not have been moved.
+ * attributes that it has then; null when its bytes are not all there. No snapshot has an image of
+ * it in another place: it would not have been moved.
  */
 async function bringPlace(
   { work, commit, report }: Forward,
