@@ -105,7 +105,7 @@ describe('bursar verify receipt', () => {
     const wrongly: [string[], RegExp][] = [
       [['five'], /Give the log's key with --key/],
       [['five', '--key', 'five'], /not the verifier line of a log/],
-      [['five', '--key', 'nowhere'], /no such file/],
+      [['five', '--key', 'nowhere'], /nowhere is not the verifier line of a log .*, nor a file/],
       [['nowhere', '--key', 'log.key'], /no such file/],
       [['five', '--key', 'log.key', '--witness', 'log.key'], /verifier line of a witness/],
       [['five', '--key', 'log.key', '--witnesses-min', '1'], /asks for more than the 0/],

@@ -217,7 +217,7 @@ describeWithTool(versitygw, 'a class of two S3 servers and two folders', (path) 
     let hidden = 0;
     for (let after: string | null = ''; after !== null; ) {
       const slice = await call(client, 'POST', 'stores/west/drills', {
-        ...{ lose: 0.5, seed: 7, after },
+        ...{ lose: 0.9, seed: 7, after },
       });
       hidden += slice.changed;
       after = slice.next;
