@@ -96,13 +96,15 @@ export async function hasCopies(read: Reader, id: Uint8Array): Promise<boolean> 
 }
 
 /**
- * The stores that may have the bytes: those that are good first, and last those where a copy is
- * due, which may be there already, unless the process ended before that was noted.
+ * The stores that may have the bytes: those that are good first, the one that the write named
+ * before the others, and last those where a copy is due, which may be there already, unless the
+ * process ended before that was noted.
  */
 export async function listReadable(read: Reader, id: Uint8Array): Promise<number[]> {
   const rows = await read.all<{ store: number }>(
     `SELECT store FROM extent_copies WHERE extent_id = ? AND state >= 1
-       ORDER BY state = 2, state, store`,
+       ORDER BY state = 2, state,
+         store IS NOT (SELECT store FROM extents WHERE id = extent_id), store`,
     id,
   );
   return rows.map(({ store }) => store);

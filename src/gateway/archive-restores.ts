@@ -18,7 +18,7 @@ import {
 import { findVersion, type Version } from '../catalog/versions.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { Refusal } from '../core/errors.ts';
-import { decodeManifest, type ExtentRun } from '../core/manifest.ts';
+import { decodeManifest } from '../core/manifest.ts';
 import { Repeated } from '../core/repeated.ts';
 import { ByteRest } from '../core/slice-pace.ts';
 import { steadyClock } from '../core/steady-clock.ts';
@@ -177,21 +177,17 @@ export class ArchiveRestores {
   ): Promise<boolean> {
     const { reader, losses } = this.#services;
     const runs = decodeManifest(version.manifest).filter((run) => reader.archiveOf(run));
-    const look = async (run: ExtentRun | undefined) => {
-      const archive = run && reader.archiveOf(run);
-      return archive ? { archive, state: await reader.lookAt(archive, run) } : null;
-    };
+    const last = runs.at(-1);
     try {
-      if ((await look(runs.at(-1)))?.state === 'coming') return false;
+      if (last && (await reader.findArchived(last)).state === 'coming') return false;
       let isThere = true;
       for (const run of runs) {
         stopping?.throwIfAborted();
-        const found = await look(run);
-        if (!found || found.state === 'there') continue;
+        const { archive, state } = await reader.findArchived(run);
+        if (state === 'there') continue;
         isThere = false;
         // What is there is read, and counts as restored, some time after S3 says so.
-        if (found.state === 'archived')
-          await found.archive.recall(run.id, { days: days + 1, tier });
+        if (state === 'archived') await archive?.recall(run.id, { days: days + 1, tier });
       }
       return isThere;
     } catch (error) {

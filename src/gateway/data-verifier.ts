@@ -163,7 +163,7 @@ export class DataVerifier {
 
   /** Gives the bytes that were verified: all of the run's, unless the slice is full. */
   async #verifyRun(tenant: string, run: ExtentRun, slice: Slice): Promise<number> {
-    const { read, reader, leases, copies } = this.#services;
+    const { read, leases, copies } = this.#services;
     if (!(await isExtentAlive(read, run))) {
       const message = `extent ${run.id.toString('hex')} is not alive in the catalog`;
       throw new IntegrityError(message, { kind: 'missing', store: run.store });
@@ -173,13 +173,21 @@ export class DataVerifier {
       const stores = mayHaveCopies(run) ? await copies.list(run.id) : [];
       if (stores.length > 0) return await this.#verifyCopies(tenant, run, stores, slice);
       if (!this.#mayRead(run)) return run.length;
-      const archive = reader.archiveOf(run);
-      // What is not restored is as long as it was, and that is all that can be known.
-      if (archive && (await reader.lookAt(archive, run)) !== 'there') return run.length;
+      if (await this.#isShut(run)) return run.length;
       return await this.#readRun(tenant, run, slice);
     } finally {
       release();
     }
+  }
+
+  /**
+   * Whether it is in an archive and not restored: then it is as long as it was, and that is all
+   * that can be known. Throws IntegrityError where it is not.
+   */
+  async #isShut(run: ExtentRun): Promise<boolean> {
+    const { reader } = this.#services;
+    const archive = reader.archiveOf(run);
+    return archive !== undefined && (await reader.lookAt(archive, run)) !== 'there';
   }
 
   #mayRead({ store }: ExtentRun): boolean {
@@ -206,7 +214,9 @@ export class DataVerifier {
         continue;
       }
       try {
-        await this.#readRun(tenant, copy, slice, { copies: 'one' });
+        if (!(await this.#isShut(copy))) {
+          await this.#readRun(tenant, copy, slice, { copies: 'one' });
+        }
         whole++;
       } catch (error) {
         if (error instanceof IntegrityError) {

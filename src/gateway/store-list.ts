@@ -1,5 +1,4 @@
 // The stores as those who ask for buckets, and those who run the gateway, know them: by name.
-import { isArchiveClass } from '../core/aws-classes.ts';
 import { invalidArgument, Refusal } from '../core/errors.ts';
 import type { DeclaredPlace } from '../tiering/classes/declared-place.ts';
 
@@ -33,6 +32,8 @@ export interface StoreList {
   numberOf(name: string): number | undefined;
   nameOf(number: number): string;
   declaredOf(number: number): DeclaredPlace;
+  /** Whether what is in it is read only after its server has restored it. */
+  isArchive(number: number): boolean;
 }
 
 export const storeHeader = 'x-bursar-store';
@@ -49,7 +50,7 @@ export function chooseStore(
   tenantDefault: string | null,
 ): number {
   const number = stores.numberOf(asked ?? tenantDefault ?? stores.defaultName);
-  if (number !== undefined && isArchiveClass(stores.declaredOf(number).storageClass)) {
+  if (number !== undefined && stores.isArchive(number)) {
     throw invalidArgument(storeHeader, stores.nameOf(number), 'No bucket is in an archive of S3.');
   }
   if (number !== undefined) return number;

@@ -10,6 +10,7 @@ import {
   listCopyWork,
   listReadable,
 } from '../catalog/extent-copies.ts';
+import { monotonicMs } from '../core/clock.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { inParallel } from '../core/in-parallel.ts';
@@ -39,6 +40,8 @@ export interface CopyWorkerOptions {
   copies: ExtentCopies;
   leases: ReadLeases;
   nameOf(store: number): string;
+  /** How long an archive takes until what is asked for is there, ms; null: nothing is said. */
+  recallDelayOf(store: number): number | null;
   /** Where what goes to the data folder is promised room. */
   diskRoom: BodyRooms;
   /** Whether anything may be written now. */
@@ -64,6 +67,12 @@ const window = 2;
 const failuresMax = 8;
 const retryMsMin = 2000;
 const retryMsMax = 10 * 60_000;
+/** Archives are asked for no more than one extent in this time, at most 56 GiB an hour. */
+const recallPaceMs = 1000;
+/** How long, and how fast: the cheapest way. */
+const recallTerms = { days: 2, tier: 'Bulk' };
+/** When an archive that says nothing of how long it takes is looked at again. */
+const recallMs = 60_000;
 /** What nobody uses any more is the sweeper's, which may have to wait for a store. */
 const sweptMsMax = 24 * 60 * 60_000;
 
@@ -74,9 +83,21 @@ class NoGoodCopy extends Error {
   }
 }
 
+/** An archive alone has it, and is asked for it, or was. */
+class Recalled extends Error {
+  /** When it is looked at again; undefined: it was not asked for yet. */
+  readonly waitMs: number | undefined;
+
+  constructor(waitMs?: number) {
+    super('an archive is asked for a copy');
+    this.waitMs = waitMs;
+  }
+}
+
 export class CopyWorker {
   readonly counts: CopyCounts = { made: 0, repaired: 0, failed: 0 };
   readonly #options: CopyWorkerOptions;
+  #nextRecallMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: CopyWorkerOptions) {
     this.#options = options;
@@ -100,13 +121,17 @@ export class CopyWorker {
     for (let isMore = true; isMore && !stopping?.aborted; ) {
       const work = await listCopyWork(this.#options.read, Date.now(), batch);
       isMore = work.length === batch;
-      const failed = work.filter(({ isAlive }) => !isAlive);
+      const failed: Failed[] = work.filter(({ isAlive }) => !isAlive);
       await inParallel(work, window, async (one) => {
         if (stopping?.aborted || !one.isAlive) return;
         const before = inARow.get(one.store) ?? 0;
         const error = before < failuresMax ? await this.#make(one) : failure;
         // What has no good copy says nothing of the store in which it is wanted, and must not keep
         // others' copies from it.
+        if (error instanceof Recalled) {
+          failed.push({ ...one, waitMs: error.waitMs });
+          return;
+        }
         if (!(error instanceof NoGoodCopy)) inARow.set(one.store, error === null ? 0 : before + 1);
         if (error === null) return;
         failure ??= error;
@@ -129,7 +154,7 @@ export class CopyWorker {
       else this.counts.made++;
       return null;
     } catch (error) {
-      this.counts.failed++;
+      if (!(error instanceof Recalled)) this.counts.failed++;
       return error ?? new Error('a copy failed');
     } finally {
       release();
@@ -137,11 +162,10 @@ export class CopyWorker {
   }
 
   /** Each waits longer than the time before. */
-  async #defer(failed: readonly CopyWork[]): Promise<void> {
-    const copies = failed.map(({ id, store, tries, isAlive }) => {
+  async #defer(failed: readonly Failed[]): Promise<void> {
+    const copies = failed.map(({ id, store, tries, isAlive, waitMs }) => {
       const retryMs = Math.min(retryMsMin * 2 ** Math.min(tries, 20), retryMsMax);
-      const waitMs = isAlive ? retryMs : sweptMsMax;
-      return { id, store, dueMs: Date.now() + waitMs };
+      return { id, store, dueMs: Date.now() + (isAlive ? (waitMs ?? retryMs) : sweptMsMax) };
     });
     if (copies.length > 0) await this.#options.ledger.maintain({ kind: 'deferCopies', copies });
   }
@@ -161,8 +185,7 @@ export class CopyWorker {
     const roomBytes = store === localStore ? bytes.length : 0;
     const who = { tenant: tenant ?? defaultTenant, principal: `${tenant ?? ''}/copies` };
     await writeWithRoom(diskRoom, { ...who, bytes: roomBytes }, () => target.replace(id, [bytes]));
-    const back = await target.readEnd(id, storedBytesMax);
-    if (!back?.bytes.equals(bytes)) {
+    if (!(await hasAll(target, id, bytes))) {
       throw new Error(`store ${store} does not give back extent ${id.toString('hex')}`);
     }
     await confirmPlace(store);
@@ -170,36 +193,69 @@ export class CopyWorker {
 
   /**
    * A whole extent as it is stored: of the first store that has what was written, or of several
-   * that are damaged in different places, `target` among them.
+   * that are damaged in different places, `target` among them. Archives are asked for one that all
+   * others have lost, and what cannot be read now may be there after all.
    */
   async #readGood(id: Buffer, target: number): Promise<Buffer> {
     const { read, keyring, copies } = this.#options;
     let failure: unknown = null;
     const damaged: Buffer[] = [];
+    const shut: LegStore[] = [];
     for (const store of await listReadable(read, id)) {
       try {
-        const stored = await readStored(this.#options.stores.leg(store), id);
+        const leg = this.#options.stores.leg(store);
+        if (leg.archive && (await leg.archive.look(id))?.state !== 'there') {
+          if (store !== target) shut.push(leg);
+          continue;
+        }
+        const stored = await readStored(leg, id);
         damaged.push(stored);
         if (store === target) continue;
         await verifyStored(keyring, id, stored);
         return stored;
       } catch (error) {
         if (store === target) continue;
-        failure = error;
+        if (failure === null || !(error instanceof IntegrityError)) failure = error;
         if (error instanceof IntegrityError) copies.suspect(id, store, error);
       }
     }
-    if (damaged.length < 2) throw new NoGoodCopy(id, failure);
-    try {
-      return await joinCopies(keyring, id, damaged);
-    } catch (error) {
-      throw new NoGoodCopy(id, error);
+    if (damaged.length >= 2) {
+      try {
+        return await joinCopies(keyring, id, damaged);
+      } catch (error) {
+        failure ??= error;
+      }
     }
+    const mayBeRead = failure !== null && !(failure instanceof IntegrityError);
+    if (!mayBeRead) await this.#recall(id, shut);
+    throw new NoGoodCopy(id, failure);
+  }
+
+  /** Asks the first archive that has the extent for it. Throws Recalled; else there is none. */
+  async #recall(id: Buffer, legs: readonly LegStore[]): Promise<void> {
+    const { copies, recallDelayOf } = this.#options;
+    let asked: LegStore | null = null;
+    for (const leg of legs) {
+      const state = (await leg.archive?.look(id))?.state;
+      const waitMs = recallDelayOf(leg.number) || recallMs;
+      if (state === 'coming') throw new Recalled(waitMs);
+      if (state) asked ??= leg;
+      else copies.suspect(id, leg.number, missing(id, leg.number));
+    }
+    if (!asked) return;
+    const nowMs = monotonicMs();
+    if (nowMs < this.#nextRecallMs) throw new Recalled();
+    this.#nextRecallMs = nowMs + recallPaceMs;
+    await asked.archive?.recall(id, recallTerms);
+    throw new Recalled(recallDelayOf(asked.number) || recallMs);
   }
 
   async #isWhole(id: Buffer, store: number): Promise<boolean> {
+    const leg = this.#options.stores.leg(store);
+    // What was found false, and cannot be read any more, is made again.
+    if (leg.archive && (await leg.archive.look(id))?.state !== 'there') return false;
     try {
-      await readVerified(this.#options.stores.leg(store), this.#options.keyring, id);
+      await readVerified(leg, this.#options.keyring, id);
       return true;
     } catch (error) {
       if (error instanceof IntegrityError) return false;
@@ -220,6 +276,22 @@ export class CopyWorker {
     const result = await ledger.commit(copyCommit(change, about));
     if (!result.ok) throw new Error(`a repair was not recorded: ${result.code}`);
   }
+}
+
+interface Failed extends CopyWork {
+  /** Until it is tried again; absent: longer than the time before. */
+  waitMs?: number | undefined;
+}
+
+/** Whether a store gives back what was put; an archive has proved that, and tells its length. */
+async function hasAll(store: LegStore, id: Buffer, bytes: Buffer): Promise<boolean> {
+  if (store.archive) return (await store.archive.look(id))?.sizeBytes === bytes.length;
+  return (await store.readEnd(id, storedBytesMax))?.bytes.equals(bytes) ?? false;
+}
+
+function missing(id: Buffer, store: number): IntegrityError {
+  const message = `extent ${id.toString('hex')} is missing`;
+  return new IntegrityError(message, { kind: 'missing', store });
 }
 
 function runOf(id: Buffer, store: number) {

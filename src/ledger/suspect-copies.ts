@@ -28,7 +28,7 @@ interface Found extends NamedCopy {
 export interface SuspectCopiesOptions {
   read: Reader;
   ledger: Pick<Ledger, 'commit'>;
-  stores: { nameOf(store: number): string };
+  stores: { nameOf(store: number): string; isArchive(store: number): boolean };
 }
 
 export class SuspectCopies implements ExtentCopies {
@@ -41,12 +41,15 @@ export class SuspectCopies implements ExtentCopies {
     this.#options = options;
   }
 
-  list(id: Buffer): Promise<readonly number[]> {
-    return listReadable(this.#options.read, id);
+  async list(id: Buffer): Promise<readonly number[]> {
+    const { read, stores } = this.#options;
+    const all = await listReadable(read, id);
+    return all.sort((a, b) => Number(stores.isArchive(a)) - Number(stores.isArchive(b)));
   }
 
-  good(id: Buffer): Promise<readonly number[]> {
-    return listGood(this.#options.read, id);
+  async good(id: Buffer): Promise<readonly number[]> {
+    const { read, stores } = this.#options;
+    return (await listGood(read, id)).filter((store) => !stores.isArchive(store));
   }
 
   suspect(id: Buffer, store: number, { kind }: IntegrityError): void {

@@ -6,6 +6,7 @@
 // a minute.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isStoreUsed, listStores, readInstance, type StoreRow } from '../catalog/stores.ts';
+import { isArchiveClass } from '../core/aws-classes.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import type { Reader } from '../core/database.ts';
 import { Refusal } from '../core/errors.ts';
@@ -157,6 +158,11 @@ export class RemoteStores implements StoreList {
   nameOf(number: number): string {
     if (number === localStore) return localStoreName;
     return this.#stores.find((managed) => managed.number === number)?.name ?? String(number);
+  }
+
+  /** Whether what is in it is read only after its server has restored it. */
+  isArchive(number: number): boolean {
+    return isArchiveClass(this.declaredOf(number).storageClass);
   }
 
   declaredOf(number: number): DeclaredPlace {

@@ -87,6 +87,7 @@ function copying(
   const worker = new CopyWorker({
     ...{ read, ledger, leases, copies, diskRoom, stores, keyring: folder.keyring },
     nameOf: (store) => storeList.nameOf(store),
+    recallDelayOf: (store) => storeList.declaredOf(store).recallDelayMs,
     // An older copy does not know which extents newer versions use.
     mayWrite: () => head.refusal === null,
     confirmPlace: (store) => storeList.confirmOwner(store),

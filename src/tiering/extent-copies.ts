@@ -5,9 +5,15 @@ import type { ExtentRun } from '../core/manifest.ts';
 import { localStore } from '../core/manifest.ts';
 
 export interface ExtentCopies {
-  /** The numbers of all stores that may have a copy, the better ones first; mostly none. */
+  /**
+   * The numbers of all stores that may have a copy, those of archives last, the better ones first;
+   * mostly none.
+   */
   list(id: Buffer): Promise<readonly number[]>;
-  /** The numbers of the stores whose copies are good, as far as is known; mostly none. */
+  /**
+   * The numbers of the stores whose copies are good, as far as is known, without those of archives;
+   * mostly none.
+   */
   good(id: Buffer): Promise<readonly number[]>;
   /** What a store has of an extent is not what was written, or is missing there. */
   suspect(id: Buffer, store: number, error: IntegrityError): void;

@@ -1,7 +1,8 @@
 // Writes into several stores at once: the same sealed buffers go to as many of them as a write is
 // acknowledged by, the first in order that take them; a store that fails is replaced by the next.
-// Invariants: an extent counts as written only when so many stores have it durable, or the write
-// fails; and what is not known to be durable in a store is not said to be there.
+// Invariants: an extent counts as written only when so many stores have it durable, one of them
+// such that it can be read at once, if there is one among the legs, or the write fails; and what is
+// not known to be durable in a store is not said to be there.
 import { Refusal } from '../core/errors.ts';
 import type { ExtentRun } from '../core/manifest.ts';
 import type { Digests, ObjectDescription, ObjectSink, WrittenObject } from './object-sink.ts';
@@ -10,7 +11,10 @@ import type { StoreMeter } from './stores/store-meter.ts';
 import type { StoreTally } from './stores/store-tally.ts';
 
 /** What a sink needs of where it writes to. */
-export type WriteTarget = Pick<LegStore, 'number' | 'meter' | 'extentBytesMax' | 'put' | 'discard'>;
+export type WriteTarget = Pick<
+  LegStore,
+  'number' | 'meter' | 'archive' | 'extentBytesMax' | 'put' | 'discard'
+>;
 
 export interface MirrorOptions {
   /** In order; at least two. */
@@ -27,9 +31,12 @@ export class Mirror implements WriteTarget {
   /** By extent, hex: the stores that may have something of it, and those that have all. */
   readonly #tried = new Map<string, Set<WriteTarget>>();
   readonly #placed = new Map<string, number[]>();
+  /** Those that are read at once; of an archive alone nothing could be read for hours. */
+  readonly #online: readonly WriteTarget[];
 
   constructor(options: MirrorOptions) {
     this.#options = options;
+    this.#online = options.legs.filter(({ archive }) => !archive);
   }
 
   get number(): number {
@@ -43,25 +50,27 @@ export class Mirror implements WriteTarget {
   /** Throws Refusal ServiceUnavailable when too few are up, so that no body is asked for. */
   get extentBytesMax(): number {
     const { legs, ack } = this.#options;
-    let up = 0;
+    const up: WriteTarget[] = [];
     let least = Number.POSITIVE_INFINITY;
     let failure: unknown;
     for (const leg of legs) {
       try {
         least = Math.min(least, leg.extentBytesMax);
-        up++;
+        up.push(leg);
       } catch (error) {
         failure = error;
       }
     }
-    if (up < ack) throw failure;
+    if (up.length < ack || !this.#canBeRead(up)) throw failure;
     return least;
   }
 
   async put(id: Buffer, pieces: readonly Buffer[]): Promise<void> {
     const { ack } = this.#options;
     const name = id.toString('hex');
-    const waiting = this.#options.legs.values();
+    // With one copy it is one that can be read at once.
+    const asked = ack === 1 && this.#online.length > 0 ? this.#online : this.#options.legs;
+    const waiting = asked.values();
     const places: number[] = [];
     const tried = new Set<WriteTarget>();
     this.#tried.set(name, tried);
@@ -71,6 +80,8 @@ export class Mirror implements WriteTarget {
     );
     const failed = settled.find(({ status }) => status === 'rejected');
     if (failed) throw (failed as PromiseRejectedResult).reason;
+    const has = this.#options.legs.filter(({ number }) => places.includes(number));
+    if (!this.#canBeRead(has)) throw tooFew();
     const order = this.#options.legs.map(({ number }) => number);
     this.#placed.set(
       name,
@@ -104,9 +115,7 @@ export class Mirror implements WriteTarget {
     tried: Set<WriteTarget>;
   }): Promise<void> {
     const { id, pieces, waiting, places, tried } = put;
-    let failure: unknown = new Refusal('ServiceUnavailable', {
-      message: 'Too few of the stores of this class are available.',
-    });
+    let failure: unknown = tooFew();
     for (let next = waiting.next(); !next.done; next = waiting.next()) {
       const leg = next.value;
       tried.add(leg);
@@ -122,9 +131,18 @@ export class Mirror implements WriteTarget {
     throw failure;
   }
 
+  #canBeRead(legs: readonly WriteTarget[]): boolean {
+    return this.#online.length === 0 || legs.some((leg) => this.#online.includes(leg));
+  }
+
   get #first(): WriteTarget {
     return this.#options.legs[0] as WriteTarget;
   }
+}
+
+function tooFew(): Refusal {
+  const message = 'Too few of the stores of this class are available.';
+  return new Refusal('ServiceUnavailable', { message });
 }
 
 /** A sink whose target is a mirror: what was written says where each extent is. */

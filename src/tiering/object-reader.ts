@@ -52,6 +52,13 @@ export interface ObjectReaderOptions {
   copies?: ExtentCopies;
 }
 
+/** Where an extent of an archive is to be had, and how it is there. */
+export interface ArchivedCopy {
+  /** null: that store is none, and what is in it can be read. */
+  archive: ArchiveCalls | null;
+  state: ArchivedExtent['state'];
+}
+
 export class ObjectReader {
   readonly #options: ObjectReaderOptions;
   readonly #speeds = new CopySpeeds();
@@ -73,10 +80,37 @@ export class ObjectReader {
   async lookAt(archive: ArchiveCalls, run: ExtentRun): Promise<ArchivedExtent['state']> {
     const { id, store, extentBytes, trailerBytes } = run;
     const found = await archive.look(id);
-    const what = `extent ${id.toString('hex')}`;
-    if (!found) throw new IntegrityError(`${what} is missing`, { kind: 'missing', store });
-    if (found.sizeBytes === sealedBytes(extentBytes) + trailerBytes) return found.state;
-    throw new IntegrityError(`${what} has another length`, { kind: 'length', store });
+    const sizeBytes = sealedBytes(extentBytes) + trailerBytes;
+    if (found?.sizeBytes === sizeBytes) return found.state;
+    const what = `extent ${id.toString('hex')} ${found ? 'has another length' : 'is missing'}`;
+    const error = new IntegrityError(what, { kind: found ? 'length' : 'missing', store });
+    noteExtent(error, run);
+    throw error;
+  }
+
+  /**
+   * The copy of an extent in archives from which it is to be had: one that can be read, or else is
+   * on its way, or else the first that is there. Throws what `lookAt` throws of the first, or why a
+   * store that may have it cannot be asked.
+   */
+  async findArchived(run: ExtentRun): Promise<ArchivedCopy> {
+    const { copies = noCopies, stores } = this.#options;
+    let best: ArchivedCopy | null = null;
+    let failure: unknown = null;
+    const all = mayHaveCopies(run) ? await copies.list(run.id) : [];
+    for (const store of all.length === 0 ? [run.store] : all) {
+      try {
+        const { archive = null } = stores.leg(store);
+        const state = archive ? await this.lookAt(archive, { ...run, store }) : 'there';
+        if (state === 'there') return { archive, state };
+        if (!best || (state === 'coming' && best.state !== state)) best = { archive, state };
+      } catch (error) {
+        if (error instanceof IntegrityError) copies.suspect(run.id, store, error);
+        if (failure === null || !(error instanceof IntegrityError)) failure = error;
+      }
+    }
+    if (!best) throw failure;
+    return best;
   }
 
   /**

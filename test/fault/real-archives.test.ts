@@ -1,5 +1,8 @@
 // Classes in archives of S3, and in another class of its: moto plays Glacier, restores and refusals
 // of what is not restored, and versitygw a server that knows the classes and restores nothing.
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { call, type Sending, send } from '../tooling/filled-folder.ts';
 import { type KmsServer as MotoServer, startKms as startMoto } from '../tooling/kms-server.ts';
@@ -18,10 +21,12 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
   describeWithTool(motoPython, 'and one that restores', (python) => {
     let moto: MotoServer;
     let other: S3Backend;
+    let disk: string;
     let gateway: ServedGateway;
     let client: S3Client;
 
     beforeAll(async () => {
+      disk = mkdtempSync(join(tmpdir(), 'bursar-archives-'));
       moto = await startMoto(python);
       other = await startVersitygw(versity);
       other.makeBucket('legs');
@@ -33,6 +38,10 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       const stores = {
         glacier: { ...at(moto.endpoint, 'cold', 'GLACIER'), recallDelay: '300ms' },
         rare: at(moto.endpoint, 'rare', 'ONEZONE_IA'),
+        second: { ...at(moto.endpoint, 'second', 'GLACIER'), recallDelay: '300ms' },
+        // Of stores without prices, so that both are under one price book.
+        vault: { ...at(moto.endpoint, 'vault', 'GLACIER'), recallDelay: '300ms', prices: 'none' },
+        disk: { url: `file://${disk}`, prices: 'none' },
         stuck: at(other.endpoint, 'stuck', 'GLACIER'),
       };
       const { accessKeyId, secretAccessKey } = other.credentials;
@@ -50,7 +59,9 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
         { name: 'cold', aliases: ['GLACIER'], ...archived, durability: legs('glacier') },
         { name: 'stuck', ...archived, durability: legs('stuck') },
         { name: 'rare', aliases: ['ONEZONE_IA'], durability: legs('rare') },
-        { name: 'both', ...archived, durability: legs('glacier', 'stuck') },
+        { name: 'both', ...archived, durability: legs('glacier', 'second') },
+        { name: 'late', durability: legs('vault', 'disk') },
+        { name: 'kept', durability: legs('disk', 'vault') },
       ]) {
         await call(client, 'POST', 'tenants/default/classes', definition);
       }
@@ -62,6 +73,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       await gateway?.stop();
       await other?.stop();
       await moto?.stop();
+      rmSync(disk, { recursive: true, force: true });
     });
 
     const legs = (...names: string[]) => ({ legs: names.map((store) => ({ store })) });
@@ -99,6 +111,24 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       const found = [...(await answer.text()).matchAll(/<StorageClass>(\w+)</g)];
       return [...new Set(found.map(([, of]) => String(of)))];
     }
+
+    /** The names of the extents in a store, without its place. */
+    async function extentsAt(place: string): Promise<string[]> {
+      const answer = await fetch(`${moto.endpoint}/legs?list-type=2&prefix=${place}/extents/`);
+      const found = (await answer.text()).matchAll(/<Key>\w+\/(extents\/\w+\/\w+)</g);
+      return [...found].map(([, name]) => String(name));
+    }
+
+    async function loseAt(place: string, names: readonly string[]): Promise<void> {
+      for (const name of names) {
+        await fetch(`${moto.endpoint}/legs/${place}/${name}`, { method: 'DELETE' });
+      }
+    }
+
+    const filesIn = (folder: string) =>
+      readdirSync(join(folder, 'extents'), { recursive: true, withFileTypes: true })
+        .filter((one) => one.isFile())
+        .map((one) => join(one.parentPath, one.name));
 
     it('is read after its store has restored it, and charged as that class', async () => {
       expect((await put('deep', 'GLACIER')).status).toBe(200);
@@ -147,12 +177,39 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       ]);
     });
 
-    it('lies there alone', async () => {
-      const answer = await put('both', 'both');
-      expect([answer.status, answer.body.toString()]).toEqual([
-        501,
-        expect.stringContaining('in which a class lies alone'),
+    it('is restored from another where the first has lost it, and made whole again', async () => {
+      expect((await put('both', 'both')).status).toBe(200);
+      expect(await extentsAt('second')).toHaveLength(1);
+      await loseAt('cold', await extentsAt('second'));
+      expect((await restore('both', 'Standard')).status).toBe(202);
+      await vi.waitFor(
+        async () => expect((await headOf('both'))['x-amz-restore']).toContain('="false"'),
+        soon,
+      );
+      expect(await client.digest('/first/both')).toMatchObject({ sha256: content.sha256 });
+      const [name] = await extentsAt('second');
+      await vi.waitFor(async () => expect(await extentsAt('cold')).toContain(name), soon);
+    });
+
+    it('is behind a copy that is read at once, and gives it back when that is lost', async () => {
+      const refused = await put('kept', 'late');
+      expect(refused.body.toString()).toContain('vault is an archive');
+      expect((await put('kept', 'kept')).status).toBe(200);
+      expect(await classesAt(moto.endpoint, 'vault')).toEqual(['GLACIER']);
+      expect(await client.digest('/first/kept')).toMatchObject({ sha256: content.sha256 });
+      for (const name of filesIn(disk)) rmSync(name);
+      // It may be in the archive, so it is away, and neither damaged nor lost.
+      const away = await client.send('GET', '/first/kept');
+      expect([away.status, away.body.toString()]).toEqual([
+        503,
+        expect.stringContaining('ServiceUnavailable'),
       ]);
+      await vi.waitFor(
+        async () =>
+          expect(await client.digest('/first/kept')).toMatchObject({ sha256: content.sha256 }),
+        soon,
+      );
+      await vi.waitFor(() => expect(filesIn(disk)).toHaveLength(1), soon);
     });
 
     it('is charged for retrieval by each read where it is read at once', async () => {

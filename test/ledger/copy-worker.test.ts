@@ -1,6 +1,7 @@
 // Copies that are due: what keeps one from being made keeps no others.
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { Refusal } from '#bursar/core/errors.js';
 import { newExtentId } from '#bursar/core/ids.js';
 import { CopyWorker } from '#bursar/ledger/copy-worker.js';
 import { DiskRoom } from '#bursar/quota/disk-room.js';
@@ -13,11 +14,20 @@ let fixture: LedgerFixture;
 /** By store, and by extent. */
 let stored: Map<string, Buffer>;
 let freeBytes: number;
+/** What archives were asked for. */
+let asked: string[];
+/** A store that does not answer. */
+let away: number;
+/** How archives have what is in them. */
+let archives: Map<number, 'archived' | 'coming' | 'there'>;
 
 beforeEach(async () => {
   fixture = await openLedger();
   stored = new Map();
   freeBytes = 1e9;
+  asked = [];
+  away = 0;
+  archives = new Map();
 });
 afterEach(() => fixture.close());
 
@@ -29,7 +39,22 @@ function worker(): CopyWorker {
     ...({ number } as never as ReturnType<
       ConstructorParameters<typeof CopyWorker>[0]['stores']['leg']
     >),
+    archive: archives.has(number)
+      ? {
+          look: async (id: Buffer) => {
+            const sizeBytes = stored.get(nameIn(number, id))?.length;
+            return sizeBytes === undefined
+              ? undefined
+              : { sizeBytes, state: archives.get(number) as 'archived' };
+          },
+          recall: async (id: Buffer) => {
+            asked.push(nameIn(number, id));
+            archives.set(number, 'coming');
+          },
+        }
+      : undefined,
     readEnd: async (id: Buffer) => {
+      if (number === away) throw new Refusal('ServiceUnavailable');
       const bytes = stored.get(nameIn(number, id));
       return bytes && { bytes, sizeBytes: bytes.length };
     },
@@ -43,6 +68,7 @@ function worker(): CopyWorker {
     diskRoom: new DiskRoom(() => freeBytes),
     leases: new ReadLeases(),
     nameOf: String,
+    recallDelayOf: () => 60_000,
     mayWrite: () => true,
     confirmPlace: async () => {},
     onError: () => {},
@@ -92,4 +118,32 @@ it('waits as long as before after it was tried on request', async () => {
   const [row] = await fixture.read.all<{ dueMs: number; tries: number }>(sql);
   expect(row?.tries).toBe(3);
   expect(row?.dueMs).toBeLessThanOrEqual(Date.now());
+});
+
+it('asks an archive once for what nothing else has, and makes it of that', async () => {
+  archives.set(2, 'archived');
+  const ids = [await putDue(3, 1), await putDue(3, 2)];
+  const hasten = () => fixture.edit('UPDATE extent_copies SET due_ms = 1 WHERE state = 2');
+  const one = worker();
+  await one.run();
+  await hasten();
+  await one.run();
+  // One at a time, and none again that is on its way.
+  expect(asked).toHaveLength(1);
+  expect(one.counts).toEqual({ made: 0, repaired: 0, failed: 0 });
+  archives.set(2, 'there');
+  await hasten();
+  await one.run();
+  for (const id of ids) expect(stored.get(nameIn(3, id))).toEqual(stored.get(nameIn(2, id)));
+  expect(asked).toHaveLength(1);
+});
+
+it('asks no archive for what is merely away elsewhere', async () => {
+  archives.set(2, 'archived');
+  const id = await putDue(3, 1);
+  const hex = `x'${id.toString('hex')}'`;
+  await fixture.edit(`INSERT INTO extent_copies VALUES (${hex}, 4, 1, 1, 1, 0)`);
+  away = 4;
+  await expect(worker().run()).rejects.toThrow('has no good copy');
+  expect(asked).toEqual([]);
 });

@@ -3,6 +3,7 @@
 // has probed the store and watches its owner's mark. What there is but once, the store's journal
 // above all, is asked of that thread (store-desk.ts). Invariant: the store is taken for down by all
 // threads or by none, and nothing is answered for here that the main thread would not answer for.
+import { isArchiveClass } from '../../core/aws-classes.ts';
 import { Refusal } from '../../core/errors.ts';
 import { localStore, localStoreName } from '../../core/manifest.ts';
 import type { StoreList } from '../../gateway/store-list.ts';
@@ -120,6 +121,10 @@ export class ThreadStores implements StoreList {
   nameOf(number: number): string {
     if (number === localStore) return localStoreName;
     return this.#stores.get(number)?.door.name ?? String(number);
+  }
+
+  isArchive(number: number): boolean {
+    return isArchiveClass(this.declaredOf(number).storageClass);
   }
 
   declaredOf(number: number): DeclaredPlace {

@@ -1,4 +1,5 @@
 // What a class promises and costs, in sentences: what one pays for what. Pure.
+import { isArchiveClass } from '../../core/aws-classes.ts';
 import type { ClassDefinition } from './class-definition.ts';
 import type { DeclaredPlace } from './declared-place.ts';
 import { type ExpectedLoss, expectLoss, shareInWords, type UnknownLoss } from './expected-loss.ts';
@@ -35,6 +36,7 @@ export function explainClass(
     ...copiesInWords(durability, legs),
     ...lossInWords(expected, legs, durability.repairHours),
     absenceInWords({ ...availability, access }, legs.length),
+    ...archivesInWords(access, legs),
     access === 'online'
       ? 'It is read at once.'
       : `It is read after a restore, which takes up to ${restoreWithinHours} h.`,
@@ -127,6 +129,18 @@ function absenceInWords(
         : ' The first copy answers, and another where it fails.';
   if (hours === 0) return `It is not to be unavailable.${who}`;
   return `It may be unavailable ${hoursInWords(hours)} a month.${who}`;
+}
+
+/** Which part archives of S3 have in a class of several copies. */
+function archivesInWords(access: ClassDefinition['access'], legs: readonly ShownLeg[]): string[] {
+  const archives = legs.filter(({ storageClass }) => isArchiveClass(storageClass));
+  if (legs.length === 1 || archives.length === 0) return [];
+  const names = archives.map(({ store }) => store).join(' and ');
+  const repair =
+    'A copy that is lost is made again of it once it is restored, at the expense of the operator.';
+  return access === 'online'
+    ? [`No request is answered from ${names}. ${repair}`]
+    : [`A restore asks one of ${names} for an object, and another where that has lost it.`];
 }
 
 function pricesInWords(legs: readonly ShownLeg[], minimum: ClassDefinition['minimum']): string[] {

@@ -102,5 +102,6 @@ export interface RemoteStore extends ExtentStore {
 /** What is asked of a store that is one of several with the same extents. */
 export type LegStore = Pick<
   RemoteStore,
-  'number' | 'meter' | 'extentBytesMax' | 'put' | 'replace' | 'discard' | 'read' | 'readEnd'
+  | ('number' | 'meter' | 'archive' | 'extentBytesMax')
+  | ('put' | 'replace' | 'discard' | 'read' | 'readEnd')
 >;

@@ -211,6 +211,7 @@ export async function openFixture(): Promise<Fixture> {
       all: () => views,
       numberOf: (name) => views.find((view) => view.name === name && view.isConfigured)?.number,
       nameOf: (number) => views.find((view) => view.number === number)?.name ?? '',
+      isArchive: () => false,
       declaredOf: () => views[0]?.declared as StoreView['declared'],
     },
     async authenticate(request) {

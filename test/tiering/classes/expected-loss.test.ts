@@ -109,6 +109,18 @@ test('a class is explained in words', () => {
   expect(expectedAnnualLoss).toBeCloseTo(5.48e-9, 10);
 });
 
+test('what an archive of S3 among several copies is for is said', () => {
+  const far = leg('far', { kind: 'archive', storageClass: 'GLACIER' });
+  const online = explainClass(definition, [leg('near'), far]).sentences.join(' ');
+  expect(online).toContain('No request is answered from far. A copy that is lost is made again');
+  const restored = { ...definition, access: 'restore', restoreWithinHours: 12 } as const;
+  const near = leg('near', { kind: 'archive', storageClass: 'GLACIER' });
+  const { sentences } = explainClass(restored, [near, far]);
+  expect(sentences).toContain(
+    'A restore asks one of near and far for an object, and another where that has lost it.',
+  );
+});
+
 test('of a store that declares nothing, nothing is made up', () => {
   const { sentences, expectedAnnualLoss } = explainClass(
     { ...definition, durability: { legs: [{ store: 'near' }], ack: 1, repairHours: 24 } },

@@ -4,7 +4,7 @@
 import type { Bucket } from '../../../catalog/buckets.ts';
 import type { RetentionMode } from '../../../catalog/object-lock.ts';
 import type { Attributes } from '../../../catalog/versions.ts';
-import { awsClasses, isArchiveClass } from '../../../core/aws-classes.ts';
+import { awsClasses } from '../../../core/aws-classes.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { localStore, localStoreName } from '../../../core/manifest.ts';
 import { attachedRecipe, readRecipePlace, recipeName } from '../../../core/recipe.ts';
@@ -101,17 +101,19 @@ function findObstacleHere(
     return 'A leg of it is the data folder, and the bucket is in another store.';
   }
   const books = new Set<string>();
-  for (const { store: leg } of legs) {
+  let archive: string | null = null;
+  for (const [index, { store: leg }] of legs.entries()) {
     const number = stores.numberOf(leg);
     if (number === undefined) continue;
     books.add(bookOf(number).name);
-    const { storageClass, kind } = stores.declaredOf(number);
-    if (kind === 'archive' && access === 'online') {
+    const isOnline = stores.declaredOf(number).kind === 'online';
+    if (access === 'restore' || (isOnline && archive === null)) continue;
+    if (archive !== null && isOnline) return `${archive} is an archive, and comes before ${leg}.`;
+    // A copy in an archive of S3 is for the others, and is not read for requests.
+    if (index === 0 || !stores.isArchive(number)) {
       return `${leg} is an archive, which is read after a restore.`;
     }
-    if (isArchiveClass(storageClass) && legs.length > 1) {
-      return `${leg} is an archive of S3, in which a class lies alone.`;
-    }
+    archive = leg;
   }
   if (books.size < 2) return null;
   return 'Its legs are in stores of different price books, and this version charges by one.';

@@ -6,7 +6,7 @@ import { findRestore, isReadable } from '../../../catalog/restore-rows.ts';
 import type { Version } from '../../../catalog/versions.ts';
 import { isArchiveClass } from '../../../core/aws-classes.ts';
 import { dateMsMax } from '../../../core/clock.ts';
-import { Refusal } from '../../../core/errors.ts';
+import { IntegrityError, Refusal } from '../../../core/errors.ts';
 import { decodeManifest, type ExtentRun } from '../../../core/manifest.ts';
 import { steadyClock } from '../../../core/steady-clock.ts';
 import { type RestoreTier, restoreTiers, usualClass } from '../../../quota/prices/price-book.ts';
@@ -59,7 +59,8 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
     if (restore && restore.expiresMs === null) throw new Refusal('RestoreAlreadyInProgress');
     const isThere = isReadable(restore, steadyClock.nowMs());
     // So a store that restores nothing says so to who asks, and one that restores keeps it longer.
-    await recall(context, isThere ? archived : archived.slice(0, 1), { days: days + 1, tier });
+    const some = isThere ? archived : archived.slice(0, 1);
+    await recall(context, version, some, { days: days + 1, tier });
     const terms = { days, tier, delayMs, isThere };
     if (await begin(context, version, terms)) {
       return emptyReply(isThere ? 200 : 202, versionHeaders(bucket, version));
@@ -123,17 +124,21 @@ const recallsMax = 16;
 
 /** Throws `Refusal` NotImplemented where the store restores nothing. */
 async function recall(
-  { services }: Reserved<'object'>,
+  { services, bucket }: Reserved<'object'>,
+  version: Version,
   runs: readonly ExtentRun[],
   terms: RecallTerms,
 ): Promise<void> {
-  const { reader } = services;
+  const { reader, losses } = services;
   try {
     for (let i = 0; i < runs.length; i += recallsMax) {
       const some = runs.slice(i, i + recallsMax);
-      await Promise.all(some.map((run) => reader.archiveOf(run)?.recall(run.id, terms)));
+      await Promise.all(
+        some.map(async (run) => (await reader.findArchived(run)).archive?.recall(run.id, terms)),
+      );
     }
   } catch (error) {
+    if (error instanceof IntegrityError) throw await losses.explain({ bucket, version }, error);
     const { cause } = error as Error;
     if (!(cause instanceof AttemptFailure) || cause.reason !== 'unfit') throw error;
     const message = `The store of this class does not restore it: ${cause.message}`;

@@ -46,10 +46,18 @@ export class S3Archive implements ArchiveCalls {
     const headers = { 'content-type': 'application/xml' };
     await this.#connection.persist(async () => {
       const request = { method: 'POST', name, query: 'restore', headers, pieces } as const;
-      const { status } = await this.#connection.exchange(request);
+      const { status } = await this.#connection.exchange(request).catch(underWay);
       if (status === 404) throw new AttemptFailure('unfit', `${name} is not there to be restored`);
     });
   }
+}
+
+/** What is on its way already is what was asked for. */
+function underWay(error: unknown): { status: number } {
+  if (error instanceof AttemptFailure && error.code === 'RestoreAlreadyInProgress') {
+    return { status: 202 };
+  }
+  throw error;
 }
 
 function stateOf(headers: Record<string, string | string[] | undefined>): ArchivedExtent['state'] {

@@ -181,7 +181,8 @@ export class S3Store implements StoreDriver {
 
   readEnd(id: Buffer, maxBytes: number): Promise<{ bytes: Buffer; sizeBytes: number } | undefined> {
     const name = nameOf(id);
-    return persistRead(this.#connection, { name, store: this.number }, async () => {
+    const isArchived = this.archive !== undefined;
+    return persistRead(this.#connection, { name, store: this.number, isArchived }, async () => {
       const body = new EndAnswer(maxBytes);
       const headers = { range: `bytes=-${maxBytes}` };
       const { status } = await this.#connection.exchange({ method: 'GET', name, headers, body });
