@@ -63,19 +63,25 @@ export class ApiRefusal extends CommandFailure {
   readonly code: string;
   /** In the gateway's words. */
   readonly reason: string;
+  /** What of the request does not fit, as `body.name`; null: it is not about one part. */
+  readonly field: string | null;
   readonly requestId: string | undefined;
 
   constructor({ endpoint }: Connection, status: number, json: unknown) {
-    const { detail, code, requestId } = (json ?? {}) as Partial<Record<string, unknown>>;
+    const { detail, code, field, requestId } = (json ?? {}) as Partial<Record<string, unknown>>;
     const isOurs = typeof detail === 'string';
     const reason = isOurs
-      ? detail
+      ? detail.replace(/^(?:body|params|querystring)\.(?=\w)/, '')
       : `${endpoint} answered ${status}, which is not an answer of Bursar`;
     const where = status >= 500 ? `, request ${requestId}` : '';
-    super('failed', isOurs ? `${reason} (${code}${where})` : reason);
+    super(
+      code === 'InvalidInput' ? 'usage' : 'failed',
+      isOurs ? `${reason} (${code}${where})` : reason,
+    );
     this.status = status;
     this.code = isOurs ? String(code) : 'UnknownAnswer';
     this.reason = reason;
+    this.field = typeof field === 'string' ? field : null;
     this.requestId = typeof requestId === 'string' ? requestId : undefined;
   }
 }

@@ -68,6 +68,12 @@ export async function askWho(connection: Connection): Promise<Answers['WhoAmI']>
   return json as Answers['WhoAmI'];
 }
 
+/** Who asks, as commands name principals. */
+export async function askOwnId(connection: Connection): Promise<string> {
+  const { tenant, principal } = await askWho(connection);
+  return `${tenant}/${principal}`;
+}
+
 /** The path of what is called TENANT/NAME, in a collection of its tenant. */
 export function pathIn(collection: string, id: string): string[] {
   const [tenant, name] = splitId(id);

@@ -140,20 +140,23 @@ function tell(
   print(`${sums}${left > 0 ? `, ${left} not done` : ''}${ofKeys}`);
 }
 
-/** Throws `CommandFailure` (usage) that names file and line. */
+/** Throws `CommandFailure` (usage) that names files and lines. */
 function readFiles(files: readonly string[]): Gathered {
   const wanted = new Gathered();
-  for (const file of files) {
-    const text = orFail('usage', `cannot read ${file}: `, () =>
-      readFileSync(file === '-' ? 0 : file, 'utf8'),
-    );
-    if (text.length > fileBytesMax) throw wrong(file, `it has more than ${fileBytesMax} bytes`);
-    const name = file === '-' ? 'standard input' : basename(file);
-    if (file.endsWith('.csv')) readPeople(name, text, wanted);
-    else readDocument(name, text, wanted);
-  }
+  for (const file of files) wanted.attempt(() => readFile(file, wanted));
   wanted.completeGroups();
+  wanted.finish();
   return wanted;
+}
+
+function readFile(file: string, wanted: Gathered): void {
+  const text = orFail('usage', `cannot read ${file}: `, () =>
+    readFileSync(file === '-' ? 0 : file, 'utf8'),
+  );
+  if (text.length > fileBytesMax) throw wrong(file, `it has more than ${fileBytesMax} bytes`);
+  const name = file === '-' ? 'standard input' : basename(file);
+  if (file.endsWith('.csv')) readPeople(name, text, wanted);
+  else readDocument(name, text, wanted);
 }
 
 const retryMs = 500;

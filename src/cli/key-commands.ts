@@ -9,7 +9,7 @@ import { newAsymmetricKeyId, newSecretAccessKey } from '../core/ids.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { renderCredentials } from '../server/folder/credentials-file.ts';
 import { type Connection, callApi, listAll, readGatewayUrl } from './api-client.ts';
-import { type Columns, calling, pathIn, printEntries } from './api-command.ts';
+import { askOwnId, type Columns, calling, pathIn, printEntries } from './api-command.ts';
 import { choice, connect, splitId } from './command-arguments.ts';
 import { createEnrolment, deriveAsymmetricKey } from './key-files.ts';
 import { print, printJson, writeOutput } from './output.ts';
@@ -121,10 +121,11 @@ function readProof(file: string): object {
 
 function addList(key: Command): void {
   key
-    .command('list <tenant/name>')
-    .description("list a principal's keys, without secrets")
-    .action(async (id: string, _given: object, command: Command) => {
+    .command('list [tenant/name]')
+    .description("list a principal's keys, or your own, without secrets")
+    .action(async (named: string | undefined, _given: object, command: Command) => {
       const { connection, flags } = connect(command);
+      const id = named ?? (await askOwnId(connection));
       const accessKeys = await listAll<AccessKey>(connection, accessKeysOf(id), 'accessKeys');
       const publicKeys = await listAll<PublicKey>(connection, publicKeysOf(id), 'publicKeys');
       // One that verifies SigV4A is shown by its access key.

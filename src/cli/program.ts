@@ -2,7 +2,7 @@
 // could not be done, 2 asked for wrongly; a failure is one line on stderr that says what to change,
 // and with --json a document on stdout as well.
 import { Command, CommanderError } from 'commander';
-import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
+import { CommandFailure, Mistakes, messageOfFailure } from '../core/command-failure.ts';
 import { readVersion } from '../core/version.ts';
 import { ApiRefusal, S3Refusal, Unreachable } from './api-client.ts';
 import { reword } from './old-words.ts';
@@ -71,6 +71,18 @@ function usageMessage({ code, message }: CommanderError, command: Command): stri
   return isLost ? `${said} (${path} --help lists all)` : said;
 }
 
+/** What the gateway says of a part of a request, of which commands have flags and arguments. */
+function refusalMessage({ reason, field }: ApiRefusal, asked: Command | undefined): string {
+  const [, member = ''] = field?.split('.') ?? [];
+  if (member === '' || !reason.startsWith(member)) return reason;
+  // A value that is told says itself what it is about.
+  const [, told] = /^[\w.]+: (".*)$/s.exec(reason) ?? [];
+  if (told !== undefined) return told;
+  const attribute = member.replace(/(?:s|In)$/, '');
+  const flag = asked?.options.find((one) => [member, attribute].includes(one.attributeName()));
+  return `${flag?.long ?? member}${reason.slice(member.length)}`;
+}
+
 function pathOf(command: Command): string {
   return command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name();
 }
@@ -98,10 +110,21 @@ function failureOf(error: unknown, asked: Command | undefined): FailureDocument 
     if (error.code !== 'commander.help') process.stderr.write(`bursar: ${message}\n`);
     return { code: 'UsageError', message, exitCode: 2 };
   }
+  if (error instanceof Mistakes) {
+    const { all, exitCode } = error;
+    for (const one of all) process.stderr.write(`bursar: ${one}\n`);
+    return { code: 'UsageError', message: all.join('; '), exitCode };
+  }
   if (error instanceof CommandFailure) {
+    const { exitCode } = error;
+    if (error instanceof ApiRefusal && error.field !== null) {
+      const { code, status, requestId } = error;
+      const message = refusalMessage(error, asked);
+      process.stderr.write(`bursar: ${messageOfFailure(message)} (${code})\n`);
+      return { code, message, exitCode, status, requestId };
+    }
     const message = messageOfFailure(error);
     process.stderr.write(`bursar: ${message}\n`);
-    const { exitCode } = error;
     if (error instanceof ApiRefusal) {
       const { code, reason, status, requestId } = error;
       return { code, message: reason, exitCode, status, requestId };

@@ -4,9 +4,11 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { AuditRecord as Recorded } from '../audit/verify/opening.ts';
 import { CommandFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
-import { type Connection, callApi } from './api-client.ts';
+import { ApiRefusal, type Connection, callApi, listAll } from './api-client.ts';
+import { askWho } from './api-command.ts';
 import { findPlace } from './bucket-names.ts';
 import { connect, parsePositive } from './command-arguments.ts';
+import { nearest } from './nearest.ts';
 import { chooseForm, PagedLines, print, printCsv, writeOutput } from './output.ts';
 import { placeFor } from './record-place.ts';
 import { time, timeForms } from './times.ts';
@@ -104,7 +106,10 @@ export function addRecordsCommand(program: Command): void {
         if (page.length > 0) show(page);
       }
       if (count === 0 && given.csv) show([]);
-      if (count === 0 && !flags.json) process.stderr.write('bursar: no records fit\n');
+      if (count > 0 || given.follow) return;
+      const lost = await whatIsLost(connection, given);
+      if (lost !== null) process.stderr.write(`bursar: ${lost}\n`);
+      else if (!flags.json) process.stderr.write('bursar: no records fit\n');
     });
 }
 
@@ -120,6 +125,30 @@ async function bucketOf(connection: Connection, text: string | undefined) {
   const { tenant, bucket, key } = await findPlace(connection, url);
   if (key === '') return { bucket, bucketTenant: tenant };
   throw new CommandFailure('usage', `--bucket ${text} has a key: give it by --key or --prefix`);
+}
+
+/** Why nothing fits, where that is since nobody has the name that was asked for; else null. */
+async function whatIsLost(
+  connection: Connection,
+  { principal, tenant }: RecordFlags,
+): Promise<string | null> {
+  if (principal === undefined) return null;
+  const own = principal.includes('/') ? null : (tenant ?? (await askWho(connection)).tenant);
+  const id = own === null ? principal : `${own}/${principal}`;
+  const [of = '', name = ''] = id.split('/');
+  try {
+    const path = ['tenants', of, 'principals'];
+    const all = await listAll<{ name: string }>(connection, path, 'principals');
+    const names = all.map((one) => one.name);
+    if (names.includes(name)) return null;
+    const near = nearest(name, names);
+    const guess = near === null ? '' : `: was ${of}/${near} meant?`;
+    return `no records fit, and there is no principal ${id}${guess}`;
+  } catch (error) {
+    // Whoever may not list them is not told who there is.
+    if (!(error instanceof ApiRefusal) || error.status >= 500) throw error;
+    return null;
+  }
 }
 
 function checkTogether({ last, after, limit }: RecordFlags): void {

@@ -14,6 +14,16 @@ export class CommandFailure extends Error {
   }
 }
 
+/** Several things are wrong with what was asked for, each told on a line of its own. */
+export class Mistakes extends CommandFailure {
+  readonly all: readonly string[];
+
+  constructor(all: readonly string[]) {
+    super('usage', all.join('\n'));
+    this.all = all;
+  }
+}
+
 /** Of work that commands ask for: it could not be done, and the message says why. */
 export class WorkFailure extends CommandFailure {
   constructor(message: string, options?: ErrorOptions) {

@@ -214,10 +214,17 @@ test('the served gateway describes its API and names what does not fit', async (
   expect(await answer.json()).toMatchObject({
     paths: { '/_/v1/tenants': { post: { operationId: 'CreateTenant' } } },
   });
-  expect(await run('tenant', 'create', 'No Name!')).toMatchObject({
-    code: 1,
-    stderr: expect.stringMatching(/^bursar: body\.name: .*\(InvalidInput\)\n$/),
-  });
+  // In words of the command line, and as what was asked for wrongly.
+  for (const [line, stderr] of [
+    ['tenant create No-Name!', /^bursar: "No-Name!" cannot be a name: it has at most .* \(Inv/],
+    ['principal create default/x --group Shift', /^bursar: "Shift" cannot be a name: it has/],
+    ['share create s3://x/y --expires 0s', /^bursar: --expires must be >= 1 \(InvalidInput\)/],
+  ] as const) {
+    const outcome = await run(...line.split(' '));
+    expect(outcome).toMatchObject({ code: 2, stderr: expect.stringMatching(stderr) });
+  }
+  const own = await run('key', 'list', 'default/admin');
+  expect([own.code, await run('key', 'list')]).toEqual([0, own]);
 });
 
 test('health is told without credentials', async () => {

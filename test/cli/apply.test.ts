@@ -245,6 +245,33 @@ test.each([
   expect(outcome.stderr.trim()).not.toContain('\n');
 });
 
+test('all that is wrong is told at once, up to some twenty', async () => {
+  const text = [
+    'tenants:',
+    '  cms:',
+    '    principals:',
+    '      alice: {role: membr, shoe: 5}',
+    '      Bob: {}',
+    '    grnts: {}',
+    'limits:',
+    '  principal:cms/alice: {storedBytes: 5XB, spend: 5}',
+    'colour: red',
+  ];
+  write('wrong.yaml', text.join('\n'));
+  write('people.csv', ['principal', ...Array.from({ length: 30 }, (_, i) => `P${i}`)].join('\n'));
+  const { code, stdout, stderr } = await run('apply -f wrong.yaml --json');
+  expect(code).toBe(2);
+  const told = stderr.trimEnd().split('\n');
+  expect(told.map((line) => /^bursar: wrong\.yaml:(\d+): /.exec(line)?.[1])).toEqual([
+    ...['4', '4', '5', '6', '8', '8', '9'],
+  ]);
+  const words = told.map((line) => line.replace('bursar: ', ''));
+  expect(JSON.parse(stdout).error).toMatchObject({ exitCode: 2, message: words.join('; ') });
+  const many = await run('apply -f wrong.yaml -f people.csv');
+  expect(many.stderr.trimEnd().split('\n')).toHaveLength(21);
+  expect(many.stderr).toContain('no more than 20 mistakes are told\n');
+});
+
 test.each([
   ['', /people\.csv:1: the first line must name columns/],
   ['principal,shoe\n', /csv:1: shoe is no column/],

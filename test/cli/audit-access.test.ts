@@ -169,7 +169,9 @@ describe('who could read, told from the records', () => {
   test('says what records do not tell', async () => {
     expect(report.notTold.join()).toMatch(/tokens that holders made/);
     const auditors = await json(['audit', 'access', 's3://raw/run1', '--at', today()], eve);
-    expect(auditors.notTold.join('\n')).toMatch(/role and groups of cms\/bob/);
+    expect(auditors.notTold.join('\n')).toMatch(
+      /^role and groups of those .* cms\/bob \(record \d+\)/m,
+    );
     expect(auditors.notTold.join('\n')).toMatch(/who is in atlas, its groups, tokens and links/);
     const groups = auditors.access.filter(({ by }: Row) => by === 'grant:shift');
     expect(groups.map(({ who }: Row) => who)).toContain('group:cms/shifters');

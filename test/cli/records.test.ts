@@ -99,7 +99,7 @@ test('gives the last ones from the newest back, wherever the index ends', async 
 });
 
 test('says that nothing fits, and refuses a range that nothing is in', async () => {
-  const none = await place.run(['records', '--principal', 'default/nobody']);
+  const none = await place.run(['records', '--token', 'nothing']);
   expect(none).toEqual({ code: 0, stdout: '', stderr: 'bursar: no records fit\n' });
   const csv = await place.run(['records', '--bucket', 's3://atlas:data', '--csv']);
   expect(csv).toMatchObject({ code: 0, stderr: 'bursar: no records fit\n' });
@@ -123,6 +123,16 @@ test('names a bucket as other commands do', async () => {
   }
   const keyed = await place.run(['records', '--bucket', 's3://data/k']);
   expect([keyed.code, keyed.stderr]).toEqual([2, expect.stringContaining('--key or --prefix')]);
+});
+
+test('says that there is nobody of a name, and who was meant', async () => {
+  const said = async (principal: string) =>
+    (await place.run(['records', '--principal', principal])).stderr;
+  expect(await said('default/admim')).toBe(
+    'bursar: no records fit, and there is no principal default/admim: ' +
+      'was default/admin meant?\n',
+  );
+  expect(await said('zaphod')).toMatch(/ no principal default\/zaphod\n$/);
 });
 
 test('is CSV for spreadsheets', async () => {

@@ -126,6 +126,12 @@ describeWithTool(cryptographyPython, 'the script', (python) => {
       expect(await refusal(text), what).not.toBe('');
     });
     await Promise.all(refused);
+    for (const wrong of ['hello', '{}', '', Buffer.of(0xff, 0xfe), 'a\n\nb\n\nc\n']) {
+      const said = await refusal(wrong);
+      expect(said).toMatch(/refused: /);
+      expect(said).not.toMatch(/Traceback/);
+    }
+    expect(await refusal(receipt, 'key')).toMatch(/refused: the key is no verifier line/);
     const other = makeSigner(made.origin);
     expect(await refusal(receipt, renderVerifier(other.key))).toMatch(/not signed with this key/);
     const forged = { ...other.key, id: made.signer.key.id };

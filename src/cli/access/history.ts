@@ -81,6 +81,8 @@ export class AccessHistory {
   /** Those that no record met yet has told of, the oldest first. */
   readonly #awaited: KnownPrincipal[];
   readonly #takenIn: string[] = [];
+  /** Of the bucket's tenant, with the first record of each. */
+  readonly #guessed: string[] = [];
   /** Counts changes of what is decided by. */
   changes = 0;
 
@@ -110,14 +112,18 @@ export class AccessHistory {
     }
   }
 
-  /** Says of whom role and groups are those of now, or are not what they are now. */
+  /** Says whose role and groups are guessed, are those of now, or are not what they are now. */
   compare(known: readonly KnownPrincipal[]): void {
+    if (this.#guessed.length > 0) {
+      this.notTold.add(
+        'role and groups of those whose making is in no record, who are taken for members of ' +
+          `${this.#tenant} from their first record on: ${shortened(this.#guessed)}`,
+      );
+    }
     if (this.#takenIn.length > 0) {
-      const few = this.#takenIn.slice(0, shownMax).join(', ');
-      const more = this.#takenIn.length - shownMax;
       this.notTold.add(
         'since when they have their role and groups, which are shown as they are now, as ' +
-          `somebody of another tenant made them: ${few}${more > 0 ? ` and ${more} more` : ''}`,
+          `somebody of another tenant made them: ${shortened(this.#takenIn)}`,
       );
     }
     for (const { tenant, name, role } of known) {
@@ -162,9 +168,8 @@ export class AccessHistory {
     if (principal === '' || principal === 'anonymous' || this.principals.has(id)) return;
     this.#putPrincipal(tenant, principal, {});
     this.changes += 1;
-    this.notTold.add(
-      `role and groups of ${id}, who is first met in record ${index}: taken for a member`,
-    );
+    // Roles hold in one's own tenant only; strangers whom rules mean by groups are told elsewhere.
+    if (tenant === this.#tenant) this.#guessed.push(`${id} (record ${index})`);
   }
 
   #visitIdentity(record: ToldRecord, verb: string, noun: string): void {
@@ -321,6 +326,11 @@ export class AccessHistory {
     }
     return change ?? {};
   }
+}
+
+function shortened(names: readonly string[]): string {
+  const more = names.length - shownMax;
+  return `${names.slice(0, shownMax).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 /** As on AWS since 2023, a new bucket keeps the public out. */

@@ -64,7 +64,7 @@ const needed: Partial<Record<Kind, readonly string[]>> = {
   grant: ['subjects', 'actions'],
 };
 
-/** Throws `CommandFailure` (usage) that names the line. */
+/** What is wrong names its line. */
 export function readDocument(file: string, text: string, into: Gathered): void {
   const lines = new LineCounter();
   let document: ReturnType<typeof parseDocument>;
@@ -73,8 +73,13 @@ export function readDocument(file: string, text: string, into: Gathered): void {
   } catch (error) {
     throw wrong(file, messageOfFailure(error));
   }
-  const [error] = document.errors;
-  if (error) throw wrong(`${file}:${lines.linePos(error.pos[0]).line}`, messageOfFailure(error));
+  for (const error of document.errors) {
+    const at = `${file}:${lines.linePos(error.pos[0]).line}`;
+    into.attempt(() => {
+      throw wrong(at, messageOfFailure(error));
+    });
+  }
+  if (document.errors.length > 0) return;
   new Reader(file, lines, into).read(document.contents as Node | null);
 }
 
@@ -91,20 +96,33 @@ class Reader {
 
   read(root: Node | null): void {
     for (const [name, node, at] of this.#membersOf(root, 'the file', `${this.#file}:1`)) {
-      if (name === 'tenants') {
-        for (const [tenant, one, place] of this.#membersOf(node, 'tenants', at)) {
-          this.#readTenant(tenant, one, place);
+      this.#into.attempt(() => {
+        if (name !== 'tenants' && name !== 'limits') {
+          throw wrong(at, `${name} is not known here: say tenants or limits`);
         }
-      } else if (name === 'limits') {
-        for (const [account, one, place] of this.#membersOf(node, 'limits', at)) {
-          if (!accountForm.test(account)) {
-            throw wrong(place, `limits: ${account} must be such as principal:cms/alice`);
-          }
-          const value = readLimits(this.#valueOf(one, account, place), `limits.${account}`, place);
-          this.#into.add({ kind: 'limit', name: account, value, at: place });
+        const read = name === 'tenants' ? this.#readTenant : this.#readAccount;
+        for (const [of, one, place] of this.#membersOf(node, name, at)) {
+          this.#into.attempt(() => read.call(this, of, one, place));
         }
-      } else throw wrong(at, `${name} is not known here: say tenants or limits`);
+      });
     }
+  }
+
+  #readAccount(account: string, node: Node | null, at: string): void {
+    if (!accountForm.test(account)) {
+      throw wrong(at, `limits: ${account} must be such as principal:cms/alice`);
+    }
+    const value = new Map<string, Value>();
+    for (const [meter, one, place] of this.#membersOf(node, `limits.${account}`, at)) {
+      this.#into.attempt(() => {
+        const field = `limits.${account}.${meter}`;
+        value.set(
+          meter,
+          readWindows(meter, this.#valueOf(one, field, place), { field, at: place }),
+        );
+      });
+    }
+    this.#into.add({ kind: 'limit', name: account, value: Object.fromEntries(value), at });
   }
 
   #readTenant(tenant: string, node: Node | null, at: string): void {
@@ -113,35 +131,48 @@ class Reader {
     for (const [name, one, place] of this.#membersOf(node, tenant, at)) {
       const kind = lists[name];
       const field = `${tenant}.${name}`;
-      if (kind !== undefined) this.#readList(tenant, kind, one, { field, at: place });
-      else own.push([name, this.#fieldOf('tenant', name, one, { field, at: place })]);
+      this.#into.attempt(() => {
+        if (kind !== undefined) this.#readList(tenant, kind, one, { field, at: place });
+        else own.push([name, this.#fieldOf('tenant', name, one, { field, at: place })]);
+      });
     }
     this.#into.add({ kind: 'tenant', name: tenant, value: Object.fromEntries(own), at });
   }
 
-  #readList(tenant: string, kind: Kind, list: Node | null, { field, at }: Place): void {
+  #readList(tenant: string, kind: Kind, list: Node | null, { field, at: place }: Place): void {
     this.#into.say(kind, tenant);
     // Groups have nothing but a name.
     if (kind === 'group' && isSeq(list)) {
       for (const one of list.items as Node[]) {
-        const place = this.#placeOf(one, at);
-        const name = this.#valueOf(one, field, place);
-        if (typeof name !== 'string') throw wrong(place, `${field} must be names`);
-        this.#enter({ kind, name, value: {}, at: place }, tenant, field);
+        const at = this.#placeOf(one, place);
+        this.#into.attempt(() => {
+          const name = this.#valueOf(one, field, at);
+          if (typeof name !== 'string') throw wrong(at, `${field} must be names`);
+          this.#enter({ kind, name, value: {}, at }, tenant, field);
+        });
       }
       return;
     }
-    for (const [name, one, place] of this.#membersOf(list, field, at)) {
-      const said: [string, Value][] = [];
-      for (const [member, node, where] of this.#membersOf(one, `${field}.${name}`, place)) {
-        const ofMember = { field: `${field}.${name}.${member}`, at: where };
-        said.push([member, this.#fieldOf(kind, member, node, ofMember)]);
-      }
-      const value = Object.fromEntries(said);
-      const lacking = needed[kind]?.find((member) => !(member in value));
-      if (lacking) throw wrong(place, `${field}.${name} says no ${lacking}`);
-      this.#enter({ kind, name, value, at: place }, tenant, field);
+    for (const [name, one, at] of this.#membersOf(list, field, place)) {
+      this.#into.attempt(() => {
+        const value = this.#readEntry(kind, one, { field: `${field}.${name}`, at });
+        this.#enter({ kind, name, value, at }, tenant, field);
+      });
     }
+  }
+
+  #readEntry(kind: Kind, node: Node | null, { field, at }: Place): Members {
+    const said = new Map<string, Value>();
+    for (const [member, one, place] of this.#membersOf(node, field, at)) {
+      said.set(member, null);
+      this.#into.attempt(() => {
+        const ofMember = { field: `${field}.${member}`, at: place };
+        said.set(member, this.#fieldOf(kind, member, one, ofMember));
+      });
+    }
+    const lacking = needed[kind]?.find((member) => !said.has(member));
+    if (lacking) throw wrong(at, `${field} says no ${lacking}`);
+    return Object.fromEntries(said);
   }
 
   #enter(entry: Entry, tenant: string, field: string): void {
@@ -234,28 +265,22 @@ function fits(value: Value, shape: Shape): boolean {
 }
 
 /** Sizes may be written as 50GiB, and money as a number. */
-function readLimits(limits: Value, field: string, at: string): Members {
-  if (typeof limits !== 'object' || limits === null || Array.isArray(limits)) {
-    throw wrong(at, `${field} must be a mapping`);
+function readWindows(meter: string, said: Value, { field, at }: Place): Members {
+  // Of what is stored there is one window only.
+  const isAmount = typeof said === 'string' || typeof said === 'number';
+  const windows = isLevel(meter as Meter) && isAmount ? { total: said } : said;
+  if (typeof windows !== 'object' || windows === null || Array.isArray(windows)) {
+    throw wrong(at, `${field} must say a window, such as month`);
   }
-  const read = Object.entries(limits as Members).map(([meter, said]) => {
-    // Of what is stored there is one window only.
-    const isAmount = typeof said === 'string' || typeof said === 'number';
-    const windows = isLevel(meter as Meter) && isAmount ? { total: said } : said;
-    if (typeof windows !== 'object' || windows === null || Array.isArray(windows)) {
-      throw wrong(at, `${field}.${meter} must say a window, such as month`);
+  const amounts = Object.entries(windows as Members).map(([window, amount]) => {
+    const isSize = /bytes$/i.test(meter === 'rate' ? window : meter);
+    try {
+      return [window, amountOf(amount, { isSize, isMoney: meter === 'spend' })] as const;
+    } catch (error) {
+      throw wrong(at, `${field}.${window} ${messageOfFailure(error)}`);
     }
-    const amounts = Object.entries(windows as Members).map(([window, amount]) => {
-      const isSize = /bytes$/i.test(meter === 'rate' ? window : meter);
-      try {
-        return [window, amountOf(amount, { isSize, isMoney: meter === 'spend' })] as const;
-      } catch (error) {
-        throw wrong(at, `${field}.${meter}.${window} ${messageOfFailure(error)}`);
-      }
-    });
-    return [meter, Object.fromEntries(amounts)] as const;
   });
-  return Object.fromEntries(read);
+  return Object.fromEntries(amounts);
 }
 
 function amountOf(

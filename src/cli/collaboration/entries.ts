@@ -1,6 +1,6 @@
 // What a collaboration is described by: entries, each of a kind and with a name. A file says them
 // (`document.ts`, `people.ts`), and a gateway has them (`present.ts`).
-import { CommandFailure } from '../../core/command-failure.ts';
+import { CommandFailure, Mistakes, messageOfFailure } from '../../core/command-failure.ts';
 import { isName, notAName } from '../../core/names.ts';
 import { principalKinds, roles } from '../../core/principal.ts';
 
@@ -34,13 +34,34 @@ export interface Description {
 
 export const entriesMax = 100_000;
 export const fileBytesMax = 8 * 1024 * 1024;
+/** So many mistakes are told at once. */
+const mistakesMax = 20;
 
-/** Collects entries. Throws `CommandFailure` where one is said twice, or there are too many. */
+/** Collects entries, and what is wrong with those that cannot be taken. */
 export class Gathered implements Description {
   readonly tenants = new Set<string>();
   readonly said = new Set<string>();
   readonly entries = new Map<string, Entry>();
+  readonly #mistakes: string[] = [];
 
+  /** What is wrong with a part does not keep the others from being read. */
+  attempt(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      if (error instanceof Mistakes || !(error instanceof CommandFailure)) throw error;
+      this.#mistakes.push(messageOfFailure(error));
+      if (this.#mistakes.length < mistakesMax) return;
+      throw new Mistakes([...this.#mistakes, `no more than ${mistakesMax} mistakes are told`]);
+    }
+  }
+
+  /** Throws `CommandFailure` where something was wrong. */
+  finish(): void {
+    if (this.#mistakes.length > 0) throw new Mistakes(this.#mistakes);
+  }
+
+  /** Throws `CommandFailure` where one is said twice, or there are too many. */
   add(entry: Entry): void {
     const key = keyOf(entry);
     const before = this.entries.get(key);
@@ -62,8 +83,8 @@ export class Gathered implements Description {
       if (kind !== 'principal') continue;
       for (const group of (value.groups ?? []) as string[]) {
         const wanted = { kind: 'group', name: `${tenantOf({ kind, name })}/${group}` } as const;
-        checkName(group, `${name}.groups`, at);
         if (this.entries.has(keyOf(wanted))) continue;
+        this.attempt(() => checkName(group, `${name}.groups`, at));
         this.entries.set(keyOf(wanted), { ...wanted, value: {}, at });
       }
     }

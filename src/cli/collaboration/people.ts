@@ -2,12 +2,12 @@
 // `bursar principal list TENANT --csv` writes. Invariant: a line that is not understood is named,
 // and nothing of the file is taken.
 import { namePart, nameWords } from '../../core/names.ts';
-import { type Gathered, type Value, wrong } from './entries.ts';
+import { type Entry, type Gathered, type Value, wrong } from './entries.ts';
 
 const columns = ['principal', 'kind', 'role', 'groups', 'active', 'created'];
 const idForm = new RegExp(`^${namePart}/${namePart}$`);
 
-/** Throws `CommandFailure` (usage). */
+/** Throws `CommandFailure` (usage) where it is no table. */
 export function readPeople(file: string, text: string, into: Gathered): void {
   const [first, ...rows] = readCsv(file, text);
   if (!first) throw wrong(`${file}:1`, `the first line must name columns: ${columns.join(',')}`);
@@ -17,16 +17,21 @@ export function readPeople(file: string, text: string, into: Gathered): void {
   }
   if (!first.cells.includes('principal')) throw wrong(`${file}:1`, 'no column is principal');
   for (const { line, cells } of rows) {
-    const at = `${file}:${line}`;
-    if (cells.length !== first.cells.length) {
-      throw wrong(at, `${cells.length} fields, where there are ${first.cells.length} columns`);
-    }
-    const said = new Map(first.cells.map((name, i) => [name, cells[i] as string]));
-    const name = said.get('principal') ?? '';
-    if (!idForm.test(name))
-      throw wrong(at, `principal ${name} must be TENANT/NAME, each of ${nameWords}`);
-    into.add({ kind: 'principal', name, value: readRow(said, at), at });
+    into.attempt(() => into.add(readPerson({ line, cells }, first, file)));
   }
+}
+
+function readPerson({ line, cells }: Row, heading: Row, file: string): Entry {
+  const at = `${file}:${line}`;
+  if (cells.length !== heading.cells.length) {
+    throw wrong(at, `${cells.length} fields, where there are ${heading.cells.length} columns`);
+  }
+  const said = new Map(heading.cells.map((name, i) => [name, cells[i] as string]));
+  const name = said.get('principal') ?? '';
+  if (!idForm.test(name)) {
+    throw wrong(at, `principal ${name} must be TENANT/NAME, each of ${nameWords}`);
+  }
+  return { kind: 'principal', name, value: readRow(said, at), at };
 }
 
 function readRow(said: ReadonlyMap<string, string>, at: string): Record<string, Value> {

@@ -101,6 +101,7 @@ describe('what records tell of access', () => {
       ...{ action: 'bursar:EraseRecords', target: 'tenants/cms/erasures' },
     });
     expect(readersOf(history)).toEqual(['cms/alice owner']);
+    history.compare([]);
     const left = [...history.notTold].join('\n');
     for (const one of [/before record 0/, /grant cms\/g said at record 2/, /record 3 erased/]) {
       expect(left).toMatch(one);
