@@ -409,6 +409,9 @@ function otherPath({ path, target }: SignedRequest, { scope }: Claim): string | 
   return sent === percentEncode(path, true) ? undefined : sent;
 }
 
+/** A key that a customer brings is not told, also not to who sent it: answers are logged. */
+const customerKeyLine = /^(x-amz-[a-z-]*customer-key:).*$/gm;
+
 /** `canonical`: null, a form has none. */
 function mismatch(
   claim: Claim,
@@ -417,14 +420,15 @@ function mismatch(
   accessKey: AccessKey,
 ): Refusal {
   const wanted = accessKey.secret === null ? asymmetricAlgorithm : algorithm;
+  const shown = canonical?.replace(customerKeyLine, '$1***') ?? null;
   const fields = {
     AWSAccessKeyId: claim.accessKeyId,
     StringToSign: text,
     SignatureProvided: claim.signature,
     StringToSignBytes: bytesOf(text),
-    ...(canonical !== null && {
-      CanonicalRequest: canonical,
-      CanonicalRequestBytes: bytesOf(canonical),
+    ...(shown !== null && {
+      CanonicalRequest: shown,
+      CanonicalRequestBytes: bytesOf(shown),
     }),
   };
   if (claim.algorithm === wanted) return new Refusal('SignatureDoesNotMatch', { fields });

@@ -5,6 +5,8 @@ export interface BucketEncryption {
   /** The key of AWS KMS as it was named; null: the gateway's. */
   kmsKeyId: string | null;
   bucketKeyEnabled: boolean;
+  /** Keys that customers bring (SSE-C) are refused; absent: they are taken. */
+  blocksCustomerKeys?: true;
 }
 
 /** Reads what `JSON.stringify` made of one. */

@@ -3,6 +3,7 @@
 // are gone, until their bytes are let go of, in `ended_versions`. What is read here was found
 // authentic before it is given. Writing is version-changes.ts's.
 import type { Acl } from '../core/acl.ts';
+import type { CustomerSeal } from '../core/customer-key.ts';
 import type { Reader } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { macBytes } from '../core/hmac.ts';
@@ -35,6 +36,8 @@ export interface Attributes {
   acl?: Acl;
   /** It was written for `aws:kms`; absent: for AES256, if its bytes are encrypted. */
   encryption?: KmsEncryption;
+  /** Its bytes were encrypted under a customer's key before they were stored. */
+  customer?: CustomerSeal;
   /** When it came to its key by a rename; absent: when it was made. */
   renamedMs?: number;
   /** When a move brought it into its class; absent: it was made in it. */

@@ -66,6 +66,10 @@ const table = {
   ],
   InvalidBucketState: [409, 'The request is not valid for the current state of the bucket.'],
   InvalidDigest: [400, 'The Content-MD5 or checksum value that you specified is not valid.'],
+  InvalidEncryptionAlgorithmError: [
+    400,
+    'The Encryption request you specified is not valid. Supported value: AES256.',
+  ],
   InvalidLocationConstraint: [400, 'The specified location-constraint is not valid'],
   InvalidPart: [
     400,

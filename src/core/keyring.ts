@@ -34,6 +34,8 @@ export type FindTenantSecret = (tenant: string) => Uint8Array | undefined;
 interface TenantKeys {
   data: DataKey;
   manifest: Buffer;
+  /** What customers' keys are joined with; null: not derived yet. */
+  customer: Buffer | null;
   /** What the keys that encrypt its extents are derived from; null: not derived yet. */
   cipher: Buffer | null;
 }
@@ -117,6 +119,16 @@ export class Keyring {
   /** The key of the tenant's manifests. Throws IntegrityError when the epoch is unknown. */
   manifestKey(tenant: string, epoch: number): Buffer {
     return this.#tenant(tenant, epoch).manifest;
+  }
+
+  /**
+   * What the keys that customers bring are joined with. Throws IntegrityError when the epoch is
+   * unknown.
+   */
+  customerKey(tenant: string, epoch: number): Buffer {
+    const keys = this.#tenant(tenant, epoch);
+    keys.customer ??= deriveKey(this.#at(epoch).root, `bursar/customer/v1\0${tenant}`);
+    return keys.customer;
   }
 
   /** The key of the catalog's rows. Throws IntegrityError when the epoch is unknown. */
@@ -244,6 +256,7 @@ export class Keyring {
       keys = {
         data: { epoch, key: deriveKey(root, `bursar/tenant/v1\0${tenant}`) },
         manifest: deriveKey(root, `bursar/manifest/v1\0${tenant}`),
+        customer: null,
         cipher: null,
       };
       tenants.set(tenant, keys);

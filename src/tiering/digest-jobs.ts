@@ -9,6 +9,8 @@ export interface Digests {
   sha256: Buffer;
   /** The checksums of the requested algorithms, in their order. */
   checksums: readonly Buffer[];
+  /** Of what the client sent, where that is not what is stored: those that were wanted. */
+  sent?: { md5?: Buffer; sha256?: Buffer };
 }
 
 export type DigestJob =

@@ -7,6 +7,7 @@ import { describeBucketSettings } from './suite/bucket-settings.ts';
 import { describeBuckets } from './suite/buckets.ts';
 import { describeConditions } from './suite/conditions.ts';
 import { describeCors } from './suite/cors.ts';
+import { describeCustomerKeys } from './suite/customer-keys.ts';
 import { describeDigests } from './suite/digests.ts';
 import { describeEncryption } from './suite/encryption.ts';
 import { describeKeys } from './suite/keys.ts';
@@ -53,6 +54,7 @@ export function protocolSuite(
     describeObjects(targetOf);
     describeDigests(targetOf);
     describeEncryption(targetOf);
+    describeCustomerKeys(targetOf);
     describeKeys(targetOf);
     describeMultipart(targetOf);
     describeMultipartChecksums(targetOf);

@@ -96,12 +96,17 @@ export async function receiveObject(
   const algorithms = new Set(claimed && [claimed.algorithm]);
   if (!claimed || fallback.isWanted) algorithms.add(fallback.algorithm);
   const named = [...algorithms];
+  const { payload } = context.who;
+  if (place.customer) {
+    place.customer.compared = { md5: md5 !== null, sha256: payload.kind === 'sha256' };
+    await loadChecksums(named);
+  }
   const sink = openSink(context, { ...place, sizeBytes: context.bodyBytes, checksums: named });
   const trailers = await receive(context, sink, decoder);
   const digests = await sink.digest();
-  if (md5) compareMd5(md5, digests.md5, place.upload ? 'base64' : 'hex');
-  const { payload } = context.who;
-  if (payload.kind === 'sha256') comparePayload(payload.sha256, digests.sha256);
+  const sent = place.customer ? { ...digests.sent } : digests;
+  if (md5) compareMd5(md5, sent.md5, place.upload ? 'base64' : 'hex');
+  if (payload.kind === 'sha256') comparePayload(payload.sha256, sent.sha256);
   if (claimed) compareChecksum(claimed, trailers, digests.checksums[0]);
   const checksums = digests.checksums.map((checksum, i) => ({
     algorithm: named[i] as ChecksumAlgorithm,
@@ -330,7 +335,12 @@ function invalidMd5(text: string): Refusal {
 }
 
 /** `shown`: as S3 gives the claim back, in hexadecimal, but base64 of a part. */
-function compareMd5(claimed: Buffer, actual: Buffer, shown: 'hex' | 'base64' = 'hex'): void {
+function compareMd5(
+  claimed: Buffer,
+  actual: Buffer | undefined,
+  shown: 'hex' | 'base64' = 'hex',
+): void {
+  if (!actual) throw new Error('the body was not digested');
   if (claimed.equals(actual)) return;
   const fields = {
     ExpectedDigest: claimed.toString(shown),
@@ -340,7 +350,8 @@ function compareMd5(claimed: Buffer, actual: Buffer, shown: 'hex' | 'base64' = '
   throw new Refusal('BadDigest', { message, fields });
 }
 
-function comparePayload(signed: Buffer, actual: Buffer): void {
+function comparePayload(signed: Buffer, actual: Buffer | undefined): void {
+  if (!actual) throw new Error('the body was not digested');
   if (timingSafeEqual(signed, actual)) return;
   const fields = {
     ClientComputedContentSHA256: signed.toString('hex'),

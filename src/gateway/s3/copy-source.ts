@@ -4,7 +4,8 @@ import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Identity } from '../../authz/identity.ts';
 import type { Bucket } from '../../catalog/buckets.ts';
-import type { EvenlyFound, Version } from '../../catalog/versions.ts';
+import type { Attributes, EvenlyFound, Version } from '../../catalog/versions.ts';
+import type { Transform } from '../../core/customer-key.ts';
 import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { singlePutBytesMax } from '../../core/limits.ts';
 import type { ExtentRun } from '../../core/manifest.ts';
@@ -16,6 +17,7 @@ import { ClientGone } from './body.ts';
 import { checkExpectedOwner, lookUpBucket, type NamedBucket, type Namer } from './bucket-lookup.ts';
 import { checkPayer } from './buckets/requester-pays.ts';
 import { checkSourceConditions } from './conditional.ts';
+import { type KnownCustomer, openCustomer, readWith } from './objects/customer-key.ts';
 import { aclOf, tagsOf } from './objects/object-attributes.ts';
 import { checkRestored, isPaidByRestore } from './objects/restored.ts';
 import { noteUsed } from './objects/used-version.ts';
@@ -231,6 +233,25 @@ export function checkSourceRestored(
   { bucket, version }: CopySource,
 ): Promise<void> | null {
   return checkRestored(services, bucket, version);
+}
+
+/** As `openCustomer`, of a copy's source. */
+export function openSource(
+  { request, services }: Reserved<'copy'>,
+  { bucket, version }: CopySource,
+): KnownCustomer | null {
+  const attributes = JSON.parse(version.attributes) as Attributes;
+  return openCustomer(request, 'source', attributes, bucket, services);
+}
+
+/** Decrypts what is read of a source from `start` on. */
+export function decryptSource(
+  { version }: CopySource,
+  customer: KnownCustomer,
+  start: number,
+): Transform {
+  const attributes = JSON.parse(version.attributes) as Attributes;
+  return readWith(customer, { attributes, sizeBytes: version.sizeBytes }, start);
 }
 
 function markerSource(): Refusal {

@@ -14,6 +14,7 @@ import { invalidArgument, Refusal } from '../../core/errors.ts';
 import { unsignedPayload } from '../../core/sigv4.ts';
 import { checksumAlgorithms, computeChecksum } from '../../tiering/checksums.ts';
 import { checksumHeader } from './objects/checksum-headers.ts';
+import { isCustomerHeader } from './objects/customer-key.ts';
 import { encryptionHeader } from './objects/encryption.ts';
 import type { S3Request } from './request.ts';
 import { isRouteParameter, isUnimplementedHeader } from './routes.ts';
@@ -144,7 +145,11 @@ function refuseQueryHeaders({ query }: S3Request): void {
   for (const [parameter, value] of query) {
     if (!effective.test(parameter)) continue;
     const message = 'A header counts in the query of a presigned URL only; send it as a header.';
-    throw invalidArgument(parameter, value, message);
+    throw invalidArgument(
+      parameter,
+      isCustomerHeader(parameter.toLowerCase()) ? '' : value,
+      message,
+    );
   }
 }
 

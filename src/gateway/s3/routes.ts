@@ -1,6 +1,7 @@
 // Which operation a request asks for: an ordered table, most particular first. A subresource of
 // S3's that is not here yet is named all the same, so that it answers 501 and never something else.
 import { Refusal } from '../../core/errors.ts';
+import { refuseStrayKeys } from './objects/customer-key.ts';
 import { refuseStrayEncryption } from './objects/encryption.ts';
 import type { AnyOperation } from './operation.ts';
 import { getBucketAcl, getObjectAcl, putBucketAcl, putObjectAcl } from './operations/acl.ts';
@@ -215,12 +216,6 @@ export function isRouteParameter(name: string): boolean {
 const unimplementedHeaders: ReadonlyMap<string, (value: string, request: S3Request) => boolean> =
   new Map<string, (value: string, request: S3Request) => boolean>([
     ['x-amz-server-side-encryption-context', always],
-    ['x-amz-server-side-encryption-customer-algorithm', always],
-    ['x-amz-server-side-encryption-customer-key', always],
-    ['x-amz-server-side-encryption-customer-key-md5', always],
-    ['x-amz-copy-source-server-side-encryption-customer-algorithm', always],
-    ['x-amz-copy-source-server-side-encryption-customer-key', always],
-    ['x-amz-copy-source-server-side-encryption-customer-key-md5', always],
     ['x-amz-if-match-initiated-time', always],
     ['x-amz-if-match-last-modified-time', exceptOfDeletion],
     ['x-amz-if-match-size', exceptOfDeletion],
@@ -285,11 +280,13 @@ function refuseOthers(request: S3Request, route: Route): void {
 }
 
 /**
- * Throws `Refusal` NotImplemented for a header that is not, or one of `refuseStrayEncryption`. To
- * be asked of what is allowed only: a policy may deny a request for its headers.
+ * Throws `Refusal` NotImplemented for a header that is not, or what `refuseStrayEncryption` and
+ * `refuseStrayKeys` throw. To be asked of what is allowed only: a policy may deny a request for its
+ * headers.
  */
 export function refuseUnimplemented(request: S3Request): void {
   refuseStrayEncryption(request);
+  refuseStrayKeys(request);
   for (const name in request.headers) {
     if (!name.startsWith('x-amz-')) continue;
     const isUnimplemented = unimplementedHeaders.get(name);

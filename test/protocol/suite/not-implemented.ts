@@ -125,9 +125,6 @@ const misplaced: readonly (readonly [string, string, string])[] = [
 const writeHeaders: Record<string, string> = {
   'x-amz-server-side-encryption': 'aws:kms',
   'x-amz-server-side-encryption-context': 'e30=',
-  'x-amz-server-side-encryption-customer-algorithm': 'AES256',
-  'x-amz-server-side-encryption-customer-key': 'a2V5',
-  'x-amz-server-side-encryption-customer-key-md5': 'bWQ1',
   'x-amz-storage-class': 'GLACIER',
   'x-amz-write-offset-bytes': '8',
 };

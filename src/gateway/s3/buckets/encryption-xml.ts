@@ -23,10 +23,11 @@ export function parseEncryption(body: Buffer, wrappedBy: string | null): BucketE
     ...[parameters, 'BucketKeyEnabled', 'BlockedEncryptionTypes'],
   ]);
   if (!given) throw new Refusal('MalformedXML');
-  // Keys of customers are taken by no bucket here, so that they are blocked is so anyway.
+  let blocksCustomerKeys = false;
   for (const type of blocked?.children ?? []) {
     const isKnown = type.name === 'EncryptionType' && /^(SSE-C|NONE)$/.test(type.text.trim());
     if (!isKnown) throw new Refusal('MalformedXML');
+    blocksCustomerKeys ||= type.text.trim() === 'SSE-C';
   }
   const algorithm = textOf(given, 'SSEAlgorithm')?.trim() ?? '';
   if (!/^(AES256|aws:kms|aws:kms:dsse)$/.test(algorithm)) throw new Refusal('MalformedXML');
@@ -40,7 +41,9 @@ export function parseEncryption(body: Buffer, wrappedBy: string | null): BucketE
     throw new Refusal('InvalidArgument', { message, fields });
   }
   if (algorithm === 'aws:kms') checkKmsKey(wrappedBy, kmsKeyId);
-  return { algorithm, kmsKeyId, bucketKeyEnabled: parseTruth(bucketKey?.text) };
+  const bucketKeyEnabled = parseTruth(bucketKey?.text);
+  const blocks = blocksCustomerKeys && { blocksCustomerKeys };
+  return { algorithm, kmsKeyId, bucketKeyEnabled, ...blocks };
 }
 
 function parseTruth(text = 'false'): boolean {
@@ -57,6 +60,7 @@ export function encryptionElements(set: BucketEncryption): XmlElements {
         ...(set.kmsKeyId !== null && { KMSMasterKeyID: set.kmsKeyId }),
       },
       BucketKeyEnabled: set.bucketKeyEnabled,
+      ...(set.blocksCustomerKeys && { BlockedEncryptionTypes: { EncryptionType: 'SSE-C' } }),
     },
   };
 }

@@ -127,9 +127,11 @@ const none: Record<string, string> = {};
 /** What is answered of bytes: nothing, where they are not encrypted. */
 export function encryptionHeaders(
   manifest: Uint8Array,
-  { encryption }: Wanted,
+  { encryption, customer }: Wanted & Pick<Attributes, 'customer'>,
   { encrypts }: { encrypts: boolean },
 ): Record<string, string> {
+  // Who brings the customer's key is told of that alone (`customerHeaders`).
+  if (customer) return none;
   // Of an object without bytes it is said as of those that are written now.
   const isEncrypted = manifest.length === 0 ? encrypts : isEncryptedManifest(manifest);
   if (!isEncrypted) return none;
@@ -138,10 +140,10 @@ export function encryptionHeaders(
 
 /** The same of what is to be written. */
 export function plannedHeaders(
-  { encryption }: Wanted,
+  { encryption, customer }: Wanted & Pick<Attributes, 'customer'>,
   { encrypts }: { encrypts: boolean },
 ): Record<string, string> {
-  if (!encrypts) return none;
+  if (!encrypts || customer) return none;
   return encryption ? kmsHeaders(encryption) : aes;
 }
 
@@ -161,11 +163,9 @@ export function fitsWanted(
   return encryption?.kms === wanted.encryption.kms;
 }
 
-const customerHeader = /^x-amz-(copy-source-)?server-side-encryption-customer-/;
-
 /**
- * Throws `Refusal` where headers of encryption are not for this operation: on reads, and on parts,
- * whose upload says it; or where they bring a key of the customer's, which no object here has.
+ * Throws `Refusal` where the header of encryption is not for this operation: on reads, and on
+ * parts, whose upload says it.
  */
 export function refuseStrayEncryption({ method, headers, query, key }: S3Request): void {
   if (key === null) return;
@@ -175,11 +175,5 @@ export function refuseStrayEncryption({ method, headers, query, key }: S3Request
   if (asked !== undefined && (isRead || isPart)) {
     const message = `${encryptionHeader} header is not supported for this operation.`;
     throw invalidArgument(encryptionHeader, asked, message);
-  }
-  if (!isRead) return;
-  for (const name in headers) {
-    if (!customerHeader.test(name)) continue;
-    const message = 'The encryption parameters are not applicable to this object.';
-    throw new Refusal('InvalidRequest', { message });
   }
 }

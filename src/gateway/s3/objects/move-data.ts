@@ -1,6 +1,8 @@
 // The bytes of a copy whose source is in another store than its bucket, or another tenant's: read
 // and verified, and written there. Invariant: memory is bounded, for one copy and for all together.
+import { type Transform, transformed } from '../../../core/customer-key.ts';
 import { type ExtentRun, localStore } from '../../../core/manifest.ts';
+import { loadChecksums } from '../../../tiering/checksums.ts';
 import type { ChecksumAlgorithm } from '../../../tiering/object-writer.ts';
 import { stretchBytesMax, transferRuns } from '../../../tiering/run-transfer.ts';
 import type { ReadVersion } from '../../losses.ts';
@@ -16,6 +18,8 @@ export interface Move extends UploadPlace {
   /** What `runs` hold. */
   sizeBytes: number;
   checksums: readonly ChecksumAlgorithm[];
+  /** Decrypts what a customer's key has encrypted, in order. */
+  decrypt?: Transform;
 }
 
 /**
@@ -25,7 +29,7 @@ export interface Move extends UploadPlace {
  */
 export async function moveData(
   context: Reserved<'object'>,
-  { of, runs, ...given }: Move,
+  { of, runs, decrypt, ...given }: Move,
 ): Promise<Pick<Upload, 'sink' | 'digests'>> {
   const { services, tenant, requester, bucket } = context;
   const { sizeBytes } = given;
@@ -37,10 +41,14 @@ export async function moveData(
   const { socket } = context.request.raw;
   try {
     context.room = await services.diskRoom.open({ ...who, bytes: diskBytes });
+    if (given.customer) await loadChecksums(given.checksums);
     const sink = openSink(context, given);
     await transferRuns({
       ...{ runs, sizeBytes, sink },
-      read: (stretch) => streamRuns(context, stretch, of),
+      read: (stretch) => {
+        const bytes = streamRuns(context, stretch, of);
+        return decrypt ? transformed(bytes, decrypt) : bytes;
+      },
       before: async (bytes) => {
         if (socket.destroyed) throw new ClientGone('the client closed the connection');
         await context.room?.arrive(bytes);

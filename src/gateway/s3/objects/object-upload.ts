@@ -3,6 +3,7 @@
 // what it holds is committed: the pipeline aborts it when the request fails before that.
 import { inlineStore, localStore } from '../../../core/manifest.ts';
 import type { ChecksumAlgorithm } from '../../../tiering/checksums.ts';
+import { CustomerSink, type CustomerWrite } from '../../../tiering/customer-sink.ts';
 import type { Digests, ObjectSink, WriteOptions } from '../../../tiering/object-writer.ts';
 import type { Reserved } from '../stages.ts';
 import { severalLegs, storeOfClass } from './written-class.ts';
@@ -29,6 +30,8 @@ export interface UploadPlace {
   upload?: { id: string; part: number };
   /** Only the most that can come is known. */
   isAtMost?: true;
+  /** A customer's key encrypts them; the code of their checksums is loaded. */
+  customer?: CustomerWrite;
 }
 
 /** Opens the request's sink in the store of the class, which for STANDARD is the bucket's. */
@@ -37,7 +40,7 @@ export function openSink(
   given: UploadPlace & Pick<WriteOptions, 'sizeBytes' | 'checksums'>,
 ): ObjectSink {
   const { services, bucket, key } = context;
-  const { sizeBytes, isAtMost, checksums, upload, storageClass } = given;
+  const { sizeBytes, isAtMost, checksums, upload, storageClass, customer } = given;
   const { tenant, name, id: bucketId } = bucket;
   const store = storeOfClass(services, bucket, storageClass);
   const legs = severalLegs(services, bucket, storageClass);
@@ -57,7 +60,9 @@ export function openSink(
   if (isAtMost) write.isAtMost = isAtMost;
   if (store !== localStore) write.tally = context.tallyOf(store);
   if (legs) write.legs = { ...legs, tallyOf: (one) => context.tallyOf(one) };
-  const sink = services.writer.begin(write);
+  const sink = customer
+    ? new CustomerSink(customer, checksums, (own) => services.writer.begin({ ...write, ...own }))
+    : services.writer.begin(write);
   context.sink = sink;
   return sink;
 }

@@ -30,6 +30,7 @@ import {
   isChecksum,
   severalChecksums,
 } from '../objects/checksum-headers.ts';
+import { openUploadCustomer, readCustomerKey } from '../objects/customer-key.ts';
 import { encryptionHeaders } from '../objects/encryption.ts';
 import { writtenExpiration } from '../objects/lifecycle-headers.ts';
 import { withWriter } from '../objects/object-attributes.ts';
@@ -75,6 +76,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
     const stored = await listParts(context.services, place, 0, partCountMax);
     const open = await findNamedUpload(context);
     checkMode(context.request, open.attributes);
+    checkCustomer(context, open.attributes);
     const asked = await parseParts(nodes, open);
     // What follows takes some milliseconds of many parts.
     await new Pace().wait();
@@ -336,6 +338,10 @@ async function composeAttributes(
     ...upload.object,
     partBytes: joinPartSizes(parts.map((part) => part.sizeBytes)),
   };
+  const { customer } = upload.object;
+  if (customer) attributes.customer = { ...customer, nonces: joinNonces(parts) };
+  // As on AWS, which needs the customer's key for it.
+  if (customer && !upload.checksum) return attributes;
   // Parts that release 0.1.0 took have no checksum of their own accord.
   if (parts.some((part) => part.checksum === null)) return attributes;
   const checksums = parts.map((part) => Buffer.from(part.checksum ?? '', 'base64'));
@@ -375,6 +381,17 @@ async function joinCrcs(
     if (pace.isDue) await pace.wait();
   }
   return joined.toString('base64');
+}
+
+/** The ETag of a part that a customer's key encrypts is its nonce (tiering/customer-sink.ts). */
+function joinNonces(parts: readonly Part[]): string {
+  return Buffer.from(parts.map((part) => part.etag).join(''), 'hex').toString('base64');
+}
+
+/** A customer's key need not come with the list of parts; one that does has to be the upload's. */
+function checkCustomer(context: Reserved<'object'>, { object }: UploadAttributes): void {
+  const { request, bucket, services } = context;
+  if (readCustomerKey(request, 'own')) openUploadCustomer(request, object, bucket, services);
 }
 
 /** Throws `Refusal` where the request says another type of checksum than the upload has. */

@@ -19,13 +19,22 @@ import {
   checkSourceRestored,
   commitShared,
   copyFrom,
+  decryptSource,
   digestRuns,
   mayShare,
+  openSource,
   recordRead,
   reserveCopy,
   sourceHeaders,
 } from '../copy-source.ts';
 import { checksumElement, parseAlgorithm } from '../objects/checksum-headers.ts';
+import {
+  createCustomer,
+  customerHeaders,
+  type KnownCustomer,
+  sealOf,
+  writeWith,
+} from '../objects/customer-key.ts';
 import {
   demandsEncryption,
   encryptionHeaders,
@@ -96,7 +105,9 @@ async function run(context: Reserved<'copy'>): Promise<Reply> {
     reply.headers,
     madeHeaders(made),
     sourceHeaders(source),
-    encryptionHeaders(copied.manifest, copied.attributes, context.services),
+    copied.to
+      ? customerHeaders(copied.to)
+      : encryptionHeaders(copied.manifest, copied.attributes, context.services),
   );
   const rules = context.services.lifecycle.find(context.bucket.id);
   if (rules) {
@@ -118,8 +129,10 @@ async function copy(
   const conditions = (await decideConditions(context)) ?? noConditions;
   // As on AWS, a condition that fails is told before a copy onto itself that changes nothing.
   if (conditions !== noConditions) await checkEarly(context, conditions);
-  const encryption = await readEncryption(context);
-  const demandsIt = await demandsEncryption(context);
+  const from = openSource(context, source);
+  const to = await createCustomer(context);
+  const encryption = to ? {} : await readEncryption(context);
+  const demandsIt = to !== null || (await demandsEncryption(context));
   const wanted = readWanted(context, source, { keepsTags, isEncrypted: demandsIt });
   Object.assign(wanted.attributes, lock, acl, encryption);
   if (storageClass !== standardClass) {
@@ -127,7 +140,10 @@ async function copy(
     checkRecipe(context.services, context.bucket, storageClass, wanted.attributes);
     context.writeTo(storeOfClass(context.services, context.bucket, storageClass), storageClass);
   }
+  // Bytes under a customer's key are always written anew, under the key of the copy alone.
   const isShared =
+    !from &&
+    !to &&
     mayShare(context, source, storageClass) &&
     (fitsWanted(source.version, encryption) || !demandsIt);
   // What is shared within an archive is read by nobody before it is restored there, as before.
@@ -141,7 +157,7 @@ async function copy(
   context.asked.checkWritten({ storageClass, sizeBytes });
   await reserveCopy(context, source, { sizeBytes, storedObjects: 1 });
   await context.budget.reserveStorage(storageClass, sizeBytes);
-  const drafted = { ...wanted, storageClass, conditions };
+  const drafted = { ...wanted, storageClass, conditions, from, to };
   return (isShared ? share : move)(context, source, drafted);
 }
 
@@ -153,9 +169,13 @@ interface Wanted {
   algorithm: ChecksumAlgorithm | null;
   storageClass: string;
   conditions: WriteConditions;
+  /** The customers' keys of the source, and of the copy; null: none. */
+  from: KnownCustomer | null;
+  to: KnownCustomer | null;
 }
 
 interface Copied {
+  to: KnownCustomer | null;
   attributes: Attributes;
   etag: string;
   manifest: Uint8Array;
@@ -214,7 +234,8 @@ async function share(
       class: storageClass,
     },
   );
-  return committed && { attributes, etag, manifest: version.manifest, storageClass, committed };
+  if (!committed) return null;
+  return { to: null, attributes, etag, manifest: version.manifest, storageClass, committed };
 }
 
 /**
@@ -227,7 +248,8 @@ async function move(
   wanted: Wanted,
 ): Promise<Copied> {
   const { version } = source;
-  const { attributes, storageClass, conditions } = wanted;
+  const { attributes, storageClass, conditions, from, to } = wanted;
+  const customer = to && writeWith(to);
   const algorithm = wanted.algorithm ?? defaultChecksum;
   const { sizeBytes } = version;
   checkCopyBytes(sizeBytes);
@@ -239,10 +261,13 @@ async function move(
     sizeBytes,
     checksums: [algorithm],
     storageClass,
+    ...(customer && { customer }),
+    ...(from && { decrypt: decryptSource(source, from, 0) }),
   });
   delete attributes.partBytes;
   delete attributes.partChecksums;
   delete attributes.checksum;
+  if (to && customer) Object.assign(attributes, sealOf(to, customer));
   const [checksum] = digests.checksums;
   if (checksum) {
     attributes.checksum = { algorithm, value: checksum.toString('base64'), type: 'FULL_OBJECT' };
@@ -251,7 +276,7 @@ async function move(
   const written = await sink.seal(digests, description);
   const committed = await commitObject(context, written, description, conditions);
   const manifest = encodeManifest(written.runs);
-  return { attributes, etag: description.etag, manifest, storageClass, committed };
+  return { to, attributes, etag: description.etag, manifest, storageClass, committed };
 }
 
 /** The source's attributes or the request's own, and the checksum that the copy shall have. */
@@ -287,6 +312,7 @@ function readWanted(
     legalHold: _2,
     acl: _5,
     encryption: _6,
+    customer: _9,
     copied: _3,
     renamedMs: _4,
     classedMs: _8,

@@ -9,6 +9,7 @@ import type { XmlElements } from '../../http/xml.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
 import { checkReadConditions } from '../conditional.ts';
 import { checksumElement } from '../objects/checksum-headers.ts';
+import { openCustomer } from '../objects/customer-key.ts';
 import { partChecksumsOf, partSizesOf } from '../objects/object-parts.ts';
 import { shownClass } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
@@ -37,6 +38,8 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   const wanted = readWanted(request);
   const page = readPage(request);
   const version = await findAsked(context);
+  const attributes = JSON.parse(version.attributes) as Attributes;
+  openCustomer(request, 'own', attributes, bucket, context.services);
   const { sizeBytes, etag } = version;
   context.detail = { ...context.detail, sizeBytes, etag, class: version.class };
   const headers = {
@@ -48,7 +51,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   }
   const reply = await largeXmlReply(
     'GetObjectAttributesResponse',
-    describe(context, version, wanted, page),
+    describe(context, { version, attributes }, wanted, page),
   );
   Object.assign(reply.headers, headers);
   return reply;
@@ -103,11 +106,10 @@ function readCount(text: string | undefined): number | undefined {
 
 function describe(
   { services, bucket }: Reserved<'object'>,
-  version: Version,
+  { version, attributes }: { version: Version; attributes: Attributes },
   wanted: Set<AttributeName>,
   page: Page,
 ): XmlElements {
-  const attributes = JSON.parse(version.attributes) as Attributes;
   const { checksum } = attributes;
   const all: Record<AttributeName, string | number | XmlElements | undefined> = {
     // Without quotes, here alone.

@@ -5,6 +5,7 @@ import { readInlineBody } from '../../../catalog/extents.ts';
 import type { Mark } from '../../../catalog/version-marks.ts';
 import type { Attributes, Tags, Version } from '../../../catalog/versions.ts';
 import { httpTime } from '../../../core/clock.ts';
+import { type Transform, transformed } from '../../../core/customer-key.ts';
 import { IntegrityError, invalidArgument, Refusal } from '../../../core/errors.ts';
 import { type ExtentRun, inlineStore, readManifest } from '../../../core/manifest.ts';
 import { Pace } from '../../../core/pace.ts';
@@ -21,6 +22,7 @@ import {
 } from '../asked-version.ts';
 import { ClientGone } from '../body.ts';
 import { checkReadConditions, rangeApplies } from '../conditional.ts';
+import { customerHeaders, openCustomer, readWith } from '../objects/customer-key.ts';
 import { encryptionHeaders } from '../objects/encryption.ts';
 import { readExpiration } from '../objects/lifecycle-headers.ts';
 import { attributeHeaders, checksumHeaders } from '../objects/object-attributes.ts';
@@ -61,6 +63,8 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   const { version, attributes } = found;
   const losing = context.services.losses.check(bucket.tenant, version);
   if (losing) await losing;
+  // Before anything is told of it, as it is whether its bytes come from memory or not.
+  const customer = openCustomer(request, 'own', attributes, bucket, context.services);
   const restoring = isHead ? null : checkRestored(context.services, bucket, version);
   if (restoring) await restoring;
   const headers: Record<string, string> = {
@@ -72,6 +76,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
 
   const range = askedRange(request, version, attributes);
   describe(context, headers, version, attributes, range);
+  if (customer) Object.assign(headers, customerHeaders(customer));
   if (isArchived(context.services, bucket, version)) {
     Object.assign(headers, await restoreHeaders(context.services, bucket, version));
   }
@@ -100,7 +105,14 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   const read = { retrievalBytes: isPaid ? 0 : egressBytes, sourceClass: version.class };
   const reserving = context.budget.reserve({ egressBytes, ...read });
   if (reserving) await context.clock.during('reserve', reserving);
-  return { status, headers, body: await openBody(context, found, range) };
+  const body = await openBody(context, found, range);
+  if (!customer) return { status, headers, body };
+  const decrypt = readWith(customer, { attributes, sizeBytes: version.sizeBytes }, range?.start);
+  return { status, headers, body: decrypted(body, decrypt) };
+}
+
+function decrypted(body: OpenedBody, decrypt: Transform): OpenedBody {
+  return Buffer.isBuffer(body) ? decrypt(body) : transformed(body, decrypt);
 }
 
 /** What was found: the whole of a small object, from memory, or its row. */
@@ -210,11 +222,13 @@ const overrides: ReadonlyMap<string, string> = new Map(
   .set('response-cache-control', 'cache-control')
   .set('response-expires', 'expires');
 
+type OpenedBody = Buffer | AsyncGenerator<Buffer, void, void>;
+
 async function openBody(
   context: Reserved<'object'>,
   found: Found,
   range: ByteRange | null,
-): Promise<Reply['body']> {
+): Promise<OpenedBody> {
   const { services, bucket } = context;
   const { version } = found;
   const { start, end } = range ?? { start: 0, end: version.sizeBytes };

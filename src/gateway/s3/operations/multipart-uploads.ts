@@ -21,6 +21,7 @@ import {
   uploadIdOf,
 } from '../buckets/listing-xml.ts';
 import { checksumElement } from '../objects/checksum-headers.ts';
+import { createCustomer, customerHeaders } from '../objects/customer-key.ts';
 import { plannedHeaders, readEncryption } from '../objects/encryption.ts';
 import { abortHeaders } from '../objects/lifecycle-headers.ts';
 import { readAttributes, readTags } from '../objects/object-attributes.ts';
@@ -49,7 +50,9 @@ export const createMultipartUpload: Operation<'object'> = {
     if (context.tags.length > 0) attributes.object.tags = context.tags;
     if (mayNameAcl(context)) Object.assign(attributes.object, await readWrittenAcl(context));
     Object.assign(attributes.object, await readLock(context));
-    Object.assign(attributes.object, await readEncryption(context));
+    const customer = await createCustomer(context);
+    if (customer) attributes.object.customer = customer.seal;
+    else Object.assign(attributes.object, await readEncryption(context));
     const storageClass = readClass(context);
     checkLock(services, bucket, storageClass, attributes.object);
     checkRecipe(services, bucket, storageClass, attributes.object);
@@ -74,7 +77,10 @@ export const createMultipartUpload: Operation<'object'> = {
       UploadId: id,
     });
     Object.assign(reply.headers, await abortHeaders(context, { key, createdMs }));
-    Object.assign(reply.headers, plannedHeaders(attributes.object, services));
+    Object.assign(
+      reply.headers,
+      customer ? customerHeaders(customer) : plannedHeaders(attributes.object, services),
+    );
     if (checksum) {
       reply.headers['x-amz-checksum-algorithm'] = checksum.algorithm;
       reply.headers['x-amz-checksum-type'] = checksum.type;

@@ -18,6 +18,7 @@ import { madeHeaders } from '../asked-version.ts';
 import { receiveObject } from '../body.ts';
 import { mayNameAcl, readWrittenAcl } from '../buckets/acl.ts';
 import { createsOnly, decideConditions, noConditions } from '../conditional.ts';
+import { createCustomer, customerHeaders, sealOf, writeWith } from '../objects/customer-key.ts';
 import { plannedHeaders, readEncryption } from '../objects/encryption.ts';
 import { writtenExpiration } from '../objects/lifecycle-headers.ts';
 import {
@@ -70,8 +71,14 @@ export async function storeObject(
   if (mayNameAcl(context)) Object.assign(attributes, await readWrittenAcl(context));
   const locking = readLockOfBody(context);
   if (locking) Object.assign(attributes, await locking);
-  const encrypting = readEncryption(context);
-  Object.assign(attributes, encrypting instanceof Promise ? await encrypting : encrypting);
+  const creating = createCustomer(context);
+  const known = creating && (await creating);
+  const customer = known ? writeWith(known) : undefined;
+  if (known && customer) Object.assign(attributes, sealOf(known, customer));
+  else {
+    const encrypting = readEncryption(context);
+    Object.assign(attributes, encrypting instanceof Promise ? await encrypting : encrypting);
+  }
   const storageClass = readClass(context);
   if (storageClass !== standardClass) {
     checkLock(context.services, context.bucket, storageClass, attributes);
@@ -90,7 +97,11 @@ export async function storeObject(
   if (deciding) await checkEarly(context, demanded);
   // What is made again otherwise comes after what was lost, which is kept, and after nothing newer.
   const conditions = lost ? { ...demanded, supersedesSeq: lost.seq } : demanded;
-  const given = form ? { storageClass, decoder: form, isAtMost: true as const } : { storageClass };
+  const given = {
+    storageClass,
+    ...(form && { decoder: form, isAtMost: true as const }),
+    ...(customer && { customer }),
+  };
   const fallback = { algorithm: defaultChecksum } as const;
   const { sink, digests, checksums } = await receiveObject(context, fallback, given);
   if (form) context.asked.checkWritten({ storageClass, sizeBytes: form.sizeBytes });
@@ -104,7 +115,7 @@ export async function storeObject(
   const headers: Record<string, string> = {
     etag: quoted(description.etag),
     ...checksumHeaders(attributes),
-    ...plannedHeaders(attributes, context.services),
+    ...(known ? customerHeaders(known) : plannedHeaders(attributes, context.services)),
   };
   if (storageClass !== standardClass) {
     Object.assign(headers, classHeaders(context.services, context.bucket.tenant, storageClass));
@@ -163,7 +174,9 @@ export function commitObject(
   status = 200,
 ): Promise<Committed> {
   const { bucket, key } = context;
-  const { sizeBytes, sha256 } = written;
+  const { sizeBytes } = written;
+  // Of what is stored under a customer's key it would say nothing that anybody can compare.
+  const sha256 = written.sent ? null : written.sha256;
   const { etag, owner, attributes } = description;
   return context.commit(
     {
@@ -185,6 +198,6 @@ export function commitObject(
       inline: written.inline,
       places: written.places,
     },
-    { status, sizeBytes, etag, sha256: sha256.toString('hex'), class: description.class },
+    { status, sizeBytes, etag, sha256: sha256?.toString('hex'), class: description.class },
   );
 }

@@ -1,6 +1,7 @@
 // The parts of a multipart upload, sent or copied.
 import { sealPart } from '../../../catalog/authentic.ts';
 import { s3Time } from '../../../core/clock.ts';
+import type { Transform } from '../../../core/customer-key.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { singlePutBytesMax } from '../../../core/limits.ts';
 import { type ExtentRun, encodeManifest, joinRuns, readManifest } from '../../../core/manifest.ts';
@@ -14,13 +15,21 @@ import {
   checkSourceRestored,
   commitShared,
   copyFrom,
+  decryptSource,
   digestRuns,
   mayShare,
+  openSource,
   recordRead,
   reserveCopy,
   sourceHeaders,
 } from '../copy-source.ts';
 import { checksumElement, checksumHeader, claimedChecksum } from '../objects/checksum-headers.ts';
+import {
+  customerHeaders,
+  type KnownCustomer,
+  openUploadCustomer,
+  writeWith,
+} from '../objects/customer-key.ts';
 import {
   demandsEncryption,
   encryptionHeaders,
@@ -57,6 +66,8 @@ export const uploadPart: Operation<'object'> = {
 async function run(context: Reserved<'object'>): Promise<Reply> {
   const number = partNumberOf(context.request);
   const { upload, attributes } = await findOpenUpload(context);
+  const { request, bucket, services } = context;
+  const known = openUploadCustomer(request, attributes.object, bucket, services);
   checkAlgorithm(context, attributes);
   const sizeBytes = context.bodyBytes;
   await checkPart(context, upload, { number, sizeBytes });
@@ -66,7 +77,11 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   const received = await receiveObject(
     context,
     { algorithm, isWanted: true },
-    { upload: { id: upload.id, part: number }, storageClass: upload.class },
+    {
+      upload: { id: upload.id, part: number },
+      storageClass: upload.class,
+      ...(known && { customer: writeWith(known) }),
+    },
   );
   const { sink, digests, checksums } = received;
   const written = await sink.seal(digests, null);
@@ -75,7 +90,7 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   await commitPart(context, written, { number, uploadId: upload.id, checksum: kept });
   const headers: Record<string, string> = {
     etag: quoted(digests.md5.toString('hex')),
-    ...plannedHeaders(attributes.object, context.services),
+    ...(known ? customerHeaders(known) : plannedHeaders(attributes.object, services)),
   };
   // Of what nobody asked for, only the whole object's is shown, as on AWS.
   const isAsked = attributes.checksum || claimedChecksum(context.request);
@@ -115,7 +130,7 @@ async function commitPart(
       places: written.places,
       source: null,
     },
-    { sizeBytes, etag, sha256: written.sha256.toString('hex') },
+    { sizeBytes, etag, sha256: written.sent ? undefined : written.sha256.toString('hex') },
   );
 }
 
@@ -151,6 +166,10 @@ interface Wanted {
   algorithm: ChecksumAlgorithm;
   /** Of the upload. */
   storageClass: string;
+  /** Of the upload, too. */
+  customer: KnownCustomer | null;
+  /** Of the source, where a customer's key encrypts it. */
+  decrypt?: Transform;
 }
 
 interface Copied {
@@ -164,8 +183,10 @@ async function copyPart(context: Reserved<'copy'>): Promise<Reply> {
   const number = partNumberOf(context.request);
   const { upload, attributes } = await findOpenUpload(context);
   const algorithm = partAlgorithm(attributes);
+  const { request, bucket, services } = context;
+  const customer = openUploadCustomer(request, attributes.object, bucket, services);
   const { source, copied } = await copyFrom(context, { keepsTags: false }, (source) =>
-    copy(context, source, { number, upload, attributes, algorithm }),
+    copy(context, source, { number, upload, attributes, algorithm, customer }),
   );
   const { etag, checksum, timeMs, manifest } = copied;
   const reply = xmlReply('CopyPartResult', {
@@ -176,7 +197,9 @@ async function copyPart(context: Reserved<'copy'>): Promise<Reply> {
   Object.assign(
     reply.headers,
     sourceHeaders(source),
-    encryptionHeaders(manifest, attributes.object, context.services),
+    customer
+      ? customerHeaders(customer)
+      : encryptionHeaders(manifest, attributes.object, context.services),
   );
   return reply;
 }
@@ -185,9 +208,16 @@ async function copyPart(context: Reserved<'copy'>): Promise<Reply> {
 async function copy(
   context: Reserved<'copy'>,
   source: CopySource,
-  { number, upload, attributes, algorithm }: Pick<Wanted, 'number' | 'algorithm'> & OpenUpload,
+  {
+    number,
+    upload,
+    attributes,
+    algorithm,
+    customer,
+  }: Pick<Wanted, 'number' | 'algorithm' | 'customer'> & OpenUpload,
 ): Promise<Copied | null> {
   const { version } = source;
+  const sourceCustomer = openSource(context, source);
   await checkSourceRestored(context, source);
   const rangeText = context.request.headers['x-amz-copy-source-range'];
   const range = parseCopyRange(rangeText, version.sizeBytes) ?? {
@@ -202,10 +232,13 @@ async function copy(
   await reserveCopy(context, source, { sizeBytes, storedObjects: 0 });
   await reserveForWriter(context, upload.initiator, { storedBytes: sizeBytes, storedObjects: 0 });
   const runs = joinRuns(readManifest(version.manifest, range.start, range.end).runs);
-  const wanted: Wanted = { number, uploadId, runs, sizeBytes, algorithm, storageClass };
+  const wanted: Wanted = { number, uploadId, runs, sizeBytes, algorithm, storageClass, customer };
+  if (sourceCustomer) wanted.decrypt = decryptSource(source, sourceCustomer, range.start);
   const manifest = encodeManifest(runs);
   const part = { manifest, attributes: version.attributes };
   const isShared =
+    !customer &&
+    !sourceCustomer &&
     mayShare(context, source, upload.class) &&
     (fitsWanted(part, attributes.object) || !(await mustEncrypt(context, attributes)));
   return (isShared ? share : move)(context, wanted, source);
@@ -257,7 +290,7 @@ async function move(
   wanted: Wanted,
   source: CopySource,
 ): Promise<Copied> {
-  const { number, uploadId, runs, sizeBytes, algorithm, storageClass } = wanted;
+  const { number, uploadId, runs, sizeBytes, algorithm, storageClass, customer, decrypt } = wanted;
   const upload = { id: uploadId, part: number };
   await recordRead(context, source);
   const { sink, digests } = await moveData(context, {
@@ -267,6 +300,8 @@ async function move(
     checksums: [algorithm],
     upload,
     storageClass,
+    ...(customer && { customer: writeWith(customer) }),
+    ...(decrypt && { decrypt }),
   });
   const written = await sink.seal(digests, null);
   const checksum = digests.checksums[0]?.toString('base64') ?? null;
