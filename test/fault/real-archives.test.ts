@@ -1,9 +1,15 @@
 // Classes in archives of S3, and in another class of its: moto plays Glacier, restores and refusals
 // of what is not restored, and versitygw a server that knows the classes and restores nothing.
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { openDatabase } from '#bursar/core/database.js';
+import { bareEnvironment } from '../tooling/bare-environment.ts';
+import { FaultProxy, type ProxiedRequest } from '../tooling/fault-proxy.ts';
 import { call, type Sending, send } from '../tooling/filled-folder.ts';
 import { type KmsServer as MotoServer, startKms as startMoto } from '../tooling/kms-server.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
@@ -22,12 +28,16 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
     let moto: MotoServer;
     let other: S3Backend;
     let disk: string;
+    let proxy: FaultProxy;
+    let env: Record<string, string>;
     let gateway: ServedGateway;
     let client: S3Client;
 
     beforeAll(async () => {
       disk = mkdtempSync(join(tmpdir(), 'bursar-archives-'));
+      mkdirSync(join(disk, 'store'));
       moto = await startMoto(python);
+      proxy = await FaultProxy.start(Number(new URL(moto.endpoint).port));
       other = await startVersitygw(versity);
       other.makeBucket('legs');
       await fetch(`${moto.endpoint}/legs`, { method: 'PUT' });
@@ -35,25 +45,25 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
         ...{ url: `s3://legs/${place}`, endpoint, pathStyle: 'yes', region: 'us-east-1' },
         storageClass,
       });
+      const inParts = { recallDelay: '300ms', extentBytes: '256KiB' };
       const stores = {
-        glacier: { ...at(moto.endpoint, 'cold', 'GLACIER'), recallDelay: '300ms' },
-        rare: at(moto.endpoint, 'rare', 'ONEZONE_IA'),
-        second: { ...at(moto.endpoint, 'second', 'GLACIER'), recallDelay: '300ms' },
+        glacier: { ...at(proxy.endpoint, 'cold', 'GLACIER'), ...inParts },
+        rare: at(proxy.endpoint, 'rare', 'ONEZONE_IA'),
+        second: { ...at(proxy.endpoint, 'second', 'GLACIER'), recallDelay: '300ms' },
         // Of stores without prices, so that both are under one price book.
-        vault: { ...at(moto.endpoint, 'vault', 'GLACIER'), recallDelay: '300ms', prices: 'none' },
-        disk: { url: `file://${disk}`, prices: 'none' },
+        vault: { ...at(proxy.endpoint, 'vault', 'GLACIER'), recallDelay: '300ms', prices: 'none' },
+        disk: { url: `file://${disk}/store`, prices: 'none' },
         stuck: at(other.endpoint, 'stuck', 'GLACIER'),
       };
       const { accessKeyId, secretAccessKey } = other.credentials;
-      gateway = await startServedGateway({
-        env: {
-          BURSAR_STORES: JSON.stringify(stores),
-          AWS_ACCESS_KEY_ID: accessKeyId,
-          AWS_SECRET_ACCESS_KEY: secretAccessKey,
-          AWS_EC2_METADATA_DISABLED: 'true',
-        },
-      });
-      client = new S3Client(gateway);
+      env = {
+        BURSAR_STORES: JSON.stringify(stores),
+        AWS_ACCESS_KEY_ID: accessKeyId,
+        AWS_SECRET_ACCESS_KEY: secretAccessKey,
+        AWS_EC2_METADATA_DISABLED: 'true',
+        ...{ BURSAR_SWEEP_INTERVAL: '300ms', BURSAR_SWEEP_GRACE: '0ms' },
+      };
+      await serve();
       const archived = { access: 'restore', restoreWithinHours: 12 };
       for (const definition of [
         { name: 'cold', aliases: ['GLACIER'], ...archived, durability: legs('glacier') },
@@ -68,10 +78,17 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       await send(client, 'PUT', '/first');
     });
 
+    async function serve(): Promise<void> {
+      client?.close();
+      gateway = await startServedGateway({ dataDir: join(disk, 'data'), env });
+      client = new S3Client(gateway);
+    }
+
     afterAll(async () => {
       client?.close();
       await gateway?.stop();
       await other?.stop();
+      await proxy?.refuse();
       await moto?.stop();
       rmSync(disk, { recursive: true, force: true });
     });
@@ -81,11 +98,11 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       client.send('PUT', `/first/${key}`, {
         ...{ headers: { 'x-amz-storage-class': of }, body: content.bytes },
       });
-    const restore = (key: string, tier: string) => {
+    const restore = (key: string, tier: string, bucket = 'first') => {
       const job = `<GlacierJobParameters><Tier>${tier}</Tier></GlacierJobParameters>`;
       const body = Buffer.from(`<RestoreRequest><Days>2</Days>${job}</RestoreRequest>`);
       const sending: Sending = { query: [['restore', '']], body };
-      return client.send('POST', `/first/${key}`, sending as Parameters<typeof client.send>[2]);
+      return client.send('POST', `/${bucket}/${key}`, sending as Parameters<typeof client.send>[2]);
     };
     const headOf = async (key: string) => (await client.send('HEAD', `/first/${key}`)).headers;
 
@@ -95,14 +112,17 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       class?: string;
       cost?: string;
     }
-    async function recordOf(action: string, key: string): Promise<Told | undefined> {
+    const recordOf = async (action: string, key: string) => (await recordsOf(action, key))[0];
+    const countOf = async (action: string, key: string) => (await recordsOf(action, key)).length;
+
+    async function recordsOf(action: string, key: string): Promise<Told[]> {
       const query: [string, string][] = [
         ['action', action],
         ['bucket', 'first'],
       ];
       const answer = await client.send('GET', '/_/v1/records', { query });
       const records: Told[] = JSON.parse(answer.body.toString()).records;
-      return records.find((one) => one.key === key);
+      return records.filter((one) => one.key === key);
     }
 
     /** What the server says of the extents of a store. */
@@ -179,16 +199,19 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
 
     it('is restored from another where the first has lost it, and made whole again', async () => {
       expect((await put('both', 'both')).status).toBe(200);
-      expect(await extentsAt('second')).toHaveLength(1);
-      await loseAt('cold', await extentsAt('second'));
+      const names = await extentsAt('second');
+      expect(names).toHaveLength(4);
+      await loseAt('cold', names);
       expect((await restore('both', 'Standard')).status).toBe(202);
       await vi.waitFor(
         async () => expect((await headOf('both'))['x-amz-restore']).toContain('="false"'),
         soon,
       );
       expect(await client.digest('/first/both')).toMatchObject({ sha256: content.sha256 });
-      const [name] = await extentsAt('second');
-      await vi.waitFor(async () => expect(await extentsAt('cold')).toContain(name), soon);
+      await vi.waitFor(
+        async () => expect(await extentsAt('cold')).toEqual(expect.arrayContaining(names)),
+        soon,
+      );
     });
 
     it('is behind a copy that is read at once, and gives it back when that is lost', async () => {
@@ -197,7 +220,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       expect((await put('kept', 'kept')).status).toBe(200);
       expect(await classesAt(moto.endpoint, 'vault')).toEqual(['GLACIER']);
       expect(await client.digest('/first/kept')).toMatchObject({ sha256: content.sha256 });
-      for (const name of filesIn(disk)) rmSync(name);
+      for (const name of filesIn(join(disk, 'store'))) rmSync(name);
       // It may be in the archive, so it is away, and neither damaged nor lost.
       const away = await client.send('GET', '/first/kept');
       expect([away.status, away.body.toString()]).toEqual([
@@ -209,7 +232,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
           expect(await client.digest('/first/kept')).toMatchObject({ sha256: content.sha256 }),
         soon,
       );
-      await vi.waitFor(() => expect(filesIn(disk)).toHaveLength(1), soon);
+      await vi.waitFor(() => expect(filesIn(join(disk, 'store'))).toHaveLength(1), soon);
     });
 
     it('is charged for retrieval by each read where it is read at once', async () => {
@@ -223,6 +246,125 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       };
       await vi.waitFor(
         async () => expect(await recordOf('s3:GetObject', 'rare')).toMatchObject(expected),
+        soon,
+      );
+    });
+
+    /** The names of the extents that the catalog has in a store, and no other. */
+    async function extentsKnown(place: string): Promise<string[]> {
+      const file = join(disk, 'data', 'bursar.db');
+      const db = openDatabase(file, { readonly: true, cacheKib: 1024 });
+      const rows = await db.tx.all<{ id: string }>(
+        `SELECT lower(hex(e.id)) AS id FROM extents AS e JOIN stores AS s ON s.number = e.store
+           WHERE e.state = 1 AND s.name = ?`,
+        place,
+      );
+      db.close();
+      return rows.map(({ id }) => `extents/${id.slice(30)}/${id}`);
+    }
+
+    const lifecycle = (prefix: string) => {
+      const then = '<Date>2020-01-01T00:00:00Z</Date><StorageClass>GLACIER</StorageClass>';
+      const body = Buffer.from(
+        `<LifecycleConfiguration><Rule><ID>1</ID><Filter><Prefix>${prefix}</Prefix></Filter>
+           <Status>Enabled</Status><Transition>${then}</Transition></Rule></LifecycleConfiguration>`,
+      );
+      const md5 = createHash('md5').update(body).digest('base64');
+      const query: [string, string][] = [['lifecycle', '']];
+      return client.send('PUT', '/first', { query, headers: { 'content-md5': md5 }, body });
+    };
+
+    it('is moved into, and asked, once, though the gateway is killed in the middle', async () => {
+      expect((await put('asked', 'GLACIER')).status).toBe(200);
+      expect((await client.send('PUT', '/first/moved', { body: content.bytes })).status).toBe(200);
+      const recalled = new Map<string, number>();
+      const isRecall = ({ method, target }: ProxiedRequest) =>
+        method === 'POST' && target.includes('restore');
+      const hanging = new Set<string>();
+      let puts = 0;
+      // The first few get through, and then nothing does.
+      proxy.choose = (request) => {
+        const { method, target } = request;
+        const isPut = method === 'PUT' && target.startsWith('/legs/cold/extents/');
+        if (!isPut && !isRecall(request)) return undefined;
+        if (isPut ? puts++ < 2 : recalled.size < 2) {
+          if (!isPut) recalled.set(target, 1);
+          return undefined;
+        }
+        hanging.add(method);
+        return { kind: 'stall', at: 'upload' };
+      };
+      expect((await restore('asked', 'Standard')).status).toBe(202);
+      const ruled = await lifecycle('moved');
+      expect(ruled.body.toString()).toBe('');
+      await vi.waitFor(() => expect([...hanging].sort()).toEqual(['POST', 'PUT']), soon);
+      await gateway.kill();
+      proxy.choose = (request) => {
+        const { target } = request;
+        if (isRecall(request)) recalled.set(target, (recalled.get(target) ?? 0) + 1);
+        return undefined;
+      };
+      await serve();
+      await vi.waitFor(
+        async () => expect((await headOf('asked'))['x-amz-restore']).toContain('="false"'),
+        soon,
+      );
+      expect(await client.digest('/first/asked')).toMatchObject({ sha256: content.sha256 });
+      expect([...recalled.values()]).toEqual([1, 1, 1, 1]);
+      expect(await countOf('s3:RestoreObject', 'asked')).toBe(1);
+      await vi.waitFor(
+        async () => expect((await headOf('moved'))['x-amz-storage-class']).toBe('GLACIER'),
+        soon,
+      );
+      expect(await countOf('bursar:MoveObject', 'moved')).toBe(1);
+      await vi.waitFor(
+        async () =>
+          expect((await extentsAt('cold')).sort()).toEqual((await extentsKnown('glacier')).sort()),
+        soon,
+      );
+      // And out of it, as what was restored can be copied.
+      const headers = { 'x-amz-copy-source': '/first/asked', 'x-amz-storage-class': 'ONEZONE_IA' };
+      expect((await client.send('PUT', '/first/asked', { headers })).status).toBe(200);
+      await vi.waitFor(
+        async () =>
+          expect((await extentsAt('cold')).sort()).toEqual((await extentsKnown('glacier')).sort()),
+        soon,
+      );
+      expect(await client.digest('/first/asked')).toMatchObject({ sha256: content.sha256 });
+    });
+
+    it('is rebuilt without being read, and stays shut until it is restored', async () => {
+      await send(client, 'PUT', '/told', { headers: { 'x-bursar-store': 'disk' } });
+      const headers = { 'x-amz-storage-class': 'GLACIER' };
+      const sent = await client.send('PUT', '/told/cold', { headers, body: content.bytes });
+      expect(sent.status).toBe(200);
+      await gateway.stop();
+      const data = join(disk, 'data');
+      for (const name of readdirSync(data)) {
+        if (name.startsWith('bursar.db')) rmSync(join(data, name));
+      }
+      const main = resolve(import.meta.dirname, '../../app/main.js');
+      const { stdout } = await promisify(execFile)(
+        process.execPath,
+        [main, 'rebuild', '--data', data, '--json'],
+        { env: { ...bareEnvironment(), ...env } },
+      ).catch((error) => error);
+      // What a bucket in the data folder had is gone with it, which the report says.
+      expect(JSON.parse(stdout)).toMatchObject({
+        versions: 1,
+        lost: { count: 0 },
+        damagedExtents: { count: 0 },
+      });
+      await serve();
+      const shut = await client.send('GET', '/told/cold');
+      expect([shut.status, shut.body.toString()]).toEqual([
+        403,
+        expect.stringContaining('InvalidObjectState'),
+      ]);
+      expect((await restore('cold', 'Bulk', 'told')).status).toBe(202);
+      await vi.waitFor(
+        async () =>
+          expect(await client.digest('/told/cold')).toMatchObject({ sha256: content.sha256 }),
         soon,
       );
     });

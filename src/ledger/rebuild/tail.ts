@@ -36,6 +36,9 @@ export async function readUnnamed(
   for await (const ids of staging.listUnnamed(store.number, toldSeq)) {
     await inParallel(ids, readsAtOnce, async (id) => {
       try {
+        // What an archive has not restored cannot say what it is. No bucket is in one, so no plain
+        // write is, and what is there was told, or was not answered for.
+        if (store.archive && (await store.archive.look(id))?.state !== 'there') return;
         const found = await readExtentMetadata(store, keyring, id);
         if (!found) return;
         const extent = { id, store: store.number, ...found };
