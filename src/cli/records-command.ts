@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { AuditRecord as Recorded } from '../audit/verify/opening.ts';
-import { CommandFailure } from '../core/command-failure.ts';
+import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import { printable } from '../core/printable.ts';
-import { ApiRefusal, type Connection, callApi, listAll } from './api-client.ts';
+import { ApiRefusal, type Connection, callApi, listAll, mayPass } from './api-client.ts';
 import { askWho } from './api-command.ts';
 import { findPlace } from './bucket-names.ts';
 import { connect, parsePositive } from './command-arguments.ts';
@@ -214,7 +214,8 @@ export async function* readRecords(
 
 /**
  * The same from the first of them on, or from the last so many, and then what comes. Its own looks
- * are recorded, too: each would be shown by the next, without end, so they are left out.
+ * are recorded, too: each would be shown by the next, without end, so they are left out. A gateway
+ * that was reached and is gone, as where it is started anew, is waited for.
  */
 async function* followRecords(connection: Connection, given: RecordFlags): AsyncGenerator<Page> {
   const { last, ...about } = given;
@@ -228,6 +229,7 @@ async function* followRecords(connection: Connection, given: RecordFlags): Async
   const read = (what: RecordFlags) => readRecords(connection, what, note);
   let left = given.limit ?? Number.POSITIVE_INFINITY;
   let after = given.after;
+  let state: 'new' | 'reached' | 'lost' = 'new';
   if (last !== undefined) {
     const newest: Page = [];
     for await (const page of read(given)) newest.push(...page);
@@ -237,12 +239,20 @@ async function* followRecords(connection: Connection, given: RecordFlags): Async
   while (left > 0) {
     const limit = Number.isFinite(left) ? left : undefined;
     const wanted = { ...about, ...(limit && { limit }), ...(after && { after }) };
-    for await (const page of read(wanted)) {
-      const end = page.at(-1);
-      if (end) after = String(end.index);
-      const others = page.filter(isOthers);
-      left -= others.length;
-      yield others;
+    try {
+      for await (const page of read(wanted)) {
+        const end = page.at(-1);
+        if (end) after = String(end.index);
+        const others = page.filter(isOthers);
+        left -= others.length;
+        yield others;
+      }
+      state = 'reached';
+    } catch (error) {
+      if (state === 'new' || !mayPass(error)) throw error;
+      const message = messageOfFailure(error);
+      if (state === 'reached') process.stderr.write(`bursar: ${message}: it is tried again\n`);
+      state = 'lost';
     }
     if (left > 0) await sleep(followMs);
   }

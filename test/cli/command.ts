@@ -52,9 +52,10 @@ export class Workplace {
   }
 
   /** Begins a command that goes on until it is stopped. */
-  begin(args: readonly string[]): { stdout(): string; stop(): void } {
+  begin(args: readonly string[]): { stdout(): string; stderr(): string; stop(): void } {
     const child = this.#start(args, {});
-    return { stdout: collect(child.stdout), stop: () => void child.kill() };
+    const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
+    return { stdout, stderr, stop: () => void child.kill() };
   }
 
   /** Serves until it is stopped; resolves when it says that it serves. Rejects when it ends. */

@@ -1,14 +1,17 @@
 // `bursar records` on a log that is long, and on names that are made to deceive who reads them.
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { RecordLog } from '#bursar/audit/record-log.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { printable } from '#bursar/core/printable.js';
-import { Workplace } from './command.ts';
+import { type Served, Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const place = new Workplace();
+let served: Served;
 
 /** More records than one call looks at, each about nothing, and a few that somebody looks for. */
 const many = 25_000;
@@ -49,7 +52,7 @@ beforeAll(async () => {
   db.close();
   // No gateway wrote them.
   expect(await place.run(['database', 'accept', '--yes'])).toMatchObject({ code: 0 });
-  await place.serve();
+  served = await place.serve();
 });
 afterAll(() => place.remove());
 
@@ -151,6 +154,28 @@ test('follows what comes until it is stopped', async () => {
     const lines = () => follower.stdout().split('\n').length - 1;
     await expect.poll(lines, { timeout: 20_000 }).toBe(count);
   }
+  // It waits for a gateway that is gone and comes back.
+  const sockets = new Set<Socket>();
+  const proxy = createServer((socket) => {
+    const to = connect(Number(new URL(served.endpoint).port), '127.0.0.1');
+    for (const one of [socket, to]) sockets.add(one.on('error', () => {}));
+    socket.pipe(to).pipe(socket);
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  const { port } = proxy.address() as AddressInfo;
+  const endpoint = `http://127.0.0.1:${port}`;
+  const through = place.begin([...asked, '--last', '1', '--endpoint', endpoint]);
+  const found = () => through.stdout().split('\n').length - 1;
+  await expect.poll(found, { timeout: 20_000 }).toBe(1);
+  proxy.close();
+  for (const socket of sockets) socket.destroy();
+  await expect.poll(through.stderr, { timeout: 20_000 }).toMatch(/cannot reach .* tried again\n$/);
+  expect(await place.run(['tenant', 'list'])).toMatchObject({ code: 0 });
+  proxy.listen(port, '127.0.0.1');
+  await expect.poll(found, { timeout: 20_000 }).toBe(2);
+  through.stop();
+  proxy.close();
   const behind = place.begin([...asked, '--last', '1']);
   const indexes = () =>
     behind

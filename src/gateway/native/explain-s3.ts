@@ -87,7 +87,8 @@ async function requestFor(
       isNamed || asked === ''
         ? 'What decides there only the owner of the bucket and the admins of its tenant can see.'
         : `${asked} is taken as ${principal.id} names it, for a bucket of ${principal.tenant}: ` +
-          `for one of ${own} write ${own}:${asked}.`;
+          `for one of ${own} write ${own}:${asked}.` +
+          (isAnonymous ? ' Name a principal to ask of somebody who has credentials.' : '');
     throw new Refusal('AccessDenied', { message });
   }
   if (!isAdmins) refuseInvented(question);
