@@ -134,8 +134,8 @@ function otherMechanism(authorization: string): Refusal {
 function notSupported(): Refusal {
   const message =
     'The authorization mechanism you have provided is not supported. Please use ' +
-    "AWS4-HMAC-SHA256. In boto3, for presigned URLs too, that is Config(signature_version='s3v4'); " +
-    'for those of AWS CLI 1, aws configure set s3.signature_version s3v4.';
+    "AWS4-HMAC-SHA256. In boto3, for presigned URLs too, that is Config(signature_version='s3v4')" +
+    '; for those of AWS CLI 1, aws configure set s3.signature_version s3v4.';
   return new Refusal('InvalidRequest', { message });
 }
 

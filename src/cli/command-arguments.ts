@@ -34,19 +34,23 @@ export function collect(value: string, before: string[] = []): string[] {
   return [...before, value];
 }
 
-/** A parser of flags that takes one of some words. */
+/** A parser of flags that takes one of some words, which shells complete. */
 export function choice(words: readonly string[]) {
-  return (value: string): string => {
+  const parse = (value: string): string => {
     if (words.includes(value)) return value;
     throw new InvalidArgumentError(`Must be one of ${words.join(', ')}.`);
   };
+  return Object.assign(parse, { words });
 }
 
-export function parseBoolean(value: string): boolean {
-  if (value === 'yes' || value === 'true') return true;
-  if (value === 'no' || value === 'false') return false;
-  throw new InvalidArgumentError('Must be yes or no.');
-}
+export const parseBoolean = Object.assign(
+  (value: string): boolean => {
+    if (value === 'yes' || value === 'true') return true;
+    if (value === 'no' || value === 'false') return false;
+    throw new InvalidArgumentError('Must be yes or no.');
+  },
+  { words: ['yes', 'no'] },
+);
 
 export function parsePositive(value: string): number {
   const count = Number(value);

@@ -1,6 +1,6 @@
 // `bursar completion`: a script by which a shell completes words of the command line. It is made of
 // the commands and flags that there are, so that completing starts no program.
-import { Argument, type Command } from 'commander';
+import { Argument, type Command, type Option } from 'commander';
 import { print } from './output.ts';
 
 const shells = ['bash', 'zsh', 'fish'] as const;
@@ -21,19 +21,39 @@ export function addCompletionCommand(program: Command): void {
     .action((shell: Shell) => print(scripts[shell](wordsOf(program))));
 }
 
-/** By the words before, `/tenant/create`, what can follow: commands, and flags. */
-type Words = ReadonlyMap<string, readonly string[]>;
+interface Words {
+  /** By the words before, `/tenant/create`, what can follow: commands, words and flags. */
+  places: Map<string, readonly string[]>;
+  /** By these and a flag, `/principal/create --role`, what it may be. */
+  choices: Map<string, readonly string[]>;
+  /** Flags behind which a value comes. */
+  valued: Set<string>;
+}
 
 function wordsOf(program: Command): Words {
-  const words = new Map<string, string[]>();
+  const words: Words = { places: new Map(), choices: new Map(), valued: new Set() };
+  const plain = new Set<string>();
   const visit = (command: Command, path: string): void => {
     const below = command.commands.filter((one) => !one.name().endsWith('-supervised'));
     const flags = command.options.flatMap(({ long }) => long ?? []);
-    words.set(path, [...below.map((one) => one.name()), ...flags, '--help']);
+    const said = command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []);
+    words.places.set(path, [...below.map((one) => one.name()), ...said, ...flags, '--help']);
+    for (const option of command.options) {
+      if (option.long === undefined || option.long === null) continue;
+      const takesValue = option.required || option.optional;
+      (takesValue ? words.valued : plain).add(option.long);
+      const choices = choicesOf(option);
+      if (takesValue && choices) words.choices.set(`${path} ${option.long}`, choices);
+    }
     for (const one of below) visit(one, `${path}/${one.name()}`);
   };
   visit(program, '');
+  for (const flag of plain) words.valued.delete(flag);
   return words;
+}
+
+function choicesOf({ argChoices, parseArg }: Option): readonly string[] | undefined {
+  return argChoices ?? (parseArg as { words?: readonly string[] } | undefined)?.words;
 }
 
 const scripts: Readonly<Record<Shell, (words: Words) => string>> = {
@@ -42,17 +62,22 @@ const scripts: Readonly<Record<Shell, (words: Words) => string>> = {
   fish,
 };
 
-function bash(words: Words): string {
-  const cases = [...words].map(([path, all]) => `    '${path}') known='${all.join(' ')}' ;;`);
+function bash({ places, choices, valued }: Words): string {
+  const cases = (of: Words['places']) =>
+    [...of].map(([path, all]) => `    '${path}') known='${all.join(' ')}' ;;`).join('\n');
   return `_bursar() {
-  local current=\${COMP_WORDS[COMP_CWORD]} place= known= word i
+  local current=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]} place= known= word i
   for ((i = 1; i < COMP_CWORD; i++)); do
-    case " ${[...words.keys()].join(' ')} " in
+    case " ${[...places.keys()].join(' ')} " in
       *" $place/\${COMP_WORDS[i]} "*) place=$place/\${COMP_WORDS[i]} ;;
     esac
   done
-  case $place in
-${cases.join('\n')}
+  case "$place $before" in
+${cases(choices)}
+    *" "${[...valued].join('|*" "')}) ;;
+    *) case $place in
+${cases(places)}
+    esac ;;
   esac
   COMPREPLY=()
   for word in $known; do
@@ -62,19 +87,27 @@ ${cases.join('\n')}
 complete -o default -F _bursar bursar`;
 }
 
-function fish(words: Words): string {
-  const cases = [...words].map(([path, all]) => {
-    return `    case '${path}'\n      string split ' ' -- '${all.join(' ')}'`;
-  });
+function fish({ places, choices, valued }: Words): string {
+  const cases = (of: Words['places']) =>
+    [...of]
+      .map(([path, all]) => `    case '${path}'\n      string split ' ' -- '${all.join(' ')}'`)
+      .join('\n');
   return `function __bursar_words
   set -l place ''
+  set -l before (commandline -opc)[-1]
   for word in (commandline -opc)[2..-1]
-    if contains -- "$place/$word" ${[...words.keys()].filter(Boolean).join(' ')}
+    if contains -- "$place/$word" ${[...places.keys()].filter(Boolean).join(' ')}
       set place "$place/$word"
     end
   end
+  switch "$place $before"
+${cases(choices)}
+  end
+  if contains -- $before ${[...valued].join(' ')}
+    return
+  end
   switch $place
-${cases.join('\n')}
+${cases(places)}
   end
 end
 complete -c bursar -a '(__bursar_words)'`;

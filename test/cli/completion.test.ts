@@ -52,6 +52,10 @@ describe.each(['bash', 'zsh', 'fish'] as const)('%s', (shell) => {
       expect.arrayContaining(['--csv', '--credentials']),
     );
     expect(propose('bursar tenant list --c')).not.toContain('--json');
+    // What a flag or an argument may be; behind a flag of anything no words are proposed.
+    expect(propose('bursar principal create cms/a --role m')).toContain('member');
+    expect(propose('bursar completion f')).toContain('fish');
+    expect(propose('bursar principal list cms --profile --c')).not.toContain('--csv');
   });
 });
 
