@@ -1,9 +1,12 @@
 // Encryption at rest as an operator sees it: what lies in the data folder, with it and without it,
 // and what is left of a tenant that was deleted.
+import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
+  CompleteMultipartUploadCommand,
   CreateBucketCommand,
+  CreateMultipartUploadCommand,
   DeleteBucketCommand,
   DeleteObjectCommand,
   GetBucketEncryptionCommand,
@@ -11,6 +14,7 @@ import {
   HeadObjectCommand,
   PutObjectCommand,
   S3Client,
+  UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
@@ -103,6 +107,80 @@ describe('a gateway as it is by default', () => {
       expect(await readAll(again, bucket)).toEqual(['AES256', 'AES256']);
     }
     expect(await run('verify', 'data')).toMatch(/^verified 4 versions/);
+    await served.stop();
+  });
+});
+
+describe("a key of a customer's", () => {
+  const key = randomBytes(32);
+  const text = key.toString('base64');
+  const md5 = createHash('md5').update(key).digest('base64');
+  const withKey = { SSECustomerAlgorithm: 'AES256', SSECustomerKey: text, SSECustomerKeyMD5: md5 };
+  const words = 'what only its customer reads ';
+  const Bucket = 'customers';
+
+  async function write(prefix: string): Promise<void> {
+    const client = operator();
+    for (const [name, size] of Object.entries(sizes)) {
+      const of = { Bucket, Key: prefix + name, ...withKey };
+      await client.send(new PutObjectCommand({ ...of, Body: Buffer.alloc(size, words) }));
+    }
+  }
+  async function read(prefix: string): Promise<void> {
+    const client = operator();
+    for (const [name, size] of Object.entries(sizes)) {
+      const got = await client.send(
+        new GetObjectCommand({ Bucket, Key: prefix + name, ...withKey }),
+      );
+      const bytes = Buffer.from((await got.Body?.transformToByteArray()) ?? []);
+      expect(bytes.equals(Buffer.alloc(size, words)), prefix + name).toBe(true);
+      const bare = client.send(new GetObjectCommand({ Bucket, Key: prefix + name }));
+      await expect(bare).rejects.toMatchObject({ name: 'InvalidRequest' });
+    }
+  }
+
+  it('is in nothing that is kept or said, and outlives kills and rotations', async () => {
+    served = await place.serve();
+    await operator().send(new CreateBucketCommand({ Bucket }));
+    await write('a/');
+    const begun = { Bucket, Key: 'begun', ...withKey };
+    const { UploadId } = await operator().send(new CreateMultipartUploadCommand(begun));
+    const part = { ...begun, UploadId, PartNumber: 1, Body: words };
+    const { ETag } = await operator().send(new UploadPartCommand(part));
+    const other = randomBytes(32).toString('base64');
+    const wrong = { Bucket, Key: 'a/inline', SSECustomerAlgorithm: 'AES256' };
+    const asked = new GetObjectCommand({ ...wrong, SSECustomerKey: other });
+    await expect(operator().send(asked)).rejects.toMatchObject({ name: 'AccessDenied' });
+    await run('keys', 'rotate');
+    await served.stop('SIGKILL');
+    const said = served.stdout() + served.stderr();
+    expect(said).toContain('PutObject');
+    served = await place.serve();
+    await read('a/');
+    const Parts = [{ ETag, PartNumber: 1 }];
+    const completing = { Bucket, Key: 'begun', UploadId, MultipartUpload: { Parts } };
+    await operator().send(new CompleteMultipartUploadCommand(completing));
+    const got = await operator().send(new GetObjectCommand(begun));
+    expect(await got.Body?.transformToString()).toBe(words);
+    const records = await run('records', '--json', '--last', '100');
+    expect(records).toContain('a/inline');
+    for (const form of [text, other, key.toString('hex'), md5, words]) {
+      expect([said.includes(form), records.includes(form)]).toEqual([false, false]);
+      expect(filesWith(form)).toEqual([]);
+    }
+    expect(filesWith(key)).toEqual([]);
+    // All of it is verified by who has no key.
+    expect(await run('verify', 'data', '--bucket', Bucket)).toMatch(/^verified 3 versions/);
+    await served.stop();
+    await run('verify', 'deep');
+  });
+
+  it('is taken where nothing else is encrypted', async () => {
+    served = await place.serve(['--encryption', 'off']);
+    await write('b/');
+    await read('a/');
+    await read('b/');
+    expect(filesWith(words)).toEqual([]);
     await served.stop();
   });
 });

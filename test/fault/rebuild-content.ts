@@ -1,7 +1,7 @@
 // What a gateway is given before it loses its database: objects made in all the ways that there
 // are.
 import { seededBytes } from '../tooling/files.ts';
-import { inTurns } from './rebuild-rig.ts';
+import { inTurns, sealing } from './rebuild-rig.ts';
 import type { S3Client, Sending } from './s3-client.ts';
 
 const MiB = 1024 * 1024;
@@ -55,14 +55,21 @@ export async function fill(client: S3Client): Promise<void> {
   });
   await ask(client, 'PUT', '/two/large', { body: seededBytes(1, 9 * MiB) });
   for (const key of ['parts', 'parts again']) await putParts(client, `/two/${key}`, true);
+  await ask(client, 'PUT', '/two/sealed', { headers: sealing, body: seededBytes(4, 1000) });
+  await putParts(client, '/two/sealed parts', true, sealing);
   await putParts(client, '/two/never completed', false);
   await ask(client, 'PUT', '/gone/object', { body: seededBytes(2, 100) });
   await ask(client, 'DELETE', '/gone/object');
   await ask(client, 'DELETE', '/gone');
 }
 
-async function putParts(client: S3Client, path: string, completes: boolean): Promise<void> {
-  const headers = { 'x-amz-meta-made': 'in parts' };
+async function putParts(
+  client: S3Client,
+  path: string,
+  completes: boolean,
+  own: Record<string, string> = {},
+): Promise<void> {
+  const headers = { 'x-amz-meta-made': 'in parts', ...own };
   const begun = await ask(client, 'POST', path, { query: [['uploads', '']], headers });
   const id = /<UploadId>(.*?)<\/UploadId>/.exec(begun.body.toString())?.[1] ?? '';
   const tags: string[] = [];
@@ -75,7 +82,8 @@ async function putParts(client: S3Client, path: string, completes: boolean): Pro
       ['partNumber', String(number)],
       ['uploadId', id],
     ];
-    const part = await ask(client, 'PUT', path, { query, body: seededBytes(number, sizeBytes) });
+    const body = seededBytes(number, sizeBytes);
+    const part = await ask(client, 'PUT', path, { query, body, headers: own });
     tags.push(`<Part><PartNumber>${number}</PartNumber><ETag>${part.headers.etag}</ETag></Part>`);
   }
   if (!completes) return;

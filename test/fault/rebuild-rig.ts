@@ -67,6 +67,15 @@ export interface Seen {
   sha256: string;
 }
 
+const customerKey = Buffer.alloc(32, 'of a customer');
+const customer = 'x-amz-server-side-encryption-customer-';
+/** What is sent with all that begins with `sealed`. */
+export const sealing = {
+  [`${customer}algorithm`]: 'AES256',
+  [`${customer}key`]: customerKey.toString('base64'),
+  [`${customer}key-md5`]: createHash('md5').update(customerKey).digest('base64'),
+};
+
 export class RebuildRig {
   readonly backend: S3Backend;
   readonly dataDir = mkdtempSync(join(tmpdir(), 'bursar-rebuild-'));
@@ -268,7 +277,7 @@ export class RebuildRig {
   /** And of one. */
   async see(name: string, key: string, client = this.client): Promise<Seen> {
     const answer = await client.send('GET', `/${name}/${key}`, {
-      headers: { 'x-amz-checksum-mode': 'ENABLED' },
+      headers: { 'x-amz-checksum-mode': 'ENABLED', ...(key.startsWith('sealed') && sealing) },
     });
     if (answer.status !== 200) throw new Error(`${name}/${key}: ${answer.status}`);
     const kept = Object.entries(answer.headers).filter(([header]) => isKept.test(header));

@@ -84,8 +84,9 @@ describeWithTool(versitygw, 'a gateway that lost its database', (path) => {
   }, 60_000);
 
   it('sweeps what belongs to nothing, and nothing else', async () => {
-    // Objects of one extent, copies whose source is gone, 2 and twice 3 of the large ones.
-    const alive = left + moved + 2 + 6;
+    // Objects of one extent, copies whose source is gone, 2 and twice 3 of the large ones, and
+    // those under a key of a customer.
+    const alive = left + moved + 2 + 6 + 4;
     await waitFor(async () => rig.storedObjects('extents/').length === alive);
     expect(many).toBeGreaterThan(Math.max(alive, 1000));
     expect(await lookAtBoth(rig)).toEqual(before);

@@ -1,7 +1,7 @@
 // Which operation a request asks for: an ordered table, most particular first. A subresource of
 // S3's that is not here yet is named all the same, so that it answers 501 and never something else.
 import { Refusal } from '../../core/errors.ts';
-import { refuseStrayKeys } from './objects/customer-key.ts';
+import { customerHeaderNames, isStrayKey } from './objects/customer-key.ts';
 import { refuseStrayEncryption } from './objects/encryption.ts';
 import type { AnyOperation } from './operation.ts';
 import { getBucketAcl, getObjectAcl, putBucketAcl, putObjectAcl } from './operations/acl.ts';
@@ -223,6 +223,8 @@ const unimplementedHeaders: ReadonlyMap<string, (value: string, request: S3Reque
     ['x-amz-mfa', always],
   ]);
 
+const keyHeaders: ReadonlySet<string> = new Set(customerHeaderNames);
+
 /** `name`: in lower case. */
 export function isUnimplementedHeader(name: string): boolean {
   return unimplementedHeaders.has(name);
@@ -280,17 +282,16 @@ function refuseOthers(request: S3Request, route: Route): void {
 }
 
 /**
- * Throws `Refusal` NotImplemented for a header that is not, or what `refuseStrayEncryption` and
- * `refuseStrayKeys` throw. To be asked of what is allowed only: a policy may deny a request for its
- * headers.
+ * Throws `Refusal` NotImplemented for a header that is not, or one of `refuseStrayEncryption`. To
+ * be asked of what is allowed only: a policy may deny a request for its headers.
  */
 export function refuseUnimplemented(request: S3Request): void {
   refuseStrayEncryption(request);
-  refuseStrayKeys(request);
   for (const name in request.headers) {
     if (!name.startsWith('x-amz-')) continue;
     const isUnimplemented = unimplementedHeaders.get(name);
-    if (isUnimplemented?.(String(request.headers[name]), request)) {
+    const isStray = keyHeaders.has(name) && isStrayKey(name, request);
+    if (isStray || isUnimplemented?.(String(request.headers[name]), request)) {
       throw new Refusal('NotImplemented', { fields: { Header: name } });
     }
   }

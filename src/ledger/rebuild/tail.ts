@@ -4,6 +4,8 @@
 // still there, and when nothing newer is known of the key; none that waited for the journal, since
 // it may have been refused. In a bucket that keeps versions it takes the place of none: it may have
 // been committed when the bucket did so already.
+
+import type { Attributes } from '../../catalog/versions.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import type { Keyring } from '../../core/keyring.ts';
@@ -100,6 +102,7 @@ async function composeVersion(
     sizeBytes += metadata.extentBytes;
   }
   if (sizeBytes !== last.sizeBytes) return undefined;
+  const attributes = JSON.parse(last.attributes) as Attributes;
   return {
     kind: 'version',
     bucketId: bucket.id,
@@ -111,7 +114,8 @@ async function composeVersion(
     createdMs: last.timeMs,
     sizeBytes,
     etag: last.etag,
-    sha256: last.sha256,
+    // As in its row: of what a customer's key encrypts it says nothing.
+    sha256: attributes.customer ? null : last.sha256,
     class: last.class,
     owner: last.owner,
     attributes: last.attributes,

@@ -26,16 +26,21 @@ const encryptionHeader = 'x-amz-server-side-encryption';
 /** Where a request says a key: for what it writes or reads, or for the source of a copy. */
 export type KeyHeaders = 'own' | 'source';
 
-const prefixes: Readonly<Record<KeyHeaders, string>> = {
-  own: `${encryptionHeader}-customer-`,
-  source: `x-amz-copy-source-server-side-encryption-customer-`,
-};
+function namesBehind(prefix: string) {
+  return { algorithm: `${prefix}algorithm`, key: `${prefix}key`, md5: `${prefix}key-md5` };
+}
 
-const customerHeader = /^x-amz-(?:copy-source-)?server-side-encryption-customer-/;
+const names = {
+  own: namesBehind(`${encryptionHeader}-customer-`),
+  source: namesBehind('x-amz-copy-source-server-side-encryption-customer-'),
+} as const;
+
+/** All of them, in lower case. */
+export const customerHeaderNames = [names.own, names.source].flatMap(Object.values<string>);
 
 /** `name`: in lower case. */
 export function isCustomerHeader(name: string): boolean {
-  return customerHeader.test(name);
+  return customerHeaderNames.includes(name);
 }
 
 export interface CustomerKey {
@@ -50,9 +55,10 @@ export interface CustomerKey {
  */
 export function readCustomerKey(request: S3Request, which: KeyHeaders): CustomerKey | null {
   const { headers } = request;
-  const [algorithm, text, md5] = ['algorithm', 'key', 'key-md5'].map(
-    (name) => headers[prefixes[which] + name],
-  );
+  const named = names[which];
+  const algorithm = headers[named.algorithm];
+  const text = headers[named.key];
+  const md5 = headers[named.md5];
   if (algorithm === undefined && text === undefined && md5 === undefined) return null;
   checkConnection(request);
   const other = which === 'own' ? headers[encryptionHeader] : undefined;
@@ -222,19 +228,11 @@ export function readWith(
 
 /** What answers say of a key that fits. */
 export function customerHeaders({ md5 }: Pick<KnownCustomer, 'md5'>): Record<string, string> {
-  return { [`${prefixes.own}algorithm`]: 'AES256', [`${prefixes.own}key-md5`]: md5 };
+  return { [names.own.algorithm]: 'AES256', [names.own.md5]: md5 };
 }
 
-/**
- * Throws `Refusal` NotImplemented where a key cannot mean anything: for a bucket, or for the source
- * of what is no copy.
- */
-export function refuseStrayKeys({ headers, key }: S3Request): void {
-  const isCopy = headers['x-amz-copy-source'] !== undefined;
-  for (const name in headers) {
-    if (!name.startsWith('x-amz-') || !isCustomerHeader(name)) continue;
-    const isOfSource = name.startsWith('x-amz-copy-source-');
-    if (key !== null && (isCopy || !isOfSource)) continue;
-    throw new Refusal('NotImplemented', { fields: { Header: name } });
-  }
+/** Whether a key cannot mean anything: for a bucket, or for the source of what is no copy. */
+export function isStrayKey(name: string, { headers, key }: S3Request): boolean {
+  if (key === null) return true;
+  return name.startsWith('x-amz-copy-source-') && headers['x-amz-copy-source'] === undefined;
 }
