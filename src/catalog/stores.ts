@@ -37,6 +37,13 @@ export async function isStoreUsed(read: Reader, number: number): Promise<boolean
   return found !== undefined;
 }
 
+/** Up to `max` buckets that are in a store, as `TENANT/BUCKET`. */
+export async function listBucketsIn(read: Reader, number: number, max: number): Promise<string[]> {
+  const sql = `SELECT tenant || '/' || name AS name FROM buckets WHERE store = ?
+    ORDER BY tenant, name LIMIT ?`;
+  return (await read.all<{ name: string }>(sql, number, max)).map(({ name }) => name);
+}
+
 /** Numbers of the stores that have archived records. */
 export async function listPackStores(read: Reader): Promise<number[]> {
   const sql = 'SELECT DISTINCT substr(manifest, 17, 1) AS number FROM record_packs';

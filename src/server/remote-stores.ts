@@ -5,7 +5,13 @@
 // that was taken over, or has lost its mark, is left alone with the next journal segment, or within
 // a minute.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isStoreUsed, listStores, readInstance, type StoreRow } from '../catalog/stores.ts';
+import {
+  isStoreUsed,
+  listBucketsIn,
+  listStores,
+  readInstance,
+  type StoreRow,
+} from '../catalog/stores.ts';
 import { isArchiveClass } from '../core/aws-classes.ts';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import type { Reader } from '../core/database.ts';
@@ -84,6 +90,26 @@ interface ManagedStore {
   states: Map<number, StoreState>;
   /** Ends the pause before it is looked at again. */
   wake: () => void;
+}
+
+/** How many buckets a refusal names. */
+const namedMax = 3;
+
+/** Throws `CommandFailure` (usage) for an archive of S3 in which there are buckets already. */
+async function checkFree(
+  read: Reader,
+  number: number,
+  { name, storageClass }: StoreSettings,
+): Promise<void> {
+  if (!isArchiveClass(storageClass)) return;
+  const found = await listBucketsIn(read, number, namedMax + 1);
+  if (found.length === 0) return;
+  const some = found.slice(0, namedMax).join(', ');
+  const message =
+    `stores.${name}.storageClass: ${storageClass} is an archive, and what is written to the ` +
+    `buckets in ${name} (${some}${found.length > namedMax ? ' and more' : ''}) could not be read ` +
+    'there: give that class to a store of another name and place, and let a class lie in it';
+  throw new CommandFailure('usage', message);
 }
 
 export class RemoteStores implements StoreList {
@@ -202,6 +228,7 @@ export class RemoteStores implements StoreList {
       const { number, name } = row;
       const settings = choice.stores.find((one) => one.name === name) ?? null;
       if (!settings && !(await isStoreUsed(read, number))) continue;
+      if (settings) await checkFree(read, number, settings);
       const reason = settings ? 'it was not reached yet' : 'it is not configured any more';
       const onMoved = () => this.#onDoor(doorOf(managed));
       const managed: ManagedStore = {

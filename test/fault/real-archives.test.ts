@@ -338,7 +338,15 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       const headers = { 'x-amz-storage-class': 'GLACIER' };
       const sent = await client.send('PUT', '/told/cold', { headers, body: content.bytes });
       expect(sent.status).toBe(200);
+      await send(client, 'PUT', '/usual', { headers: { 'x-bursar-store': 'rare' } });
       await gateway.stop();
+      // In a store where a bucket is, what is written later could not be read.
+      const { rare, ...others } = JSON.parse(env.BURSAR_STORES as string);
+      const changed = JSON.stringify({ ...others, rare: { ...rare, storageClass: 'GLACIER' } });
+      const start = { dataDir: join(disk, 'data'), env: { ...env, BURSAR_STORES: changed } };
+      await expect(startServedGateway(start)).rejects.toThrow(
+        /stores\.rare\.storageClass: GLACIER .* \(default\/usual\)/,
+      );
       const data = join(disk, 'data');
       for (const name of readdirSync(data)) {
         if (name.startsWith('bursar.db')) rmSync(join(data, name));
