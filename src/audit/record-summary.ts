@@ -86,7 +86,13 @@ function bucketOf({ tenant, bucketTenant = tenant, bucket }: AuditRecord): strin
 
 /** What was changed is told by members of the record, whatever the action is called. */
 function isChange({ error, change, limits, configures }: AuditRecord): boolean {
-  return error === undefined && [change, limits, configures].some((one) => one !== undefined);
+  if (error !== undefined) return false;
+  return hasRights(change) || limits !== undefined || configures !== undefined;
+}
+
+/** What a copy was made of is data, no right or setting. */
+function hasRights(change: AuditRecord['change']): boolean {
+  return change !== undefined && Object.keys(change ?? {}).join() !== 'source';
 }
 
 function nothingTold(): Told {

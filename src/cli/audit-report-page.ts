@@ -53,7 +53,13 @@ they did in its buckets is 0 here.</p>
 
 function spanOf(from: string | null, to: string | null): string {
   if (from === null && to === null) return '';
-  return `, ${from ?? 'the beginning'} to before ${to ?? 'now'}`;
+  const begin = from === null ? 'the beginning' : shortTime(from);
+  return `, from ${begin} ${to === null ? 'until now' : `to before ${shortTime(to)}`}`;
+}
+
+/** Midnight is the day. */
+function shortTime(time: string): string {
+  return time.replace(/T00:00:00(?:\.000)?Z$/, '');
 }
 
 function renderVerification({ verified, notVerified }: AuditReport): string {

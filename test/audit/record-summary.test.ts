@@ -34,6 +34,7 @@ it('tells what was changed, and not what was refused', () => {
   summary.add(record({ ...grant, index: 7 }), 0n);
   summary.add(record({ ...grant, status: 403, error: 'AccessDenied' }), 0n);
   summary.add(record({ action: 's3:PutBucketPolicy', bucket: 'raw', configures: {} }), 0n);
+  summary.add(record({ action: 's3:PutObject', change: { source: { bucket: 'raw' } } }), 0n);
   expect(summary.changes.map(({ action, about }) => [action, about])).toEqual([
     ['bursar:PutGrant', 'tenants/cms/grants/g'],
     ['s3:PutBucketPolicy', 'cms:raw'],
