@@ -1,6 +1,7 @@
 // Who copies names a source: a path, a URL, an ARN, in any encoding. Whatever it is called, it is
 // read by the rights of who asks, and what they may not read looks the same whether it is there or
 // not.
+import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   as,
@@ -142,5 +143,71 @@ describe('the source of a copy', () => {
     const query = [['uploadId', UploadId]] as const;
     const listed = await send(eve, { method: 'GET', path: '/hers/parts', query });
     expect(listed.text).not.toContain('<Part>');
+  });
+});
+
+describe("what a customer's key encrypts", () => {
+  const own = 'x-amz-server-side-encryption-customer-';
+  const source = 'x-amz-copy-source-server-side-encryption-customer-';
+  const keys = (prefix: string, fill: string) => {
+    const key = Buffer.alloc(32, fill);
+    return {
+      [`${prefix}algorithm`]: 'AES256',
+      [`${prefix}key`]: key.toString('base64'),
+      [`${prefix}key-md5`]: createHash('md5').update(key).digest('base64'),
+    };
+  };
+  const path = '/cms:open/in/sealed';
+
+  beforeAll(async () => {
+    const put = { method: 'PUT', path: '/open/in/sealed', headers: keys(own, 'alice') };
+    expect((await send(alice, { ...put, body: secret })).status).toBe(200);
+    await send(eve, { method: 'PUT', path: '/hers/copy', body: 'untouched' });
+  });
+
+  it('is not read or copied by who has the rights and not the key, nor told of', async () => {
+    for (const [headers, status] of [
+      [{}, 400],
+      [keys(own, 'eve'), 403],
+      [keys(source, 'alice'), 501],
+      [{ ...keys(own, 'alice'), [`${own}key-md5`]: keys(own, 'eve')[`${own}key-md5`] }, 400],
+      // What is answered of conditions would tell who guesses.
+      [{ 'if-match': '"0"' }, 400],
+      [{ ...keys(own, 'eve'), 'if-none-match': '*' }, 403],
+      [{ ...keys(own, 'eve'), range: 'bytes=0-0' }, 403],
+    ] as [Record<string, string>, number][]) {
+      for (const method of ['GET', 'HEAD']) {
+        const answer = await send(eve, { method, path, headers });
+        expect([headers, answer.status]).toEqual([headers, status]);
+        expect([answer.headers.etag, answer.text.includes(secret)]).toEqual([undefined, false]);
+      }
+    }
+    for (const [more, status] of [
+      [{}, 400],
+      [keys(source, 'eve'), 403],
+      [keys(own, 'alice'), 400],
+      [{ ...keys(own, 'eve'), ...keys(source, 'eve') }, 403],
+      [{ 'x-amz-metadata-directive': 'REPLACE', 'x-amz-server-side-encryption': 'AES256' }, 400],
+    ] as [Record<string, string>, number][]) {
+      const copied = await copy('cms:open/in/sealed', more);
+      expect([more, copied.status]).toEqual([more, status]);
+    }
+    expect((await send(eve, { method: 'GET', path: '/hers/copy' })).text).toBe('untouched');
+  });
+
+  it('is read and copied with the key by who has the rights, and by nobody else', async () => {
+    const headers = keys(own, 'alice');
+    expect((await send(eve, { method: 'GET', path, headers })).text).toBe(secret);
+    expect((await copy('cms:open/in/sealed', keys(source, 'alice'))).status).toBe(200);
+    expect((await send(eve, { method: 'GET', path: '/hers/copy' })).text).toBe(secret);
+    // Where one has no rights, a key changes nothing of what is answered.
+    const answers = await Promise.all(
+      ['/cms:vault/k', '/cms:vault/none'].map((of) =>
+        send(eve, { method: 'GET', path: of, headers }),
+      ),
+    );
+    expect(answers.map(({ status, code }) => [status, code])).toEqual(
+      Array.from({ length: 2 }, () => [403, 'AccessDenied']),
+    );
   });
 });

@@ -121,6 +121,12 @@ describe('a lifecycle transition', () => {
         ...{ Bucket, Key, Body: bytesOf(size), Metadata: { of: 'run 7' }, Tagging: 'kind=raw' },
       }),
     );
+    // Under a key of the customer's, which whoever moves it has not.
+    const SSECustomerKey = Buffer.alloc(32, 'k').toString('base64');
+    const sealed = {
+      ...{ Bucket, Key: `moved/sealed-${size}`, SSECustomerAlgorithm: 'AES256', SSECustomerKey },
+    };
+    await client.send(new s3.PutObjectCommand({ ...sealed, Body: bytesOf(size) }));
     const before = await headOf(Bucket, Key);
     const stored = countIn('disk1');
     const filter = { And: { Prefix: 'moved/', ObjectSizeGreaterThan: 10 } };
@@ -136,7 +142,14 @@ describe('a lifecycle transition', () => {
     ] as const) {
       expect(after[name]).toEqual(before[name]);
     }
-    expect(countIn('disk1') - stored).toBe(Math.ceil(size / (8 * 1024 * 1024)));
+    await vi.waitFor(async () => {
+      const { StorageClass } = await client.send(new s3.HeadObjectCommand(sealed));
+      expect(StorageClass).toBe('ONEZONE_IA');
+    }, soon);
+    expect(countIn('disk1') - stored).toBe(2 * Math.ceil(size / (8 * 1024 * 1024)));
+    const { Body } = await client.send(new s3.GetObjectCommand(sealed));
+    const bytes = Buffer.from((await Body?.transformToByteArray()) ?? []);
+    expect(bytes.equals(bytesOf(size))).toBe(true);
     expect((await read(Bucket, Key)).equals(bytesOf(size))).toBe(true);
     const [moved, ...more] = await movesOf(Key);
     expect(more).toEqual([]);

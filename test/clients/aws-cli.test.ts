@@ -100,6 +100,19 @@ describeWithTool(awsCli, 'AWS CLI', (path) => {
     expect(await aws('s3', 'ls', 's3://cli-parts')).not.toMatch(/copied/);
   });
 
+  it('brings a file up in parts and down with a key of its own', {
+    timeout: timeoutMs,
+  }, async () => {
+    await aws('s3', 'mb', 's3://cli-keys');
+    const content = seededBytes(7, 9 * MiB);
+    writeFileSync(join(dir, 'sealed.bin'), content);
+    writeFileSync(join(dir, 'object.key'), seededBytes(8, 32));
+    const withKey = ['--sse-c', 'AES256', '--sse-c-key', `fileb://${join(dir, 'object.key')}`];
+    await aws('s3', 'cp', join(dir, 'sealed.bin'), 's3://cli-keys/k', ...withKey);
+    await aws('s3', 'cp', 's3://cli-keys/k', join(dir, 'opened', 'k'), ...withKey);
+    expect(digestTree(join(dir, 'opened'))).toEqual({ k: sha256Hex(content) });
+  });
+
   it('is told plainly what is wrong', { timeout: timeoutMs }, async () => {
     const missing = aws('s3api', 'get-object', '--bucket', 'cli-none', '--key', 'k', '/dev/null');
     await expect(missing).rejects.toThrow(/NoSuchBucket/);

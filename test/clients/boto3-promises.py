@@ -278,6 +278,30 @@ def presigned_changed(s3, bucket):
     assert read(s3, bucket, "k") == b"1"
 
 
+def customer_keys(s3, bucket):
+    key, other = ({"SSECustomerKey": seeded(n, 32), "SSECustomerAlgorithm": "AES256"} for n in (1, 2))
+    body = seeded(5, 11 * MIB)
+    config = TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB)
+    s3.upload_fileobj(io.BytesIO(body), bucket, "k", ExtraArgs=key, Config=config)
+    got = io.BytesIO()
+    s3.download_fileobj(bucket, "k", got, ExtraArgs=key, Config=config)
+    assert got.getvalue() == body
+    refused(lambda: read(s3, bucket, "k"), 400, "InvalidRequest")
+    refused(lambda: read(s3, bucket, "k", **other), 403, "AccessDenied")
+    refused(lambda: s3.head_object(Bucket=bucket, Key="k"), 400)
+    source = {"CopySourceSSECustomerKey": seeded(1, 32), "CopySourceSSECustomerAlgorithm": "AES256"}
+    target = {"Bucket": bucket, "Key": "copy", "CopySource": {"Bucket": bucket, "Key": "k"}}
+    s3.copy_object(**target, **source, **other)
+    assert read(s3, bucket, "copy", **other, Range="bytes=7000000-7000009") == body[7_000_000:][:10]
+    link = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "k", **key})
+    try:
+        fetch(link)
+    except urllib.error.HTTPError as error:
+        assert error.code == 403, error.code
+    else:
+        raise AssertionError("a link that signs a key was taken without it")
+
+
 def list_buckets(s3, bucket):
     assert bucket in [found["Name"] for found in s3.list_buckets()["Buckets"]]
     s3.head_bucket(Bucket=bucket)

@@ -14,6 +14,7 @@ const clients = {
   conditional_writes: 'never overwrites with If-None-Match: *',
   multipart_file_object: 'uploads and downloads a file object in parts',
   copies: 'copies, with metadata kept or replaced',
+  customer_keys: 'reads, in parts as well, what it wrote with a key, with that key alone',
   renames: 'renames, and keeps what is there with If-None-Match: *',
   part_copies: 'joins parts that were copied from ranges',
   list_pages: 'pages through a listing with delimiter and start-after',
