@@ -125,9 +125,10 @@ export async function findMovable(
   if (await tx.get(image, bucket.id, key, seq)) return null;
   if (isOwnClass(to) && !(await readClassRow(tx, bucket.tenant, to))) return null;
   const attributes = JSON.parse(found.attributes) as Attributes;
-  // Nothing that has no recipe could be made again.
+  // Nothing that has no recipe could be made again, nor what a customer's key encrypts.
   const needsRecipe = isOwnClass(to) && (await findLossRule(tx, bucket.tenant, to)) === 'recipe';
-  if (needsRecipe && attachedRecipe(attributes) === undefined) return null;
+  const isRemade = attachedRecipe(attributes) !== undefined && !attributes.customer;
+  if (needsRecipe && !isRemade) return null;
   return (await refuseLossyLock(tx, bucket, to, attributes)) ? null : found;
 }
 

@@ -322,11 +322,17 @@ describe('an object that no store has any more', () => {
       for (const said of [undefined, 'first/recipe', '{"command":["true"]}', 's3://first/']) {
         expect(await refusal(write('none', said))).toBe('400 InvalidRequest');
       }
-      const tagged = new s3.PutObjectCommand({
-        ...{ Bucket: 'first', Key: 'tagged', Body: 'x', StorageClass: 'REDUCED_REDUNDANCY' },
+      const tagged = {
+        ...{ Bucket: 'first', Key: 'tagged', Body: 'x' },
+        StorageClass: 'REDUCED_REDUNDANCY' as const,
         Tagging: 'bursar-recipe=s3://first/recipe.json',
-      });
-      await client.send(tagged);
+      };
+      await client.send(new s3.PutObjectCommand(tagged));
+      // Who makes it again has no key of the customer's.
+      const SSECustomerKey = Buffer.alloc(32, 'k').toString('base64');
+      const sealed = { ...tagged, SSECustomerAlgorithm: 'AES256', SSECustomerKey };
+      const writing = client.send(new s3.PutObjectCommand(sealed));
+      expect(await refusal(writing)).toBe('400 InvalidRequest');
       const upload = { Bucket: 'first', Key: 'up', StorageClass: 'REDUCED_REDUNDANCY' } as const;
       const begun = client.send(new s3.CreateMultipartUploadCommand(upload));
       expect(await refusal(begun)).toBe('400 InvalidRequest');

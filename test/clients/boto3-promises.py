@@ -279,7 +279,8 @@ def presigned_changed(s3, bucket):
 
 
 def customer_keys(s3, bucket):
-    key, other = ({"SSECustomerKey": seeded(n, 32), "SSECustomerAlgorithm": "AES256"} for n in (1, 2))
+    with_key = lambda n: {"SSECustomerKey": seeded(n, 32), "SSECustomerAlgorithm": "AES256"}
+    key, other = with_key(1), with_key(2)
     body = seeded(5, 11 * MIB)
     config = TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB)
     s3.upload_fileobj(io.BytesIO(body), bucket, "k", ExtraArgs=key, Config=config)

@@ -25,7 +25,10 @@ export function readRemade({ request }: Reserved<'object'>): number | null {
   throw invalidArgument(remakesHeader, text, 'It is the number of a version that was lost.');
 }
 
-/** Throws `Refusal` PreconditionFailed where the key has no such version, or it is not lost. */
+/**
+ * Throws `Refusal` PreconditionFailed where the key has no such version, or it is not lost; or
+ * InvalidRequest where a customer's key encrypts it.
+ */
 export async function findLost(
   { services, bucket, key }: Reserved<'object'>,
   seq: number,
@@ -33,7 +36,11 @@ export async function findLost(
   const place = { key, seq };
   const version =
     (await findVersion(services, bucket, place)) ?? (await findHeld(services, bucket, place));
-  if (version && (await isLost(services.read, seq))) return version;
+  if (version && (await isLost(services.read, seq))) {
+    if (!(JSON.parse(version.attributes) as Attributes).customer) return version;
+    const message = "A customer's key encrypts what was lost: write it as another object.";
+    throw new Refusal('InvalidRequest', { message });
+  }
   const message = `No version ${seq} of this key is lost.`;
   throw new Refusal('PreconditionFailed', { message, fields: { Condition: remakesHeader } });
 }

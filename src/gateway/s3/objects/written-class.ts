@@ -265,16 +265,21 @@ export function checkLock(
 
 /**
  * Throws `Refusal` InvalidRequest where objects of the class have recipes, and this one has none
- * that can be read, in its metadata or its tags.
+ * that can be read, in its metadata or its tags; or where a customer's key encrypts it, which
+ * nobody has who makes it again.
  */
 export function checkRecipe(
   { classes }: Pick<ClassServices, 'classes'>,
   { tenant }: Pick<Bucket, 'tenant'>,
   name: string,
-  attributes: Pick<Attributes, 'metadata' | 'tags'>,
+  attributes: Pick<Attributes, 'metadata' | 'tags' | 'customer'>,
 ): void {
   if (name === standardClass) return;
   if (classes.named(tenant, name)?.definition.loss !== 'recipe') return;
+  if (attributes.customer) {
+    const message = `An object of the class ${name} is made again by a recipe, without a key.`;
+    throw new Refusal('InvalidRequest', { message });
+  }
   const said = attachedRecipe(attributes);
   const place = said === undefined ? 'It has none.' : readRecipePlace(said);
   if (typeof place !== 'string') return;
