@@ -104,6 +104,8 @@ export interface RecordSeal {
   limited?: readonly LimitedEntry[] | undefined;
   /** What its bucket, the owner and the owner's tenant were charged besides, picodollars. */
   storageCost?: bigint | undefined;
+  /** The same by the names of price books, where not all of it was by that of `priced`. */
+  storageCosts?: ReadonlyMap<string, bigint> | undefined;
   /**
    * As which of S3's requests, of storage as none; and the name of the price book. Null: neither
    * was charged.
@@ -187,6 +189,7 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     sources: draft.folded?.sources,
     status: draft.status,
     storageCost: seal.storageCost ? formatUsd(seal.storageCost) : undefined,
+    storageCosts: seal.storageCosts && renderCosts(seal.storageCosts),
     storedBytes: seal.storedBytes,
     storedObjects: seal.storedObjects,
     supersedes: seal.supersededSeq,
@@ -197,6 +200,12 @@ function membersOf(draft: RecordDraft, seal: RecordSeal): object {
     version: seal.makesVersion ? seal.index : undefined,
     versionId: seal.named ? (seal.named.versionId ?? 'null') : (draft.versionId ?? undefined),
   };
+}
+
+/** In canonical order, which is that of the names. */
+function renderCosts(costs: ReadonlyMap<string, bigint>): object {
+  const names = [...costs.keys()].sort();
+  return Object.fromEntries(names.map((name) => [name, formatUsd(costs.get(name) ?? 0n)]));
 }
 
 function renderBackend(entry: BackendEntry): object {

@@ -42,6 +42,7 @@ import { forgetAlarms } from '../quota/limits/alarms.ts';
 import { partsOf } from '../quota/roll-up/charged-record.ts';
 import type { RecentUse } from '../quota/roll-up/recent-use.ts';
 import { addToDays, nextUnsummed } from '../quota/roll-up/usage-days.ts';
+import { addCost, type StorageCosts, sumCosts } from '../quota/storage/storage-charges.ts';
 import { enterPackedRecords, takeBackTiles } from './archive/pack-entry.ts';
 import { type Change, commandOf, eventsOf } from './commands/index.ts';
 import type { Commit, CommitResult, Maintenance } from './commit.ts';
@@ -136,7 +137,7 @@ async function tellOtherKey(
   const isStored = storedBytes !== 0 || billed.length > 0;
   const stored = charge && isStored ? chargeStored(charge.who, charge.pricing.book) : null;
   const cost = stored && (await billing.charge(stored, storage, timeMs));
-  const storageCost = stored ? await billing.storage.change(stored, storage, timeMs) : 0n;
+  const storageCosts = stored && (await billing.storage.change(stored, storage, timeMs));
   const about = {
     key,
     versionId: null,
@@ -149,8 +150,7 @@ async function tellOtherKey(
     { ...record, ...about },
     {
       ...{ index, timeMs, storedBytes, storedObjects, makesVersion, supersededSeq, named },
-      ...{ cost, storageCost },
-      priced: storageCost > 0n && charge ? { book: charge.pricing.book } : null,
+      ...{ cost, ...(storageCosts && storageOf(storageCosts, null)) },
     },
   );
 }
@@ -161,7 +161,7 @@ function sealOf(
   {
     index,
     timeMs,
-    charged: { cost, storageCost, priced, limited },
+    charged: { cost, storageCost, storageCosts, priced, limited },
     backend,
   }: Pick<RecordSeal, 'index' | 'timeMs' | 'backend'> & { charged: Charged },
 ): RecordSeal {
@@ -180,6 +180,7 @@ function sealOf(
     configured,
     cost,
     storageCost,
+    storageCosts,
     priced,
     limited,
     backend,
@@ -223,7 +224,7 @@ function changesNothing({ kind }: Change, outcome: Outcome<null>): boolean {
   return kind === 'deleteObject' && !makesVersion && supersededSeq === undefined;
 }
 
-type Charged = Pick<RecordSeal, 'cost' | 'storageCost' | 'priced' | 'limited'>;
+type Charged = Pick<RecordSeal, 'cost' | 'storageCost' | 'storageCosts' | 'priced' | 'limited'>;
 
 /** Who was refused for want of budget, or since what is stored is damaged, is charged nothing. */
 async function chargeCommit(
@@ -248,13 +249,24 @@ async function chargeCommit(
   if (storage.billed.length === 0 && change.kind !== 'deleteBucket') {
     return { cost, priced, limited };
   }
-  let storageCost = await billing.storage.change(charge, storage, timeMs);
+  const storageCosts = await billing.storage.change(charge, storage, timeMs);
   if (outcome.ok && change.kind === 'deleteBucket') {
-    storageCost += await billing.storage.close(charge, timeMs);
+    for (const [book, rest] of await billing.storage.close(charge, timeMs)) {
+      addCost(storageCosts, { book, cost: rest });
+    }
   }
-  // Storage has a price also where nobody asked for anything.
-  const byBook = storageCost > 0n ? { book: charge.pricing.book } : null;
-  return { cost, storageCost, priced: priced ?? byBook, limited };
+  return { cost, ...storageOf(storageCosts, priced), limited };
+}
+
+/** What a record says of charges for storage, which have a price also where nobody asked. */
+function storageOf(
+  costs: StorageCosts,
+  asked: RecordSeal['priced'],
+): Pick<Charged, 'storageCost' | 'storageCosts' | 'priced'> {
+  const [book] = costs.keys();
+  const priced = asked ?? (book === undefined ? null : { book });
+  const isOne = [...costs.keys()].every((name) => name === priced?.book);
+  return { storageCost: sumCosts(costs), storageCosts: isOne ? undefined : costs, priced };
 }
 
 /** What the record says of prefixes and writers with limits; undefined: none was concerned. */

@@ -105,6 +105,7 @@ describe('the page of records', () => {
       configured: { bucketId: 0, settings: '' },
       cost: 1n,
       storageCost: 1n,
+      storageCosts: new Map([['a', 1n]]),
       priced,
       limited: [],
       backend: [],

@@ -111,6 +111,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       priceBook?: string;
       class?: string;
       cost?: string;
+      storageCost?: string;
     }
     const recordOf = async (action: string, key: string) => (await recordsOf(action, key))[0];
     const countOf = async (action: string, key: string) => (await recordsOf(action, key)).length;
@@ -177,6 +178,14 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       );
       expect(await client.digest('/first/deep')).toMatchObject({ sha256: content.sha256 });
       expect((await restore('deep', 'Bulk')).status).toBe(200);
+      // What is replaced early is owed by another book than that of the request.
+      await send(client, 'PUT', '/first/deep', { body: content.bytes });
+      const replaced = (await recordsOf('s3:PutObject', 'deep')).at(-1);
+      expect(replaced).toMatchObject({
+        priceBook: 'aws-us-east-1-2026',
+        storageCost: expect.stringMatching(/^0\.00001/),
+        storageCosts: { 'aws-us-east-1-2026:GLACIER': replaced?.storageCost },
+      });
     });
 
     it('says so where its store restores nothing', async () => {
@@ -186,6 +195,11 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       expect(answer.body.toString()).toContain('NotImplemented');
       expect(answer.status).toBe(501);
       expect((await headOf('stuck'))['x-amz-restore']).toBeUndefined();
+      // To delete it costs no request, so its record names the book by which the rest is owed.
+      await send(client, 'DELETE', '/first/stuck');
+      const ended = await recordOf('s3:DeleteObject', 'stuck');
+      expect(ended).toMatchObject({ priceBook: 'aws-us-east-1-2026:GLACIER' });
+      expect(ended).not.toHaveProperty('storageCosts');
     });
 
     it('is where no bucket is', async () => {

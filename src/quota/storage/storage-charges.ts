@@ -41,6 +41,9 @@ export interface StorageCharge extends Accrued {
   readonly cost: Picodollars;
 }
 
+/** What an operation was charged for storage, by the names of price books; of each more than 0. */
+export type StorageCosts = Map<string, Picodollars>;
+
 type Bucket = NonNullable<Charge['who']['bucket']>;
 
 /** An amount of one posting; a sum beyond it is posted in parts. */
@@ -79,19 +82,19 @@ export class StorageCharges {
     return this.#accounts.findShortage(drawsOfOwner(bucket, owed), timeMs);
   }
 
-  /** Notes what an operation changed, and gives the charge for an object that it ended. */
+  /** Notes what an operation changed, and gives the charges for objects that it ended. */
   async change(
     charge: Charge,
     { billed, ended, released = [] }: StorageChange,
     timeMs: number,
-  ): Promise<Picodollars> {
+  ): Promise<StorageCosts> {
     const { pricing } = charge;
     const { bucket } = charge.who;
     const { book } = pricing;
-    if (!bucket) return 0n;
-    let owed = 0n;
+    const owed: StorageCosts = new Map();
+    if (!bucket) return owed;
     for (const one of ended ? [ended, ...released] : released) {
-      owed += await this.owedFor(charge, one, timeMs);
+      addCost(owed, await this.#owedFor(charge, one, timeMs));
     }
     for (const { class: storageClass, bytes } of billed) {
       // What is in a class of a tenant's own is not in the bucket's store.
@@ -104,22 +107,22 @@ export class StorageCharges {
         : { book, keepsMarket: false };
       await this.#book.add(placeOf(bucket, storageClass), { bytes, ...of }, timeMs);
     }
-    await this.#post(bucket, owed, timeMs);
+    await this.#post(bucket, sumCosts(owed), timeMs);
     return owed;
   }
 
   /** Charges the rest of a bucket that was deleted. */
-  async close({ who, pricing }: Charge, timeMs: number): Promise<Picodollars> {
+  async close({ who, pricing }: Charge, timeMs: number): Promise<StorageCosts> {
     const { bucket } = who;
-    if (!bucket) return 0n;
-    let cost = 0n;
+    const costs: StorageCosts = new Map();
+    if (!bucket) return costs;
     for (const storageClass of await this.#book.listClasses(bucket.tenant, bucket.name)) {
       const place = placeOf(bucket, storageClass);
       const due = await this.#book.end(place, pricing.book, timeMs);
-      for (const charge of await this.#price(place, due, pricing.book)) cost += charge.cost;
+      for (const charge of await this.#price(place, due, pricing.book)) addCost(costs, charge);
     }
-    await this.#post(bucket, cost, timeMs);
-    return cost;
+    await this.#post(bucket, sumCosts(costs), timeMs);
+    return costs;
   }
 
   /** Up to `max` places that were last charged before `beforeMs`. */
@@ -204,19 +207,24 @@ export class StorageCharges {
    * What an object that ends now is still charged for, by the book that is in force then; in a
    * class of a tenant's own by the one by which that is charged, which may be of another store.
    */
-  async owedFor(
+  async owedFor(charge: Charge, ended: Ended, timeMs: number): Promise<Picodollars> {
+    return (await this.#owedFor(charge, ended, timeMs)).cost;
+  }
+
+  async #owedFor(
     { who: { bucket }, pricing }: Charge,
     { class: of, billedBytes, sinceMs }: Ended,
     timeMs: number,
-  ): Promise<Picodollars> {
+  ): Promise<{ book: string; cost: Picodollars }> {
     const book =
       bucket && isOwnClass(of)
         ? await this.#book.bookOf(placeOf(bucket, of), pricing.book, timeMs)
         : pricing.book;
     const named = this.#prices.named(book);
-    if (!named) return 0n;
+    if (!named) return { book, cost: 0n };
     const prices = this.#prices.classOf(named, of);
-    return chargeEarlyDeletion(prices, { billedBytes, ageMs: timeMs - sinceMs });
+    const age = { billedBytes, ageMs: timeMs - sinceMs };
+    return { book: named.name, cost: chargeEarlyDeletion(prices, age) };
   }
 
   async #post(bucket: Bucket, cost: Picodollars, timeMs: number): Promise<void> {
@@ -226,6 +234,18 @@ export class StorageCharges {
       rest -= part;
     }
   }
+}
+
+/** Notes what something costs; nothing of what is free. */
+export function addCost(
+  costs: StorageCosts,
+  { book, cost }: { book: string; cost: Picodollars },
+): void {
+  if (cost > 0n) costs.set(book, (costs.get(book) ?? 0n) + cost);
+}
+
+export function sumCosts(costs: StorageCosts): Picodollars {
+  return [...costs.values()].reduce((sum, cost) => sum + cost, 0n);
 }
 
 function placeOf({ tenant, name: bucket }: Bucket, storageClass: string): Place {

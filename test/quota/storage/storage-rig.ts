@@ -5,7 +5,11 @@ import { Billing } from '#bursar/quota/billing.js';
 import { type Charge, chargeStored } from '#bursar/quota/charge.js';
 import type { PriceBook } from '#bursar/quota/prices/price-book.js';
 import { PriceBooks, readPriceBooks } from '#bursar/quota/prices/price-books.js';
-import type { StorageChange, StorageCharge } from '#bursar/quota/storage/storage-charges.js';
+import {
+  type StorageChange,
+  type StorageCharge,
+  sumCosts,
+} from '#bursar/quota/storage/storage-charges.js';
 import { labBooks } from './lab-books.ts';
 
 export const GB = 2 ** 30;
@@ -45,14 +49,15 @@ export class StorageRig {
   }
 
   /** Adds bytes to what is kept, or changes it otherwise; gives what was charged for its end. */
-  change(
+  async change(
     timeMs: number,
     bytes: number,
     { bucket = data, book = 'lab-january', ...change }: Options = {},
   ): Promise<bigint> {
     const billed = [{ class: change.storageClass ?? 'STANDARD', bytes }];
     const ended = change.ended ?? null;
-    return this.billing.storage.change(chargeOf(bucket, book), { billed, ended }, timeMs);
+    const { storage } = this.billing;
+    return sumCosts(await storage.change(chargeOf(bucket, book), { billed, ended }, timeMs));
   }
 
   /** Charges all that was not charged at this time yet. */
