@@ -170,7 +170,8 @@ export type StoredSetting =
   | 'lifecycle'
   | 'notification'
   | 'tagging'
-  | 'undelete';
+  | 'undelete'
+  | 'website';
 
 /** The JSON of a setting; null: the bucket has none. */
 export async function readSetting(

@@ -68,6 +68,9 @@ export const tieringsMax = 1000;
 export const tieringsLengthMax = MiB;
 /** AWS's own: rules of notifications of a bucket. */
 export const notificationRulesMax = 100;
+/** AWS's own: rules of a website, and how long its document is. */
+export const routingRulesMax = 50;
+export const websiteBodyBytesMax = 128 * KiB;
 // Rules of the longest names, prefixes and suffixes, escaped.
 export const notificationBodyBytesMax = 512 * KiB;
 /** Of allowed headers with something on both sides of their star, which cost the most to match. */

@@ -17,6 +17,7 @@ import { s3Entrance } from './s3/s3-entrance.ts';
 import { describers, makePipeline } from './server.ts';
 import type { RequestServices } from './services.ts';
 import { shareEntrance } from './share/share-entrance.ts';
+import { websiteEntrance } from './website/website-entrance.ts';
 
 export interface HttpThreadOptions {
   services: RequestServices;
@@ -57,9 +58,11 @@ export function openHttpThread(options: HttpThreadOptions): {
       ...{
         share: behind(shareEntrance(services, services.directory)),
         s3: behind(s3Entrance(services, authenticator)),
+        website: behind(websiteEntrance(services, authenticator)),
       },
     },
     domains: services.domains,
+    websiteDomains: services.websiteDomains,
     shareHost: new ShareHost(services),
     hosts: new AcceptedHosts({
       listenHost: options.listenHost,

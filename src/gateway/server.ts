@@ -44,6 +44,8 @@ import { s3Entrance } from './s3/s3-entrance.ts';
 import type { RequestServices, Services } from './services.ts';
 import { describeInWords, shareEntrance } from './share/share-entrance.ts';
 import { describeInStsXml, serveSts } from './sts/sts.ts';
+import { websiteEntrance } from './website/website-entrance.ts';
+import { describeInPage } from './website/website-page.ts';
 
 export interface GatewayOptions {
   services: Services;
@@ -139,6 +141,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       ...given,
       answers: { ...answersOf(services, pipeline, credentials), native: behindFastify(native) },
       describers,
+      websiteDomains: given.domains.length === 0 ? [] : services.websiteDomains,
       hosts: new AcceptedHosts({
         listenHost,
         publicUrl: services.publicUrl,
@@ -296,6 +299,7 @@ function answersOf(
     preflight: (exchange) => void preflights.serve(exchange),
     s3: behind(s3Entrance(services, authenticator)),
     share: behind(shareEntrance(services, directory)),
+    website: behind(websiteEntrance(services, authenticator)),
     sts: (exchange) => void serveSts(sts, exchange),
   };
 }
@@ -306,6 +310,7 @@ export const describers: Record<Entry, DescribeRefusal> = {
   s3: describeInXml,
   share: describeInWords,
   sts: describeInStsXml,
+  website: describeInPage,
 };
 
 type Handler = (raw: IncomingMessage, response: ServerResponse) => void;

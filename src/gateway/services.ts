@@ -70,6 +70,7 @@ export interface RequestServices
     | 'revocations'
     | 'sessions'
     | 'snapshots'
+    | 'websites'
   > {
   /** Committed state, read-only. */
   read: Reader;
@@ -126,7 +127,10 @@ export interface RequestServices
   region: string;
   /** Is public access to a new bucket blocked? */
   blocksNewBuckets: boolean;
+  /** Bases of names of buckets, those of websites too. */
   domains: readonly string[];
+  /** The bases of websites. */
+  websiteDomains: readonly string[];
   /** Is what is written encrypted? */
   encrypts: boolean;
   storedPages: StoredPages;

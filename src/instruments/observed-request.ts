@@ -5,7 +5,7 @@ import type { RequestTrace } from './request-trace.ts';
 import type { StageClock } from './stage-clock.ts';
 
 /** The way it came in by (ARCHITECTURE, "The way of a PUT"). */
-export type Way = 's3' | 'share' | 'sts' | 'preflight' | 'native' | 'open';
+export type Way = 's3' | 'share' | 'sts' | 'preflight' | 'website' | 'native' | 'open';
 
 export interface ObservedRequest {
   readonly id: string;

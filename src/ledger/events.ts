@@ -15,6 +15,7 @@ export const keptSettings = [
   'lifecycle',
   'notification',
   'undelete',
+  'website',
 ] as const;
 export type KeptSetting = (typeof keptSettings)[number];
 

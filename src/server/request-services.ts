@@ -8,6 +8,7 @@ import { ObjectMemory } from '../gateway/s3/objects/object-memory.ts';
 import { RecordFolding } from '../gateway/s3/record-folding.ts';
 import type { RequestServices } from '../gateway/services.ts';
 import type { StoreList } from '../gateway/store-list.ts';
+import { websiteDomains } from '../gateway/website/website-host.ts';
 import { IntentPool } from '../ledger/intent-pool.ts';
 import { SuspectCopies } from '../ledger/suspect-copies.ts';
 import { LeaseHolder, type LeaseSource } from '../quota/leases/lease-holder.ts';
@@ -74,6 +75,8 @@ export function openRequestServices(
   const leases = new ReadLeases();
   const { bookOf } = prices;
   const losing = { ...state, read, ledger, reader, leases, bookOf };
+  const { domains = [] } = config;
+  const websites = websiteDomains(domains, config.region);
   const services = {
     ...state,
     ...limits,
@@ -100,7 +103,8 @@ export function openRequestServices(
     cutsRevoked: config.revokedDownloads === 'cut',
     region: config.region,
     blocksNewBuckets: config.blockPublicAccess,
-    domains: config.domains ?? [],
+    domains: [...domains, ...websites],
+    websiteDomains: websites,
     encrypts,
     storedPages: config.storedPages,
   };

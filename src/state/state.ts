@@ -8,6 +8,7 @@ import { type BucketEncryption, readEncryptionSetting } from '../catalog/bucket-
 import { type Lifecycle, readLifecycle } from '../catalog/lifecycle.ts';
 import { type Notifications, parseNotifications } from '../catalog/notifications.ts';
 import { parseWindow, type UndeleteWindow } from '../catalog/undelete-window.ts';
+import { readWebsite, type Website } from '../catalog/website.ts';
 import type { Reader } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { Followed } from '../core/loads.ts';
@@ -81,6 +82,8 @@ export class State<Cors = unknown> implements Followed, Subscriber {
   readonly notifications: SettingCache<Notifications>;
   /** How far back buckets can be shown as they were. */
   readonly windows: SettingCache<UndeleteWindow>;
+  /** Which buckets are websites, and how. */
+  readonly websites: SettingCache<Website>;
   readonly grants: GrantBook;
   readonly mounts: MountBook;
   readonly classes: ClassBook;
@@ -142,6 +145,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
     this.lifecycle = new SettingCache('lifecycle', readLifecycle, { read, followed });
     this.notifications = new SettingCache('notification', parseNotifications, { read, followed });
     this.windows = new SettingCache('undelete', parseWindow, { read, followed });
+    this.websites = new SettingCache('website', readWebsite, { read, followed });
     const moments = new KeptMoments(read, this.windows);
     this.snapshots = new SnapshotCache(read, followed, moments);
     this.#projections = [
@@ -158,7 +162,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
         limits,
       ],
       ...[this.buckets, this.snapshots, this.cors, this.encryption, this.lifecycle],
-      ...[this.notifications, this.windows],
+      ...[this.notifications, this.windows, this.websites],
     ];
   }
 

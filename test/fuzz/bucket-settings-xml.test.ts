@@ -1,5 +1,5 @@
-// The documents of bucket versioning, tags, notifications and inventories at random: what is taken
-// is read back as it was written, and whatever comes, nothing but a Refusal is ever thrown.
+// The documents of bucket versioning, tags, notifications, inventories and websites at random: what
+// is taken is read back as it was written, and whatever comes, nothing but a Refusal is thrown.
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '#bursar/core/errors.js';
 import { parseXml, renderXml, type XmlElements } from '#bursar/gateway/http/xml.js';
@@ -8,6 +8,7 @@ import {
   notificationElements,
   parseNotificationRules,
 } from '#bursar/gateway/s3/buckets/notification-xml.js';
+import { parseWebsite, websiteElements } from '#bursar/gateway/s3/buckets/website-xml.js';
 import { parseTagging } from '#bursar/gateway/s3/objects/object-attributes.js';
 import { parseVersioning } from '#bursar/gateway/s3/operations/bucket-versioning.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from './seeded-random.ts';
@@ -114,6 +115,31 @@ function inventoryOf(random: Random): string {
   return element('InventoryConfiguration', parts.join(''));
 }
 
+function websiteOf(random: Random): string {
+  const host = element('HostName', mostly(random, 'www.example.org:8080', 'a b'));
+  const protocol = element('Protocol', mostly(random, 'https', 'ftp'));
+  if (random() < 0.2) {
+    return element('WebsiteConfiguration', element('RedirectAllRequestsTo', host + protocol));
+  }
+  const rules = Array.from({ length: 1 + randomBelow(random, 3) }, () => {
+    const parts = [
+      random() < 0.5 ? element('KeyPrefixEquals', text(random, 9).trim()) : '',
+      element('HttpErrorCodeReturnedEquals', mostly(random, '404', '200')),
+    ];
+    const condition = random() < 0.7 ? element('Condition', parts.join('')) : '';
+    const key = randomOf(random, ['ReplaceKeyWith', 'ReplaceKeyPrefixWith']);
+    const status = element('HttpRedirectCode', mostly(random, '302', '304'));
+    const redirect = host + protocol + element(key, text(random, 9).trim()) + status;
+    return element('RoutingRule', condition + element('Redirect', redirect));
+  });
+  const parts = [
+    element('IndexDocument', element('Suffix', mostly(random, 'index.html', 'a/b'))),
+    random() < 0.5 ? element('ErrorDocument', element('Key', 'e')) : '',
+    random() < 0.7 ? element('RoutingRules', rules.join('')) : '',
+  ];
+  return element('WebsiteConfiguration', parts.join(''));
+}
+
 interface Kind {
   root: string;
   make(random: Random): string;
@@ -141,6 +167,14 @@ const kinds: Kind[] = [
       const root = parseXml(Buffer.from(body), 'InventoryConfiguration');
       const taken = parseInventory(root, 'all', 'cms/alice');
       return { taken, elements: inventoryElements(taken) };
+    },
+  },
+  {
+    root: 'WebsiteConfiguration',
+    make: websiteOf,
+    read: (body) => {
+      const taken = parseWebsite(parseXml(Buffer.from(body), 'WebsiteConfiguration'));
+      return { taken, elements: websiteElements(taken) };
     },
   },
 ];

@@ -171,7 +171,9 @@ const s3: Record<string, (bucket: string) => Message> = {
     body: documentOf('RequestPaymentConfiguration', '<Payer>BucketOwner</Payer>'),
   }),
   getBucketRequestPayment: (bucket) => on(bucket, 'requestPayment'),
+  putBucketWebsite: (bucket) => ({ ...on(bucket, 'website', 'PUT'), body: website }),
   getBucketWebsite: (bucket) => on(bucket, 'website'),
+  deleteBucketWebsite: (bucket) => on(bucket, 'website', 'DELETE'),
   listBucketAnalyticsConfigurations: (bucket) => on(bucket, 'analytics'),
   listBucketIntelligentTieringConfigurations: (bucket) => on(bucket, 'intelligent-tiering'),
   listBucketInventoryConfigurations: (bucket) => on(bucket, 'inventory'),
@@ -291,6 +293,11 @@ const cors = documentOf(
   '<CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod></CORSRule>',
 );
 
+const website = documentOf(
+  'WebsiteConfiguration',
+  '<IndexDocument><Suffix>index.html</Suffix></IndexDocument>',
+);
+
 const lifecycle =
   '<LifecycleConfiguration><Rule><ID>r</ID><Filter/><Status>Enabled</Status>' +
   '<Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>';
@@ -329,7 +336,7 @@ describe('S3', () => {
       calls.push({ title: `${name} refused`, answer: refused });
       const answer = await send(alice, message);
       // A setting that no bucket has is not there for who may read it.
-      const isThere = !/^getBucket(?:Replication|Website)$|Configuration$/.test(name);
+      const isThere = !/^getBucketReplication$|Configuration$/.test(name);
       // What is not in an archive cannot be restored.
       const isRefused = (one: number) =>
         (one === 403 && name === 'restoreObject') ||

@@ -29,6 +29,7 @@ import { describeRecordedErrors } from './suite/recorded-errors.ts';
 import { describeRename } from './suite/rename.ts';
 import { describeStated } from './suite/stated.ts';
 import { describeTenancy } from './suite/tenancy.ts';
+import { describeWebsites } from './suite/websites.ts';
 import type { StartTarget, Target } from './target.ts';
 
 export interface SuiteOptions {
@@ -77,6 +78,7 @@ export function protocolSuite(
     describePostPolicies(targetOf);
     describeCors(targetOf);
     describePublicAccess(targetOf);
+    describeWebsites(targetOf);
     describeNotImplemented(targetOf);
   });
 }

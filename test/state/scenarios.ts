@@ -133,12 +133,14 @@ const encryptionDocument = JSON.stringify({
   ...{ algorithm: 'aws:kms', kmsKeyId: null, bucketKeyEnabled: true },
 });
 const notificationDocument = JSON.stringify({ by: 'one/alice', rules: [] });
+const websiteDocument = JSON.stringify({ index: 'index.html' });
 const restoredSettings = {
   notification: JSON.stringify({ by: 'one/alice', since: 1, rules: [] }),
   cors: corsDocument,
   encryption: encryptionDocument,
   lifecycle: lifecycleDocument,
   undelete: windowDocument,
+  website: websiteDocument,
 };
 
 const lookAtKey =
@@ -192,6 +194,10 @@ const lookAtWindow =
   (id: number) =>
   ({ state }: Seen) =>
     state.windows.find(id);
+const lookAtWebsite =
+  (id: number) =>
+  ({ state }: Seen) =>
+    state.websites.find(id);
 const lookAtMount =
   (of: string) =>
   ({ state }: Seen) =>
@@ -282,6 +288,7 @@ export const scenarios: Scenarios = {
       change: setting('notification', notificationDocument),
       look: lookAtNotification(1),
     },
+    { name: 'website', change: setting('website', websiteDocument), look: lookAtWebsite(1) },
   ],
   setReadPayer: [
     {
@@ -315,6 +322,7 @@ export const scenarios: Scenarios = {
         lookAtWindow(7),
         lookAtEncryption(7),
         lookAtNotification(7),
+        lookAtWebsite(7),
       ),
     },
   ],
@@ -333,6 +341,7 @@ export const scenarios: Scenarios = {
         lookAtWindow(7),
         lookAtEncryption(7),
         lookAtNotification(7),
+        lookAtWebsite(7),
       ),
     },
   ],

@@ -12,6 +12,7 @@ import { http } from '../../core/node-http.ts';
 import { bucketOfHost, markExpectingContinue, repeatedHeader } from '../s3/request.ts';
 import { isShareTarget } from '../share/share-url.ts';
 import { isStsForm } from '../sts/sts.ts';
+import { isWebsiteHost } from '../website/website-host.ts';
 import type { AcceptedHosts, ShareHost } from './accepted-hosts.ts';
 import type { Connections } from './connections.ts';
 import { type Door, Exchange, type ExchangeTerms } from './exchange.ts';
@@ -22,7 +23,7 @@ import { renderErrorXml } from './xml.ts';
 export type Answer = (exchange: Exchange) => void;
 
 /** The ways in: path and host tell which one a request takes. */
-export type Entry = 'native' | 'share' | 'sts' | 'preflight' | 's3';
+export type Entry = 'native' | 'share' | 'sts' | 'preflight' | 's3' | 'website';
 
 export interface HttpServerOptions {
   terms: ExchangeTerms;
@@ -31,6 +32,8 @@ export interface HttpServerOptions {
   /** How each way tells a refusal. */
   describers: Record<Entry, DescribeRefusal>;
   domains: readonly string[];
+  /** The domains of websites. */
+  websiteDomains: readonly string[];
   hosts: Pick<AcceptedHosts, 'accepts'>;
   /** Serves share links alone. */
   shareHost: Pick<ShareHost, 'is'>;
@@ -131,10 +134,10 @@ function mapAnswers({
       else answer(exchange);
     };
   };
-  const { native, share, sts, preflight, s3 } = answers;
+  const { native, share, sts, preflight, s3, website } = answers;
   return {
     ...{ native: after(native), share: after(share), sts: after(sts) },
-    ...{ preflight: after(preflight), s3: after(s3) },
+    ...{ preflight: after(preflight), s3: after(s3), website: after(website) },
   };
 }
 
@@ -221,14 +224,20 @@ function refuseUnshared(): Refusal {
 /** Where the host names a bucket, paths that are reserved otherwise are keys like any other. */
 function entryOf(
   raw: IncomingMessage,
-  { domains, shareHost }: Pick<HttpServerOptions, 'domains' | 'shareHost'>,
+  {
+    domains,
+    websiteDomains,
+    shareHost,
+  }: Pick<HttpServerOptions, 'domains' | 'websiteDomains' | 'shareHost'>,
 ): Entry {
   const url = raw.url ?? '';
+  const { host } = raw.headers;
+  const isOfWebsite = host !== undefined && isWebsiteHost(host, websiteDomains);
+  if (isOfWebsite) return raw.method === 'OPTIONS' ? 'preflight' : 'website';
   const isReserved = url === '/_' || url.startsWith('/_/') || url.startsWith('/.well-known/');
   const isForm = raw.method === 'POST' && !isReserved && isStsForm(raw);
   const s3 = raw.method === 'OPTIONS' ? 'preflight' : 's3';
   if (!isReserved && !isForm) return s3;
-  const { host } = raw.headers;
   if (isShareTarget(url) && shareHost.is(host)) return 'share';
   if (host === undefined || bucketOfHost(host, domains) !== null) return s3;
   if (isForm) return 'sts';

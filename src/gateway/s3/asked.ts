@@ -37,7 +37,7 @@ const nothing: EvenlyFound = { version: undefined, tags: noTags };
 
 export class AskedRequest implements Recorded {
   readonly services: RequestServices;
-  readonly request: S3Request;
+  request: S3Request;
   readonly exchange: Exchange;
   /** Where the time goes. */
   readonly clock: StageClock;
@@ -67,7 +67,7 @@ export class AskedRequest implements Recorded {
   bucketTenant: string;
   /** The bucket that is asked for; null: it is not there, or the request is about none. */
   bucket: Bucket | null = null;
-  readonly key: string | null;
+  key: string | null;
   /** The version of it that the request names; undefined: the newest. */
   readonly versionId: string | undefined;
   /** What is copied; null: nothing. */
@@ -138,6 +138,15 @@ export class AskedRequest implements Recorded {
     const { request, services } = this;
     const found = findClass(services, this.bucketTenant, request);
     if (found) this.#access.learn({ headers: { ...request.headers, [classHeader]: found.name } });
+  }
+
+  /**
+   * Another key of its bucket is asked for in its place, as the bucket's website says. That has to
+   * be decided.
+   */
+  turnTo(request: S3Request): void {
+    this.request = request;
+    this.key = request.key;
   }
 
   /** The snapshot that the bucket's name stands for; undefined: the bucket as it is. */

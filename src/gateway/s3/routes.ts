@@ -13,6 +13,7 @@ import {
   bucketLifecycle,
   bucketNotification,
   bucketTagging,
+  bucketWebsite,
   ownershipControls,
   publicAccessBlock,
   requestPayment,
@@ -44,7 +45,6 @@ import {
   bucketLogging,
   bucketMetrics,
   bucketReplication,
-  bucketWebsite,
 } from './operations/unset-settings.ts';
 import { uploadPart, uploadPartCopy } from './operations/upload-part.ts';
 import type { S3Request } from './request.ts';
@@ -106,7 +106,7 @@ const rows: readonly Row[] = [
   { resource: 'bucket', query: ['notification'], ...bucketNotification },
   { resource: 'bucket', query: ['replication'], GET: bucketReplication },
   { resource: 'bucket', query: ['requestPayment'], ...requestPayment },
-  { resource: 'bucket', query: ['website'], GET: bucketWebsite },
+  { resource: 'bucket', query: ['website'], ...bucketWebsite },
   { resource: 'bucket', query: ['uploads'], GET: listMultipartUploads },
   { resource: 'bucket', query: ['versions'], GET: listObjectVersions },
   { resource: 'bucket', query: ['list-type=2'], GET: listObjectsV2 },

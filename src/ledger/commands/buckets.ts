@@ -62,6 +62,7 @@ export const putBucketSetting: Command<rows.PutBucketSetting> = {
       case 'encryption':
       case 'lifecycle':
       case 'notification':
+      case 'website':
         return [{ kind: 'setting', bucketId, name }];
       // They are read where they are asked for.
       case 'intelligentTiering':

@@ -62,6 +62,8 @@ const implemented = [
   'GET requestPayment',
   'PUT requestPayment',
   'GET website',
+  'PUT website',
+  'DELETE website',
   'GET acl',
   'PUT acl',
   'GET lifecycle',
@@ -191,7 +193,7 @@ export function describeNotImplemented(targetOf: () => Target): void {
   it('of a bucket that is not there, that is told first', async () => {
     for (const [method, name] of [
       ['PUT', 'replication'],
-      ['DELETE', 'website'],
+      ['DELETE', 'replication'],
     ] as const) {
       const asked = { method, path: `/${newName()}`, query: [[name, '']] as const };
       const answer = await send(target, asked);

@@ -25,7 +25,7 @@ const systemHeaders = [
   'content-language',
   'expires',
 ];
-/** Given back to who reads the object; there are no websites that would follow it. */
+/** Given back to who reads the object, and followed where its bucket is read as a website. */
 const redirectHeader = 'x-amz-website-redirect-location';
 const metadataPrefix = 'x-amz-meta-';
 const defaultType = 'binary/octet-stream';
@@ -86,6 +86,11 @@ export function readRedirect(request: S3Request): Record<string, string> {
   if (location === undefined) return {};
   if (!/^(\/|https?:\/\/)/.test(location)) throw new Refusal('InvalidRedirectLocation');
   return { [redirectHeader]: location };
+}
+
+/** Where a version redirects to; undefined: nowhere. */
+export function redirectOf({ attributes }: Pick<Version, 'attributes'>): string | undefined {
+  return (JSON.parse(attributes) as Attributes).headers[redirectHeader];
 }
 
 /** The headers of what is copied, without those that are not. */

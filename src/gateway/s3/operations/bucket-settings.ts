@@ -14,17 +14,19 @@ import {
 } from '../../../catalog/lifecycle.ts';
 import type { AskedNotifications } from '../../../catalog/notifications.ts';
 import type { Tags } from '../../../catalog/versions.ts';
+import type { Website } from '../../../catalog/website.ts';
 import { type ErrorCode, Refusal } from '../../../core/errors.ts';
 import {
   bucketTagsMax,
   corsBodyBytesMax,
   lifecycleBodyBytesMax,
   notificationBodyBytesMax,
+  websiteBodyBytesMax,
 } from '../../../core/limits.ts';
 import { Pace } from '../../../core/pace.ts';
 import type { ReadPayer } from '../../../core/read-payer.ts';
 import { emptyReply, largeXmlReply, type Reply, xmlReply } from '../../http/reply.ts';
-import { parseLargeXml } from '../../http/xml.ts';
+import { parseLargeXml, parseXml } from '../../http/xml.ts';
 import { enforced, noControls, parseOwnership } from '../buckets/acl.ts';
 import { type CorsRule, corsElements, parseCorsRules } from '../buckets/cors.ts';
 import {
@@ -36,6 +38,7 @@ import { lifecycleElements, parseLifecycle } from '../buckets/lifecycle-xml.ts';
 import { notificationElements, parseNotificationRules } from '../buckets/notification-xml.ts';
 import { blockOf, parsePublicAccess, publicAccessElements } from '../buckets/public-access.ts';
 import { parsePayment } from '../buckets/requester-pays.ts';
+import { parseWebsite, websiteElements } from '../buckets/website-xml.ts';
 import { demandDigest, receiveDocument } from '../demanded-digest.ts';
 import { parseTagging } from '../objects/object-attributes.ts';
 import { readTransitionClass, shownClass } from '../objects/written-class.ts';
@@ -45,7 +48,8 @@ import type { Reserved } from '../stages.ts';
 interface BucketSetting<T> {
   /** The names of its operations: Get…, Put… and Delete…. */
   operations: readonly [get: string, put: string, remove: string];
-  actions: { read: S3Action; write: S3Action };
+  /** `remove`: absent where it is as `write`. */
+  actions: { read: S3Action; write: S3Action; remove?: S3Action };
   bodyBytesMax: number;
   /** What GET answers. Throws `Refusal` where nothing is set (`notSet`). */
   show(context: Reserved<'bucket'>): Promise<Reply>;
@@ -62,7 +66,7 @@ interface BucketSetting<T> {
 /** The operations that read, set and remove it. Removing what is not set succeeds. */
 function bucketSetting<T>({
   operations: [getName, putName, removeName],
-  actions: { read, write },
+  actions: { read, write, remove = write },
   bodyBytesMax,
   show,
   receive,
@@ -101,7 +105,7 @@ function bucketSetting<T>({
     },
     DELETE: {
       name: removeName,
-      action: write,
+      action: remove,
       resource: 'bucket',
       price: 'free',
       run: async (context) => {
@@ -164,6 +168,25 @@ export const bucketEncryption = bucketSetting<BucketEncryption>({
   },
   store: (set) => ({ name: 'encryption', document: set && JSON.stringify(set) }),
   record: (encryption) => ({ encryption }),
+});
+
+export const bucketWebsite = bucketSetting<Website>({
+  operations: ['GetBucketWebsite', 'PutBucketWebsite', 'DeleteBucketWebsite'],
+  actions: {
+    read: 's3:GetBucketWebsite',
+    write: 's3:PutBucketWebsite',
+    remove: 's3:DeleteBucketWebsite',
+  },
+  bodyBytesMax: websiteBodyBytesMax,
+  show: async (context) => {
+    const site = await context.services.websites.find(context.bucket.id);
+    if (!site) throw notSet('NoSuchWebsiteConfiguration', context);
+    return xmlReply('WebsiteConfiguration', websiteElements(site));
+  },
+  receive: async (context) =>
+    parseWebsite(parseXml(await receiveDocument(context), 'WebsiteConfiguration')),
+  store: (site) => ({ name: 'website', document: site && JSON.stringify(site) }),
+  record: (website) => ({ website }),
 });
 
 const minimumHeader = 'x-amz-transition-default-minimum-object-size';

@@ -55,12 +55,6 @@ export const bucketReplication = missingSetting(
   'ReplicationConfigurationNotFoundError',
 );
 
-export const bucketWebsite = missingSetting(
-  'GetBucketWebsite',
-  's3:GetBucketWebsite',
-  'NoSuchWebsiteConfiguration',
-);
-
 export const bucketAnalytics = emptyList(
   'Analytics',
   's3:GetAnalyticsConfiguration',
