@@ -163,6 +163,7 @@ export async function listPolicies(
 // is kept in memory (bucket-cache.ts); the rest is read where it is asked for.
 
 export type StoredSetting =
+  | 'accelerate'
   | 'cors'
   | 'encryption'
   | 'intelligentTiering'

@@ -120,6 +120,10 @@ const s3: Record<string, (bucket: string) => Message> = {
   putBucketTagging: (bucket) => ({ ...on(bucket, 'tagging', 'PUT'), body: tagging }),
   getBucketTagging: (bucket) => on(bucket, 'tagging'),
   deleteBucketTagging: (bucket) => on(bucket, 'tagging', 'DELETE'),
+  putBucketAccelerateConfiguration: (bucket) => ({
+    ...on(bucket, 'accelerate', 'PUT'),
+    body: documentOf('AccelerateConfiguration', '<Status>Enabled</Status>'),
+  }),
   getBucketAccelerateConfiguration: (bucket) => on(bucket, 'accelerate'),
   putBucketEncryption: (bucket) => ({
     ...on(bucket, 'encryption', 'PUT'),

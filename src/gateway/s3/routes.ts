@@ -8,6 +8,7 @@ import { getBucketAcl, getObjectAcl, putBucketAcl, putObjectAcl } from './operat
 import { bucketInventory } from './operations/bucket-inventory.ts';
 import { bucketPolicy, getBucketPolicyStatus } from './operations/bucket-policy.ts';
 import {
+  bucketAccelerate,
   bucketCors,
   bucketEncryption,
   bucketLifecycle,
@@ -40,7 +41,6 @@ import { putObject } from './operations/put-object.ts';
 import { renameObject } from './operations/rename-object.ts';
 import { restoreObject } from './operations/restore-object.ts';
 import {
-  bucketAccelerate,
   bucketAnalytics,
   bucketLogging,
   bucketMetrics,
@@ -92,7 +92,7 @@ const rows: readonly Row[] = [
     GET: getBucketVersioning,
     PUT: putBucketVersioning,
   },
-  { resource: 'bucket', query: ['accelerate'], GET: bucketAccelerate },
+  { resource: 'bucket', query: ['accelerate'], ...bucketAccelerate },
   { resource: 'bucket', query: ['analytics', 'id=*'], GET: bucketAnalytics.one },
   { resource: 'bucket', query: ['analytics'], GET: bucketAnalytics.list },
   { resource: 'bucket', query: ['encryption'], ...bucketEncryption },

@@ -65,6 +65,7 @@ export const putBucketSetting: Command<rows.PutBucketSetting> = {
       case 'website':
         return [{ kind: 'setting', bucketId, name }];
       // They are read where they are asked for.
+      case 'accelerate':
       case 'intelligentTiering':
       case 'inventory':
       case 'tagging':

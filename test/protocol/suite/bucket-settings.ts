@@ -202,6 +202,26 @@ export function describeBucketSettings(targetOf: () => Target): void {
       expect(answer.text).toContain(part);
     });
 
+    it('acceleration is kept as it was set, though nothing is faster', async () => {
+      const path = `/${await newBucket(client)}`;
+      const query = [['accelerate', '']] as const;
+      const set = (status: string, bucket = path) => {
+        const body = `<AccelerateConfiguration>${status}</AccelerateConfiguration>`;
+        return send(target, { method: 'PUT', path: bucket, query, body });
+      };
+      const dotted = `/${newName('a.b')}`;
+      await send(target, { method: 'PUT', path: dotted });
+      const status = (word: string) => `<Status>${word}</Status>`;
+      for (const word of ['Enabled', 'Suspended']) {
+        expect((await set(status(word))).status).toBe(200);
+        expect((await read('accelerate', path)).text).toContain(status(word));
+      }
+      expect((await set(status('enabled'))).code).toBe('MalformedXML');
+      expect((await set('')).code).toBe('MalformedXML');
+      expect((await set(status('Enabled'), dotted)).code).toBe('InvalidRequest');
+      expect((await read('accelerate', path)).text).toContain('Suspended');
+    });
+
     it.each([
       ['replication', undefined, 'ReplicationConfigurationNotFoundError'],
       ['website', undefined, 'NoSuchWebsiteConfiguration'],

@@ -44,6 +44,7 @@ const ofObjects = [
 /** What works by these methods. */
 const implemented = [
   'GET accelerate',
+  'PUT accelerate',
   'GET analytics',
   'GET encryption',
   'PUT encryption',

@@ -26,7 +26,7 @@ import {
 import { Pace } from '../../../core/pace.ts';
 import type { ReadPayer } from '../../../core/read-payer.ts';
 import { emptyReply, largeXmlReply, type Reply, xmlReply } from '../../http/reply.ts';
-import { parseLargeXml, parseXml } from '../../http/xml.ts';
+import { onlyChildren, parseLargeXml, parseXml } from '../../http/xml.ts';
 import { enforced, noControls, parseOwnership } from '../buckets/acl.ts';
 import { type CorsRule, corsElements, parseCorsRules } from '../buckets/cors.ts';
 import {
@@ -188,6 +188,44 @@ export const bucketWebsite = bucketSetting<Website>({
   store: (site) => ({ name: 'website', document: site && JSON.stringify(site) }),
   record: (website) => ({ website }),
 });
+
+const accelerations = ['Enabled', 'Suspended'] as const;
+type Acceleration = (typeof accelerations)[number];
+
+const acceleration = bucketSetting<Acceleration>({
+  operations: [
+    'GetBucketAccelerateConfiguration',
+    'PutBucketAccelerateConfiguration',
+    'DeleteBucketAccelerateConfiguration',
+  ],
+  actions: { read: 's3:GetAccelerateConfiguration', write: 's3:PutAccelerateConfiguration' },
+  bodyBytesMax: 64 * 1024,
+  show: async ({ services, bucket }) => {
+    const document = await readSetting(services.read, bucket.id, 'accelerate');
+    const Status = document === null ? undefined : (JSON.parse(document) as Acceleration);
+    return xmlReply('AccelerateConfiguration', { Status });
+  },
+  receive: async (context) => {
+    const body = await receiveDocument(context);
+    if (context.bucket.name.includes('.')) {
+      const message =
+        'S3 Transfer Acceleration is not supported for buckets with periods (.) in their names';
+      throw new Refusal('InvalidRequest', { message });
+    }
+    const [status] = onlyChildren(parseXml(body, 'AccelerateConfiguration'), ['Status']);
+    const known = accelerations.find((one) => one === status?.text);
+    if (!known) throw new Refusal('MalformedXML');
+    return known;
+  },
+  store: (status) => ({ name: 'accelerate', document: status && JSON.stringify(status) }),
+  record: (accelerate) => ({ accelerate }),
+});
+
+/**
+ * What is asked for is kept and shown; there is no other way to a gateway that would be faster. S3
+ * has nothing that takes it away.
+ */
+export const bucketAccelerate = { GET: acceleration.GET, PUT: acceleration.PUT };
 
 const minimumHeader = 'x-amz-transition-default-minimum-object-size';
 

@@ -37,12 +37,6 @@ function emptyList(of: string, action: S3Action, root: string) {
   };
 }
 
-export const bucketAccelerate = emptySetting(
-  'GetBucketAccelerateConfiguration',
-  's3:GetAccelerateConfiguration',
-  'AccelerateConfiguration',
-);
-
 export const bucketLogging = emptySetting(
   'GetBucketLogging',
   's3:GetBucketLogging',
