@@ -206,7 +206,7 @@ function mayOf({ role, mayCreateBuckets, delegation }: Self): string {
   const { hasPolicies = false, scope = null } = delegation ?? {};
   const within = [scope === null ? '' : 'its scope', hasPolicies ? 'its session policies' : ''];
   const narrowed = within.filter((one) => one !== '').join(' and ');
-  return `${ownRights}${made}${narrowed === '' ? '' : `; of that, what ${narrowed} leave`}`;
+  return `${ownRights}${made}${narrowed === '' ? '' : `; of that, what is left by ${narrowed}`}`;
 }
 
 function limitLines(limits: Limits | null): string[] {

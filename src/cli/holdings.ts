@@ -5,9 +5,10 @@ import type { Command } from 'commander';
 import { CommandFailure, messageOfFailure } from '../core/command-failure.ts';
 import type { Answers } from '../gateway/native/routes.ts';
 import { ApiRefusal, type Connection, callApi, listAll } from './api-client.ts';
-import { type Columns, pathIn, printEntries } from './api-command.ts';
+import { askOwnId, type Columns, pathIn, printEntries } from './api-command.ts';
 import { awsParameters } from './aws-parameters.ts';
 import { type CommandFlags, connect, splitId } from './command-arguments.ts';
+import { confirm } from './confirmation.ts';
 import { print, printJson } from './output.ts';
 import { CountProgress } from './progress.ts';
 
@@ -18,9 +19,17 @@ export function listHoldings(connection: Connection, id: string): Promise<Holdin
 }
 
 /** What is in the way of a deletion, and the command by which each of it goes. */
-export async function deletePrincipal(id: string, _: object, command: Command): Promise<void> {
+export async function deletePrincipal(
+  id: string,
+  { yes }: { yes?: true },
+  command: Command,
+): Promise<void> {
   const { connection, flags } = connect(command);
   const path = pathIn('principals', id);
+  if (!yes && id === (await askOwnId(connection))) {
+    const lines = ['That is you: none of your keys will work, and nobody gets the name again.'];
+    await confirm(lines, `Delete principal ${id}?`, flags);
+  }
   try {
     await callApi(connection, { method: 'DELETE', path });
   } catch (error) {

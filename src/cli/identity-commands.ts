@@ -172,8 +172,10 @@ export function addPrincipalCommands(program: Command): void {
   principal
     .command('delete <tenant/name>')
     .description(
-      'delete a principal that owns no bucket, with its access keys; else say what it has',
+      'delete a principal that owns no bucket, with its access keys; else say what it has; its ' +
+        'name is not given again',
     )
+    .option('--yes', 'do not ask where you would delete yourself')
     .action(deletePrincipal);
   principal
     .command('transfer <tenant/name>')

@@ -13,6 +13,7 @@ const stores: Columns<Answers['ListStores']['stores'][number]> = {
     ...[isDefault ? `${name} *` : name, String(number), ready ? 'yes' : 'no'],
     ...[drill ? 'yes' : 'no', location, reason ?? ''],
   ],
+  csvRow: (one) => stores.row({ ...one, isDefault: false }),
 };
 
 const costs: Columns<Answers['ListStoreCosts']['costs'][number]> = {
@@ -106,6 +107,7 @@ const rootKeys: Columns<Answers['RotateKeys']> = {
   row: ({ epoch, isCurrent, createdAt, wrappedBy }) => [
     ...[isCurrent ? `${epoch} *` : String(epoch), createdAt, wrappedBy ?? ''],
   ],
+  csvRow: (one) => rootKeys.row({ ...one, isCurrent: false }),
 };
 
 export function addRootKeyCommands(program: Command): void {

@@ -74,7 +74,7 @@ function pairsOf(request: Request): Pair[] {
 }
 
 const explained =
-  'which rule decides, "bursar explain" tells admins of the bucket\u2019s tenant or of';
+  'which rule decides, "bursar explain" tells admins of the tenant that has the bucket, or of';
 
 interface Recorded {
   index: number;

@@ -223,6 +223,9 @@ test('the served gateway describes its API and names what does not fit', async (
     const outcome = await run(...line.split(' '));
     expect(outcome).toMatchObject({ code: 2, stderr: expect.stringMatching(stderr) });
   }
+  // Nobody deletes themselves unasked: there is no way back.
+  const gone = await run('principal', 'delete', 'default/admin');
+  expect([gone.code, gone.stderr]).toEqual([1, expect.stringMatching(/^That is you: .*--yes\n$/s)]);
   const own = await run('key', 'list', 'default/admin');
   expect([own.code, await run('key', 'list')]).toEqual([0, own]);
 });
