@@ -67,7 +67,8 @@ function usageMessage({ code, message }: CommanderError, command: Command): stri
   if (code === 'commander.excessArguments' || code === 'commander.missingArgument') {
     return `${said} (${[path, command.usage()].join(' ')})`;
   }
-  const isLost = code === 'commander.unknownOption' && !said.includes('Did you mean');
+  const isUnknown = code === 'commander.unknownOption' || code === 'commander.unknownCommand';
+  const isLost = isUnknown && !said.includes('Did you mean');
   return isLost ? `${said} (${path} --help lists all)` : said;
 }
 

@@ -167,7 +167,7 @@ describeWithTool(versitygw, 'a gateway with an S3 store', (path) => {
       });
       expect(await json('set', 'cms', '--no-store')).toMatchObject({ defaultStore: null });
       expect(await place.run(['tenant', 'set', 'cms', '--store', 'none'], client)).toMatchObject({
-        code: 1,
+        code: 2,
         stderr: expect.stringContaining('There is no store of this name'),
       });
       expect(await place.run(['tenant', 'set', 'cms'], client)).toMatchObject({

@@ -82,7 +82,7 @@ function unsignedOf(
 ): string {
   const asked = `that ${whoOf(record)} asked for it`;
   if (evidence.state === 'missing')
-    return `${asked}, since what it signed is not here (a later copy has it)`;
+    return `${asked}, since what it signed is not here (a later copy has it, mostly after 15 min)`;
   if (evidence.state === 'unproven') return `${asked}, since ${evidence.why}`;
   if (record.evidence === 'none') return 'that anybody asked for it: the gateway did it by itself';
   return `${asked}, since the gateway knows the secret that proved it`;
