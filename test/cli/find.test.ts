@@ -292,7 +292,7 @@ it.each([
   [['s3://raw', 'size > 1', '--exec'], 2, 'a command is given by --exec'],
   [['s3://raw', 'size > 1', '--count', '--explain'], 2, 'exclude each other'],
   [['s3://raw', 'size > 1', '--sum', 'etag'], 2, 'Must be size.'],
-  [['s3://raw', 'size >'], 1, 'The query cannot be read at character 7'],
+  [['s3://raw', 'size >'], 2, 'The query cannot be read at character 7'],
   [['s3://none', 'size > 1'], 1, 'NoSuchBucket'],
 ])('refuses %j', async (args, code, message) => {
   const done = await find(...args);

@@ -424,7 +424,7 @@ test('usage of a principal by token is since ever, and takes no days', async () 
     expect(await json('usage principal:cms/bob --by token', as('cms/boss'))).toEqual([]);
   }, 30_000);
   expect(await fail('usage principal:cms/alice --by token --from 2020-01-01')).toMatchObject({
-    ...{ code: 1, stderr: expect.stringContaining('is not added up by day') },
+    ...{ code: 2, stderr: expect.stringContaining('is not added up by day') },
   });
 });
 
