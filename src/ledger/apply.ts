@@ -276,13 +276,17 @@ function entriesOf(
 ): readonly LimitedEntry[] | undefined {
   if (!charged && !levels) return undefined;
   if (charged && !levels) return entriesOfMoved(charged);
-  const accounts = new Set([...(charged ?? []), ...(levels?.keys() ?? [])]);
-  return [...accounts].map((account) => ({
-    account,
-    charged: charged?.includes(account) ?? false,
-    storedBytes: levels?.get(account)?.storedBytes ?? 0,
-    storedObjects: levels?.get(account)?.storedObjects ?? 0,
-  }));
+  const entries: LimitedEntry[] = [];
+  for (const account of charged ?? []) entries.push(entryOf(account, true, levels));
+  for (const account of levels?.keys() ?? []) {
+    if (!charged?.includes(account)) entries.push(entryOf(account, false, levels));
+  }
+  return entries;
+}
+
+function entryOf(account: string, charged: boolean, levels: LimitedLevels | null): LimitedEntry {
+  const { storedBytes = 0, storedObjects = 0 } = levels?.get(account) ?? {};
+  return { account, charged, storedBytes, storedObjects };
 }
 
 /** Requests that are charged to the same ones, and come together, share one list. */

@@ -107,11 +107,13 @@ export function drawsOf(
   const isStored = stored !== null && (stored.storedBytes !== 0 || stored.storedObjects !== 0);
   const { all, owners, limitedOwners, others } = listsOf(who);
   const { tenant, principal, tokens, limited } = who;
+  // Nearly always the prefixes and writers store what the owners do.
+  const isWithOwners = levels === undefined || isAsStored(levels, limited, stored);
   const draws: Draw[] = [];
   if (!isStored && !levels) draws.push({ accounts: all, amounts: moved });
   else {
     const both = isStored ? withStored(moved, stored) : moved;
-    const accounts = levels === undefined ? limitedOwners : owners;
+    const accounts = isWithOwners ? limitedOwners : owners;
     if (accounts.length > 0) draws.push({ accounts, amounts: both });
     if (others.length > 0) draws.push({ accounts: others, amounts: moved });
   }
@@ -124,7 +126,8 @@ export function drawsOf(
     }
   }
   if (limited && levels === null && isStored) draws.push({ accounts: limited, amounts: moved });
-  if (limited && levels) {
+  if (!levels || isWithOwners) return draws;
+  if (limited) {
     for (const account of limited) {
       const level = levels.get(account);
       const isWith = level && !level.isCounting;
@@ -133,8 +136,24 @@ export function drawsOf(
       if (level?.isCounting) draws.push(drawOfLevel(account, level));
     }
   }
-  if (levels) draws.push(...drawsOfLevels(levels, limited));
+  draws.push(...drawsOfLevels(levels, limited));
   return draws;
+}
+
+/** Whether all that is charged besides has the same more, or less, as the owners, and nobody else. */
+function isAsStored(
+  levels: LimitedLevels | null,
+  limited: AccountList | undefined,
+  stored: Stored | null,
+): boolean {
+  if (!levels || !limited || !stored || levels.size !== limited.length) return false;
+  for (const account of limited) {
+    const level = levels.get(account);
+    if (!level || level.isCounting) return false;
+    if (level.storedBytes !== stored.storedBytes) return false;
+    if (level.storedObjects !== stored.storedObjects) return false;
+  }
+  return true;
 }
 
 /** The accounts that an operation is charged to. */

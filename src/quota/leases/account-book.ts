@@ -36,7 +36,7 @@ import {
   useUpLeases,
   writeOffLease,
 } from './account-state.ts';
-import { hasReached, nextAlarms, tellRefused, watchCaps } from './alarm-watch.ts';
+import { nextAlarms, tellRefused, watchCaps } from './alarm-watch.ts';
 import { HolderNames } from './holder-names.ts';
 import type {
   AccountDraw,
@@ -481,9 +481,8 @@ export class AccountBook {
 
   #watch(entry: Entry): void {
     const { account, state } = entry;
-    if (!state.limits) return;
+    if (!state.limits || (entry.nextAlarms && entry.posted.isBelow(entry.nextAlarms))) return;
     entry.posted.bringIn();
-    if (entry.nextAlarms && !hasReached(state, entry.nextAlarms)) return;
     this.#reached.push(...watchCaps(account, state));
     entry.nextAlarms = nextAlarms(state);
   }

@@ -37,11 +37,6 @@ export function nextAlarms(state: AccountState): Sums {
   return next;
 }
 
-export function hasReached(state: AccountState, next: Sums): boolean {
-  for (const meter of meters) if (state.used[meter] >= next[meter]) return true;
-  return false;
-}
-
 /** More than any counter reaches. */
 const never = 2n ** 128n;
 const nothingNext = Object.fromEntries(meters.map((meter) => [meter, never])) as Sums;

@@ -1,7 +1,7 @@
 // What was posted to one account and is not yet in its sums. Requests add numbers here; bigints,
 // which cost many times as much, come once a batch. Invariant: each count is a safe integer.
 import { type Meter, meters } from '../../core/quota-terms.ts';
-import { addAmounts, type Counts, emptyCounts, type MeterAmounts } from '../amounts.ts';
+import { addAmounts, type Counts, emptyCounts, type MeterAmounts, type Sums } from '../amounts.ts';
 import { type AccountState, settleLease } from './account-state.ts';
 import type { HolderNames } from './holder-names.ts';
 
@@ -16,6 +16,10 @@ export class Posted {
   readonly #settled: (Counts | undefined)[] = [];
   #hasUsed = false;
   #hasSettled = false;
+  /** What may be counted until the sums, as they are, come to what `isBelow` was asked about. */
+  readonly #room = emptyCounts();
+  /** That; null: the sums are others since. */
+  #bound: Sums | null = null;
 
   constructor(state: AccountState, holders: HolderNames) {
     this.#state = state;
@@ -24,7 +28,15 @@ export class Posted {
 
   use(amounts: MeterAmounts): void {
     this.#hasUsed = true;
-    if (!add(this.#used, amounts)) addAmounts(this.#state.used, amounts);
+    if (add(this.#used, amounts)) return;
+    addAmounts(this.#state.used, amounts);
+    this.#bound = null;
+  }
+
+  /** Whether all of the sums, brought up to date, would be less than these. */
+  isBelow(bound: Sums): boolean {
+    if (this.#bound !== bound) this.#measureRoom(bound);
+    return isLess(this.#used, this.#room);
   }
 
   /** Takes off the lease of a holder what is `limited`. */
@@ -50,7 +62,16 @@ export class Posted {
       this.#hasUsed = false;
       addAmounts(this.#state.used, this.#used);
       clear(this.#used);
+      this.#bound = null;
     }
+  }
+
+  #measureRoom(bound: Sums): void {
+    for (const meter of meters) {
+      const room = Number(bound[meter] - this.#state.used[meter]);
+      this.#room[meter] = room > countMax ? Number.POSITIVE_INFINITY : room;
+    }
+    this.#bound = bound;
   }
 
   #settleNow(holder: number, amounts: MeterAmounts): void {
@@ -90,6 +111,18 @@ function add(counts: Counts, amounts: MeterAmounts): boolean {
   counts.egressBytes = egressBytes;
   counts.requests = requests;
   return true;
+}
+
+/** Member by member, as `add`. */
+function isLess(counts: Counts, bounds: Counts): boolean {
+  return (
+    counts.spend < bounds.spend &&
+    counts.storedBytes < bounds.storedBytes &&
+    counts.storedObjects < bounds.storedObjects &&
+    counts.ingressBytes < bounds.ingressBytes &&
+    counts.egressBytes < bounds.egressBytes &&
+    counts.requests < bounds.requests
+  );
 }
 
 function clear(counts: Counts): void {

@@ -71,8 +71,8 @@ export function chargeOperationAtMost(
   }
   return (
     requestPrice(prices, operation.price) +
-    chargeAtMost(book.ingress, BigInt(operation.ingressBytes), bytesPerGb) +
-    chargeAtMost(book.egress, BigInt(operation.egressBytes), bytesPerGb) +
+    transferAtMost(book.ingress, operation.ingressBytes) +
+    transferAtMost(book.egress, operation.egressBytes) +
     retrievalCharge(source, operation.retrievalBytes)
   );
 }
@@ -111,6 +111,12 @@ function requestPrice(prices: UsePrices, price: PricedOperation['price']): Picod
 export function retrievalCharge(prices: UsePrices, retrievalBytes: number): Picodollars {
   if (retrievalBytes === 0 || prices.retrievalPicodollarsPerGb === 0n) return 0n;
   return divideUp(BigInt(retrievalBytes) * prices.retrievalPicodollarsPerGb, bytesPerGb);
+}
+
+/** In whatever tier. What is free needs no arithmetic of bigints. */
+function transferAtMost(tariff: Tariff, bytes: number): Picodollars {
+  if (bytes === 0 || tariff.picodollarsPerGbMost === 0n) return 0n;
+  return chargeAtMost(tariff, BigInt(bytes), bytesPerGb);
 }
 
 /** What it costs to move so many bytes after those of the month before. */
