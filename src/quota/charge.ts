@@ -140,7 +140,7 @@ export function drawsOf(
   return draws;
 }
 
-/** Whether all that is charged besides has the same more, or less, as the owners, and nobody else. */
+/** Whether those charged besides store as much more, or less, as the owners, and nobody else does. */
 function isAsStored(
   levels: LimitedLevels | null,
   limited: AccountList | undefined,
