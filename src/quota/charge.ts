@@ -140,7 +140,7 @@ export function drawsOf(
   return draws;
 }
 
-/** Whether those charged besides store as much more, or less, as the owners, and nobody else does. */
+/** Whether those charged besides store as much more, or less, as the owners do, and nobody else. */
 function isAsStored(
   levels: LimitedLevels | null,
   limited: AccountList | undefined,
