@@ -11,6 +11,7 @@ import { shownClass } from '#bursar/gateway/s3/objects/written-class.js';
 import { type TransitionServices, Transitions } from '#bursar/gateway/transitions.js';
 import { ClassBook } from '#bursar/state/class-book.js';
 import { encodeDefinition } from '#bursar/tiering/classes/class-definition.js';
+import { undeclaredPlace } from '#bursar/tiering/classes/declared-place.js';
 import { keyring, type LedgerFixture, openLedger, putOf } from '../ledger/fixture.ts';
 
 let fixture: LedgerFixture;
@@ -66,7 +67,7 @@ function transitions(more: object = {}): Transitions {
   const services = {
     ...{ read: fixture.read, keyring, encrypts: false },
     classes: bookOf(['one', 'cold', ['ONEZONE_IA']]),
-    stores: { numberOf: () => 2, declaredOf: () => ({ storageClass: null }) },
+    stores: { numberOf: () => 2, declaredOf: () => undeclaredPlace },
     bookOf: () => ({ name: 'none' }),
     ledger: { maintain: async () => 1 },
     leases: { hold: () => () => {} },
@@ -118,7 +119,7 @@ it('leaves what is too large for one commit, and counts it', async () => {
 });
 
 it('leaves what is to go into a store that is not configured', async () => {
-  const stores = { numberOf: () => undefined, declaredOf: () => ({ storageClass: null }) };
+  const stores = { numberOf: () => undefined, declaredOf: () => undeclaredPlace };
   expect(await move(await put({}), { stores })).toBe(false);
 });
 
