@@ -275,7 +275,26 @@ export class Budget {
     this.#reservation = null;
   }
 
-  #drawsOf(ask: Ask) {
+  #drawsOf(ask: Ask): readonly Draw[] {
+    const book = this.#book;
+    const sourceBook = this.#sourceBook;
+    // With tokens, who pays is made for each request.
+    if (this.payers.tokens.length > 0) return this.#drawAnew(ask);
+    let known = drawnLast.get(this.payers);
+    if (!known) {
+      known = {};
+      drawnLast.set(this.payers, known);
+    }
+    const last = known[this.#price];
+    if (last?.book === book && last.sourceBook === sourceBook && isSame(last.ask, ask)) {
+      return last.draws;
+    }
+    const draws = this.#drawAnew(ask);
+    known[this.#price] = { ask: { ...ask }, book, sourceBook, draws };
+    return draws;
+  }
+
+  #drawAnew(ask: Ask): readonly Draw[] {
     const { requests = 0, ingressBytes = 0, egressBytes = 0 } = ask;
     const { storedBytes = 0, storedObjects = 0, retrievalBytes = 0 } = ask;
     const spend = chargeOperationAtMost(this.#book, {
@@ -291,6 +310,33 @@ export class Budget {
     const moved: MeterAmounts = { requests, ingressBytes, egressBytes, spend: Number(spend) };
     return drawsOf(this.payers, moved, { storedBytes, storedObjects });
   }
+}
+
+/** What was drawn last for an ask. */
+interface Drawn {
+  ask: Readonly<Ask>;
+  book: PriceBook;
+  sourceBook: PriceBook | null;
+  draws: readonly Draw[];
+}
+
+/**
+ * By who pays, which many requests share, and by price. Many requests in a row ask for the same, as
+ * parts of an upload and ranges of one length do: they share what they draw as well.
+ */
+const drawnLast = new WeakMap<Charged, { [P in AnyOperation['price']]?: Drawn }>();
+
+function isSame(one: Readonly<Ask>, other: Ask): boolean {
+  return (
+    one.requests === other.requests &&
+    one.ingressBytes === other.ingressBytes &&
+    one.egressBytes === other.egressBytes &&
+    one.retrievalBytes === other.retrievalBytes &&
+    one.storedBytes === other.storedBytes &&
+    one.storedObjects === other.storedObjects &&
+    one.storageClass === other.storageClass &&
+    one.sourceClass === other.sourceClass
+  );
 }
 
 /** Requests share what they have in common: it crosses threads once for all that cross together. */

@@ -75,8 +75,11 @@ function settlementOf(holder: number, holds: readonly Hold[], isMixed: boolean):
 
 function isAlike(one: readonly Held[], other: readonly Held[]): boolean {
   if (one.length !== other.length) return false;
-  return one.every(({ accounts, amounts }, i) => {
+  for (let i = 0; i < one.length; i++) {
+    const { accounts, amounts } = one[i] as Held;
     const { accounts: others, amounts: more } = other[i] as Held;
-    return accounts === others && covers(amounts, more) && covers(more, amounts);
-  });
+    if (accounts !== others) return false;
+    if (amounts !== more && !(covers(amounts, more) && covers(more, amounts))) return false;
+  }
+  return true;
 }
