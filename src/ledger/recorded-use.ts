@@ -9,14 +9,13 @@ export function useOf(draft: RecordDraft, seal: RecordSeal): Use | null {
   const { cost, priced, timeMs, storedBytes, storedObjects, storageCost = 0n } = seal;
   if (cost === null && !seal.limited) return null;
   const { tenant, principal, bucket, bucketTenant, bucketOwner, folded } = draft;
-  return {
-    ...(cost === null && { isUncharged: true }),
+  const use: Use = {
     tenant,
     principal,
     bucket: bucket ?? undefined,
     bucketTenant: bucketTenant ?? undefined,
     bucketOwner: bucketOwner ?? undefined,
-    ...(draft.payer && { payer: draft.payer }),
+    payer: draft.payer ?? undefined,
     day: folded ? folded.lastRead.slice(0, 10) : dayOf(timeMs),
     action: draft.action,
     class: draft.class ?? noClass,
@@ -29,4 +28,6 @@ export function useOf(draft: RecordDraft, seal: RecordSeal): Use | null {
     storageCost,
     limited: seal.limited,
   };
+  if (cost === null) use.isUncharged = true;
+  return use;
 }

@@ -8,10 +8,15 @@ export const runMax = 200;
 /** Runs kept, of at most some 100 KB each. What is older is read out of the records. */
 const runsMax = 500;
 
+/** What several charged. */
+interface Sum extends Use {
+  limited: { -readonly [M in keyof LimitedUse]: LimitedUse[M] }[] | undefined;
+}
+
 class Run {
   readonly from: number;
   count = 0;
-  readonly #uses: Use[] = [];
+  readonly #uses: Sum[] = [];
 
   constructor(from: number) {
     this.from = from;
@@ -25,7 +30,7 @@ class Run {
     // Most runs have a few; to make a name of so many parts costs more than to compare them.
     for (const sum of this.#uses) {
       if (!isAlike(sum, use)) continue;
-      if (use.limited?.some(isStored)) sum.limited = addLimited(sum.limited ?? [], use.limited);
+      if (sum.limited && use.limited) addLimited(sum.limited, use.limited);
       sum.requests += use.requests;
       sum.ingressBytes += use.ingressBytes;
       sum.egressBytes += use.egressBytes;
@@ -35,7 +40,7 @@ class Run {
       sum.storageCost += use.storageCost;
       return;
     }
-    this.#uses.push(use);
+    this.#uses.push(ownSum(use));
   }
 
   parts(): Part[] {
@@ -62,22 +67,27 @@ function isAlike(one: Use, other: Use): boolean {
 /** Returns whether both name the same prefixes and writers, and charge them alike. */
 function isChargedAlike(one: Use['limited'], other: Use['limited']): boolean {
   if (one === other) return true;
-  if (one?.length !== other?.length) return false;
-  return (one ?? []).every(({ account, charged }, i) => {
-    return account === other?.[i]?.account && charged === other[i].charged;
-  });
+  if (!one || !other || one.length !== other.length) return false;
+  for (let i = 0; i < one.length; i++) {
+    const [a, b] = [one[i] as LimitedUse, other[i] as LimitedUse];
+    if (a.account !== b.account || a.charged !== b.charged) return false;
+  }
+  return true;
 }
 
-function isStored({ storedBytes, storedObjects }: LimitedUse): boolean {
-  return storedBytes !== 0 || storedObjects !== 0;
+/** Others may have what a use says of prefixes and writers, too. */
+function ownSum(use: Use): Sum {
+  return { ...use, limited: use.limited?.map((one) => ({ ...one })) };
 }
 
-function addLimited(sums: readonly LimitedUse[], more: readonly LimitedUse[]): LimitedUse[] {
-  return sums.map((sum, i) => {
-    const { storedBytes = 0, storedObjects = 0 } = more[i] ?? {};
-    const objects = sum.storedObjects + storedObjects;
-    return { ...sum, storedBytes: sum.storedBytes + storedBytes, storedObjects: objects };
-  });
+/** Both name the same ones. */
+function addLimited(sums: NonNullable<Sum['limited']>, more: readonly LimitedUse[]): void {
+  for (let i = 0; i < sums.length; i++) {
+    const sum = sums[i] as (typeof sums)[number];
+    const { storedBytes, storedObjects } = more[i] as LimitedUse;
+    sum.storedBytes += storedBytes;
+    sum.storedObjects += storedObjects;
+  }
 }
 
 export type UseRun = Pick<Run, 'count' | 'parts'>;
