@@ -127,8 +127,7 @@ export async function findMovable(
   const attributes = JSON.parse(found.attributes) as Attributes;
   // Nothing that has no recipe could be made again, nor what a customer's key encrypts.
   const needsRecipe = isOwnClass(to) && (await findLossRule(tx, bucket.tenant, to)) === 'recipe';
-  const isRemade = attachedRecipe(attributes) !== undefined && !attributes.customer;
-  if (needsRecipe && !isRemade) return null;
+  if (needsRecipe && (attributes.customer || attachedRecipe(attributes) === undefined)) return null;
   return (await refuseLossyLock(tx, bucket, to, attributes)) ? null : found;
 }
 
