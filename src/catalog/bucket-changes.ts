@@ -11,6 +11,7 @@ import {
 } from '../core/limits.ts';
 import type { ReadPayer } from '../core/read-payer.ts';
 import type { RecordReads } from '../core/record-reads.ts';
+import { metricsLengthMax, metricsMax } from './bucket-metrics.ts';
 import {
   type Bucket,
   type Exposure,
@@ -212,7 +213,7 @@ export async function putBucketSetting(
     await tx.run('UPDATE buckets SET public_access = ? WHERE id = ?', exposure, bucketId);
   } else if (isColumn(name)) {
     await tx.run(`UPDATE buckets SET ${columns[name]} = ? WHERE id = ?`, document, bucketId);
-  } else if (name === 'inventory' || name === 'intelligentTiering') {
+  } else if (name === 'inventory' || name === 'intelligentTiering' || name === 'metrics') {
     const asked = JSON.parse(document ?? '') as AskedConfiguration<{ id: string }>;
     const before = await readSetting(tx, bucketId, name);
     const merged = mergeConfiguration(asked, before, configurationLimits[name]);
@@ -233,6 +234,7 @@ export async function putBucketSetting(
 const configurationLimits = {
   inventory: { max: inventoriesMax },
   intelligentTiering: { max: tieringsMax, lengthMax: tieringsLengthMax },
+  metrics: { max: metricsMax, lengthMax: metricsLengthMax },
 };
 
 /** The document of the setting `readPayer`. */

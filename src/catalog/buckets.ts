@@ -169,6 +169,7 @@ export type StoredSetting =
   | 'intelligentTiering'
   | 'inventory'
   | 'lifecycle'
+  | 'metrics'
   | 'notification'
   | 'tagging'
   | 'undelete'

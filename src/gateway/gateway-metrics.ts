@@ -8,7 +8,10 @@ import type { IntegrityCounter } from './integrity-counter.ts';
 import type { RequestServices } from './services.ts';
 
 export interface GatewayParts {
-  services: Pick<RequestServices, 'buckets' | 'cors' | 'objectMemory' | 'snapshots' | 'stores'>;
+  services: Pick<
+    RequestServices,
+    'bucketMetrics' | 'buckets' | 'cors' | 'objectMemory' | 'snapshots' | 'stores'
+  >;
   /** Of credentials. */
   caches: Readonly<Record<string, CacheCounts>>;
   integrity: IntegrityCounter;
@@ -22,6 +25,7 @@ export function watchGateway(
   { services, caches, integrity, health, connections }: GatewayParts,
 ): void {
   const { buckets, cors, objectMemory, snapshots, stores } = services;
+  services.bucketMetrics.watch(registry);
   watchCaches(registry, { ...caches, buckets, cors, objects: objectMemory, snapshots });
   watchIntegrity(registry, () => integrity.counts(stores.all()));
   registry.gauge({

@@ -34,6 +34,7 @@ import type { ObjectWriter } from '../tiering/object-writer.ts';
 import type { ReadLeases } from '../tiering/read-leases.ts';
 import type { AlarmNotifier } from './alarms/alarm-notifier.ts';
 import type { AlteredRecords } from './altered-records.ts';
+import type { BucketMetrics } from './bucket-metrics.ts';
 import type { HealthFacts } from './health.ts';
 import type { StoredPages } from './http/origins.ts';
 import type { Inventories } from './inventory/inventories.ts';
@@ -100,6 +101,8 @@ export interface RequestServices
   copies: ExtentCopies;
   /** What no store has any more. */
   losses: Losses;
+  /** What is counted of buckets whose owners configured it. */
+  bucketMetrics: BucketMetrics;
   /** Makes it again of what is uploaded. */
   remakes: Remakes;
   /** Small objects that were read lately. */

@@ -13,6 +13,7 @@ export const keptSettings = [
   'cors',
   'encryption',
   'lifecycle',
+  'metrics',
   'notification',
   'undelete',
   'website',

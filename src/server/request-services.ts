@@ -1,6 +1,7 @@
 // What requests are served with, made of the ledger, the state that it keeps, and the stores.
 import { TokenUse } from '../authz/token-use.ts';
 import { monotonicMs } from '../core/clock.ts';
+import { BucketMetrics } from '../gateway/bucket-metrics.ts';
 import { memoryOfSmallBodies } from '../gateway/http/small-body.ts';
 import { Losses } from '../gateway/losses.ts';
 import { Remakes } from '../gateway/remakes.ts';
@@ -89,6 +90,7 @@ export function openRequestServices(
     copies,
     reader,
     losses: new Losses(losing),
+    bucketMetrics: new BucketMetrics(state.metricsConfigurations),
     remakes: new Remakes({ ...losing, journals, copyMemory, diskRoom, stores }),
     objectMemory: new ObjectMemory(ledger.versionMarks, config.objectMemoryBytes),
     leases,

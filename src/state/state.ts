@@ -5,6 +5,8 @@ import type { AddressPolicy } from '../authz/oidc/address-policy.ts';
 import { RecentTokens } from '../authz/recent-tokens.ts';
 import type { RecentChains } from '../authz/tokens/verified-chains.ts';
 import { type BucketEncryption, readEncryptionSetting } from '../catalog/bucket-encryption.ts';
+import type { MetricsConfiguration } from '../catalog/bucket-metrics.ts';
+import { parseConfigurations } from '../catalog/configurations.ts';
 import { type Lifecycle, readLifecycle } from '../catalog/lifecycle.ts';
 import { type Notifications, parseNotifications } from '../catalog/notifications.ts';
 import { parseWindow, type UndeleteWindow } from '../catalog/undelete-window.ts';
@@ -78,6 +80,8 @@ export class State<Cors = unknown> implements Followed, Subscriber {
   readonly cors: SettingCache<Cors>;
   readonly encryption: SettingCache<BucketEncryption>;
   readonly lifecycle: SettingCache<Lifecycle>;
+  /** Which requests of buckets are counted by themselves. */
+  readonly metricsConfigurations: SettingCache<MetricsConfiguration[]>;
   /** Of which changes buckets tell whom. */
   readonly notifications: SettingCache<Notifications>;
   /** How far back buckets can be shown as they were. */
@@ -143,6 +147,8 @@ export class State<Cors = unknown> implements Followed, Subscriber {
     this.cors = new SettingCache('cors', readCors, { read, followed });
     this.encryption = new SettingCache('encryption', readEncryptionSetting, { read, followed });
     this.lifecycle = new SettingCache('lifecycle', readLifecycle, { read, followed });
+    const readMetrics = parseConfigurations<MetricsConfiguration>;
+    this.metricsConfigurations = new SettingCache('metrics', readMetrics, { read, followed });
     this.notifications = new SettingCache('notification', parseNotifications, { read, followed });
     this.windows = new SettingCache('undelete', parseWindow, { read, followed });
     this.websites = new SettingCache('website', readWebsite, { read, followed });
@@ -162,7 +168,7 @@ export class State<Cors = unknown> implements Followed, Subscriber {
         limits,
       ],
       ...[this.buckets, this.snapshots, this.cors, this.encryption, this.lifecycle],
-      ...[this.notifications, this.windows, this.websites],
+      ...[this.metricsConfigurations, this.notifications, this.windows, this.websites],
     ];
   }
 

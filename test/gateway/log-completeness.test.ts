@@ -185,6 +185,12 @@ const s3: Record<string, (bucket: string) => Message> = {
   getBucketAnalyticsConfiguration: (bucket) => oneOf(bucket, 'analytics'),
   getBucketIntelligentTieringConfiguration: (bucket) => oneOf(bucket, 'intelligent-tiering'),
   getBucketInventoryConfiguration: (bucket) => oneOf(bucket, 'inventory'),
+  putBucketMetricsConfiguration: (bucket) => ({
+    ...oneOf(bucket, 'metrics'),
+    method: 'PUT',
+    body: documentOf('MetricsConfiguration', '<Id>a</Id>'),
+  }),
+  deleteBucketMetricsConfiguration: (bucket) => ({ ...oneOf(bucket, 'metrics'), method: 'DELETE' }),
   getBucketMetricsConfiguration: (bucket) => oneOf(bucket, 'metrics'),
   getBucketAcl: (bucket) => on(bucket, 'acl'),
   putBucketOwnershipControls: (bucket) => ({

@@ -115,6 +115,43 @@ test('a PUT and a GET are counted, timed and measured by their size and store', 
   expect(growth(bodies, { operation: 'GetObject', direction: 'out' })).toBe(MiB + 1024);
 });
 
+test('what a bucket configured is counted by itself, of the requests that fit', async () => {
+  await put('/counted-bucket');
+  const configured = async (id: string, filter: string) => {
+    const query = [
+      ['metrics', ''],
+      ['id', id],
+    ] as const;
+    const content = `<Id>${id}</Id>${filter}`;
+    const body = `<MetricsConfiguration>${content}</MetricsConfiguration>`;
+    const put = { method: 'PUT', path: '/counted-bucket', query, body };
+    expect((await send(as(target, alice.keys), put)).status).toBe(204);
+  };
+  await configured('all', '');
+  await configured('logs', '<Filter><Prefix>logs/</Prefix></Filter>');
+  const growth = await growthOf(async () => {
+    await put('/counted-bucket/logs/one', Buffer.alloc(10));
+    await put('/counted-bucket/other', Buffer.alloc(5));
+    await get('/counted-bucket/logs/one');
+    await get('/counted-bucket/logs/none');
+  });
+  const counted = (configuration: string, kind: string, status: string) =>
+    growth('bursar_bucket_requests_total', { configuration, kind, status });
+  const of = { tenant: 'hidden-tenant', bucket: 'counted-bucket' };
+  for (const [id, puts, bytes] of [
+    ['all', 2, 15],
+    ['logs', 1, 10],
+  ] as const) {
+    expect([id, counted(id, 'Put', '2xx')]).toEqual([id, puts]);
+    expect([id, counted(id, 'Get', '2xx'), counted(id, 'Get', '4xx')]).toEqual([id, 1, 1]);
+    const own = { ...of, configuration: id };
+    expect(growth('bursar_bucket_body_bytes_total', { ...own, direction: 'in' })).toBe(bytes);
+    for (const name of ['request_duration', 'request_first_byte']) {
+      expect(growth(`bursar_bucket_${name}_seconds_count`, own)).toBe(puts + 2);
+    }
+  }
+});
+
 test('the stages of each operation add up to the durations of its requests', async () => {
   const growth = await growthOf(async () => {
     await put('/hidden-bucket/staged', Buffer.alloc(MiB));

@@ -141,6 +141,7 @@ const restoredSettings = {
   lifecycle: lifecycleDocument,
   undelete: windowDocument,
   website: websiteDocument,
+  metrics: '[{"id":"a"}]',
 };
 
 const lookAtKey =
@@ -198,6 +199,10 @@ const lookAtWebsite =
   (id: number) =>
   ({ state }: Seen) =>
     state.websites.find(id);
+const lookAtMetrics =
+  (id: number) =>
+  ({ state }: Seen) =>
+    state.metricsConfigurations.find(id);
 const lookAtMount =
   (of: string) =>
   ({ state }: Seen) =>
@@ -289,6 +294,11 @@ export const scenarios: Scenarios = {
       look: lookAtNotification(1),
     },
     { name: 'website', change: setting('website', websiteDocument), look: lookAtWebsite(1) },
+    {
+      name: 'metrics',
+      change: setting('metrics', JSON.stringify({ id: 'a', config: { id: 'a' } })),
+      look: lookAtMetrics(1),
+    },
   ],
   setReadPayer: [
     {
@@ -323,6 +333,7 @@ export const scenarios: Scenarios = {
         lookAtEncryption(7),
         lookAtNotification(7),
         lookAtWebsite(7),
+        lookAtMetrics(7),
       ),
     },
   ],
@@ -342,6 +353,7 @@ export const scenarios: Scenarios = {
         lookAtEncryption(7),
         lookAtNotification(7),
         lookAtWebsite(7),
+        lookAtMetrics(7),
       ),
     },
   ],

@@ -37,7 +37,7 @@ async function commit(change: Change): Promise<number> {
 }
 
 /** Which may be missing: of more events than these none is caused. */
-const eventsMax = 7;
+const eventsMax = 8;
 
 /** Told of all events but one of each change. */
 function subscribe({ state }: Seen, without: number | null = null): void {

@@ -64,6 +64,7 @@ export async function serveRequest(
   const { epoch } = services.ledger.rights;
   // Nothing is recorded of strangers who may do nothing: they could fill the log.
   let recorded: Recorded | null = null;
+  let asked: AskedRequest | null = null;
   let reserved: ReservedRequest | null = null;
   try {
     const identified = await entrance.enter(exchange);
@@ -71,7 +72,7 @@ export async function serveRequest(
     const { request, who, receivedBytes = 0 } = identified;
     exchange.know(who);
     exchange.bytesIn = receivedBytes;
-    const asked = new AskedRequest(services, exchange, identified, epoch);
+    asked = new AskedRequest(services, exchange, identified, epoch);
     if (!who.isAnonymous) recorded = asked;
     let operation: AnyOperation;
     try {
@@ -140,6 +141,8 @@ export async function serveRequest(
   } finally {
     reserved?.closeTallies();
     exchange.end();
+    // Now, so that no time of an answer tells whether there is such a bucket.
+    if (asked?.bucket) services.bucketMetrics.count(asked.bucket, asked.key, exchange);
   }
 }
 

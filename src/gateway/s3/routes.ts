@@ -6,6 +6,7 @@ import { refuseStrayEncryption } from './objects/encryption.ts';
 import type { AnyOperation } from './operation.ts';
 import { getBucketAcl, getObjectAcl, putBucketAcl, putObjectAcl } from './operations/acl.ts';
 import { bucketInventory } from './operations/bucket-inventory.ts';
+import { bucketMetrics } from './operations/bucket-metrics.ts';
 import { bucketPolicy, getBucketPolicyStatus } from './operations/bucket-policy.ts';
 import {
   bucketAccelerate,
@@ -40,12 +41,7 @@ import { objectTagging } from './operations/object-tagging.ts';
 import { putObject } from './operations/put-object.ts';
 import { renameObject } from './operations/rename-object.ts';
 import { restoreObject } from './operations/restore-object.ts';
-import {
-  bucketAnalytics,
-  bucketLogging,
-  bucketMetrics,
-  bucketReplication,
-} from './operations/unset-settings.ts';
+import { bucketAnalytics, bucketLogging, bucketReplication } from './operations/unset-settings.ts';
 import { uploadPart, uploadPartCopy } from './operations/upload-part.ts';
 import type { S3Request } from './request.ts';
 import type { Resource } from './stages.ts';
@@ -101,8 +97,8 @@ const rows: readonly Row[] = [
   { resource: 'bucket', query: ['inventory', 'id=*'], ...bucketInventory.one },
   { resource: 'bucket', query: ['inventory'], ...bucketInventory.list },
   { resource: 'bucket', query: ['logging'], GET: bucketLogging },
-  { resource: 'bucket', query: ['metrics', 'id=*'], GET: bucketMetrics.one },
-  { resource: 'bucket', query: ['metrics'], GET: bucketMetrics.list },
+  { resource: 'bucket', query: ['metrics', 'id=*'], ...bucketMetrics.one },
+  { resource: 'bucket', query: ['metrics'], ...bucketMetrics.list },
   { resource: 'bucket', query: ['notification'], ...bucketNotification },
   { resource: 'bucket', query: ['replication'], GET: bucketReplication },
   { resource: 'bucket', query: ['requestPayment'], ...requestPayment },

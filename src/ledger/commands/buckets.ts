@@ -61,6 +61,7 @@ export const putBucketSetting: Command<rows.PutBucketSetting> = {
       case 'cors':
       case 'encryption':
       case 'lifecycle':
+      case 'metrics':
       case 'notification':
       case 'website':
         return [{ kind: 'setting', bucketId, name }];

@@ -274,6 +274,7 @@ async function close(timeoutMs: number): Promise<void> {
 function watchOwn(): void {
   const { buckets, cors, objectMemory, snapshots } = services;
   watchCaches(registry, { ...caches, buckets, cors, objects: objectMemory, snapshots });
+  services.bucketMetrics.watch(registry);
   watchConnections(registry, [connections]);
   watchThread(registry, { services, ...memory });
 }

@@ -222,6 +222,37 @@ export function describeBucketSettings(targetOf: () => Target): void {
       expect((await read('accelerate', path)).text).toContain('Suspended');
     });
 
+    it('metrics configurations are kept by id, and filter by a prefix alone', async () => {
+      const path = `/${await newBucket(client)}`;
+      const ask = (method: string, id: string, body?: string) => {
+        const query = [
+          ['metrics', ''],
+          ['id', id],
+        ] as const;
+        return send(target, { method, path, query, ...(body !== undefined && { body }) });
+      };
+      const set = (id: string, content: string) =>
+        ask('PUT', id, `<MetricsConfiguration>${content}</MetricsConfiguration>`);
+      const filter = '<Id>a</Id><Filter><Prefix>logs/</Prefix></Filter>';
+      expect((await set('a', '<Id>a</Id>')).status).toBe(204);
+      expect((await set('a', filter)).status).toBe(204);
+      expect((await ask('GET', 'a')).text).toContain(filter);
+      const tag = '<Tag><Key>k</Key><Value>v</Value></Tag>';
+      for (const [id, content, code] of [
+        ['a', '<Id>b</Id>', 'IdMismatch'],
+        ['a', '', 'MalformedXML'],
+        ['a', '<Id>a</Id><Filter/>', 'MalformedXML'],
+        ['a b', '<Id>a b</Id>', 'InvalidArgument'],
+        ['a', `<Id>a</Id><Filter>${tag}</Filter>`, 'NotImplemented'],
+        ['a', `<Id>a</Id><Filter><And><Prefix>p</Prefix>${tag}</And></Filter>`, 'NotImplemented'],
+      ] as const) {
+        expect([content, (await set(id, content)).code]).toEqual([content, code]);
+      }
+      expect((await read('metrics', path)).text).toContain(filter);
+      expect((await ask('DELETE', 'a')).status).toBe(204);
+      expect((await ask('DELETE', 'a')).code).toBe('NoSuchConfiguration');
+    });
+
     it.each([
       ['replication', undefined, 'ReplicationConfigurationNotFoundError'],
       ['website', undefined, 'NoSuchWebsiteConfiguration'],

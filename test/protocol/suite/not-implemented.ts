@@ -57,6 +57,8 @@ const implemented = [
   'DELETE inventory',
   'GET logging',
   'GET metrics',
+  'PUT metrics',
+  'DELETE metrics',
   'GET notification',
   'PUT notification',
   'GET replication',

@@ -14,7 +14,7 @@ import type { Reserved } from '../stages.ts';
 
 /** One kind of such settings. */
 interface Kind<T> {
-  setting: 'inventory' | 'intelligentTiering';
+  setting: 'inventory' | 'intelligentTiering' | 'metrics';
   /** As in the names of its operations: `Inventory` of `GetBucketInventoryConfiguration`. */
   name: string;
   /** The root of a listing. */

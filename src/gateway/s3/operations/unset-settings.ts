@@ -54,9 +54,3 @@ export const bucketAnalytics = emptyList(
   's3:GetAnalyticsConfiguration',
   'ListBucketAnalyticsConfigurationResult',
 );
-
-export const bucketMetrics = emptyList(
-  'Metrics',
-  's3:GetMetricsConfiguration',
-  'ListMetricsConfigurationsResult',
-);
