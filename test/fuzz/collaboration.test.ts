@@ -39,6 +39,7 @@ function understood(read: Read, text: string): Gathered | null {
   try {
     read('file', text, into);
     into.completeGroups();
+    into.finish();
     return into;
   } catch (error) {
     if (!(error instanceof CommandFailure)) throw error;
