@@ -70,7 +70,8 @@ function keep(part: SignedPart): KeptPart {
  */
 const secretHeader =
   /^"?(?:cookie|proxy-authorization|x-amz-security-token|x-amz-[a-z-]*customer-key)"?:/m;
-const secretParameter = /(?:^|[?&])x-amz-security-token=/im;
+/** The same where a query has them, which is recorded also where that is refused. */
+const secretParameter = /(?:^|[?&])(?:x-amz-security-token|x-amz-[a-z-]*customer-key)=/im;
 
 function isKept(text: string): boolean {
   return (

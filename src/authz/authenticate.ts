@@ -411,6 +411,7 @@ function otherPath({ path, target }: SignedRequest, { scope }: Claim): string | 
 
 /** A key that a customer brings is not told, also not to who sent it: answers are logged. */
 const customerKeyLine = /^(x-amz-[a-z-]*customer-key:).*$/gm;
+const customerKeyParameter = /((?:^|&)x-amz-[a-z-]*customer-key=)[^&\n]*/gim;
 
 /** `canonical`: null, a form has none. */
 function mismatch(
@@ -420,7 +421,8 @@ function mismatch(
   accessKey: AccessKey,
 ): Refusal {
   const wanted = accessKey.secret === null ? asymmetricAlgorithm : algorithm;
-  const shown = canonical?.replace(customerKeyLine, '$1***') ?? null;
+  const shown =
+    canonical?.replace(customerKeyLine, '$1***').replace(customerKeyParameter, '$1***') ?? null;
   const fields = {
     AWSAccessKeyId: claim.accessKeyId,
     StringToSign: text,

@@ -251,6 +251,15 @@ describe('evidence gives nobody what they could act with', () => {
     }
   });
 
+  test('nor is one in a query that is signed, where it means nothing and is recorded', async () => {
+    for (const name of ['', 'Copy-Source-']) {
+      const parameter = `X-Amz-${name}Server-Side-Encryption-Customer-Key`;
+      const text = textOf(await asymmetric({ query: [[parameter, 'hush']] }));
+      expect(text).not.toContain('hush');
+      expect(verifyEvidence(JSON.parse(text))).toMatchObject({ ok: true, request: null });
+    }
+  });
+
   test('what could be sent again is shown to its signer alone, until it cannot be', async () => {
     const signed = textOf(await asymmetric());
     const link = textOf(await presigned());

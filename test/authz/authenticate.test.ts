@@ -208,6 +208,25 @@ describe('the signature', () => {
     expect(fields.StringToSign).toMatch(/^AWS4-HMAC-SHA256\n20130524T000000Z\n/);
   });
 
+  it('nor a key that a customer brings, in a header or, by mistake, in the query', async () => {
+    const name = 'x-amz-server-side-encryption-customer-key';
+    const signed = signedGet({ [name]: 'hush' });
+    const inHeader = withHeaders(signed, { host: 'other' });
+    const inQuery = {
+      ...inHeader,
+      query: [
+        ['a', 'b'],
+        [name, 'hush'],
+      ] as [string, string][],
+    };
+    for (const changed of [inHeader, inQuery]) {
+      const { fields } = await refusal(exampleAuthenticator().authenticate(changed));
+      expect(fields.CanonicalRequest).toContain(`${name}:***\n`);
+      expect(JSON.stringify(fields)).not.toContain('hush');
+      expect(fields.CanonicalRequestBytes).not.toContain('68 75 73 68');
+    }
+  });
+
   it('an upper-case or longer signature does not match', async () => {
     for (const change of [
       (text: string) =>
