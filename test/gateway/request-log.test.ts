@@ -41,7 +41,9 @@ describe('the log of a gateway', () => {
   let target: Target;
 
   beforeAll(async () => {
-    gateway = await startServedGateway({ args: ['--stall-timeout', '5s'] });
+    // Lines are in the order in which requests end only where one thread writes all of them.
+    const env = { BURSAR_HTTP_THREADS: '1' };
+    gateway = await startServedGateway({ args: ['--stall-timeout', '5s'], env });
     const { endpoint, accessKeyId, secretAccessKey, stop } = gateway;
     target = { endpoint, keys: { accessKeyId, secretAccessKey }, strayNames: () => [], stop };
     await send(target, { method: 'PUT', path: '/logged' });
