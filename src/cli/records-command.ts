@@ -234,6 +234,7 @@ async function* followRecords(connection: Connection, given: RecordFlags): Async
     const newest: Page = [];
     for await (const page of read(given)) newest.push(...page);
     after = newest[0] === undefined ? after : String(newest[0].index);
+    state = 'reached';
     yield newest.reverse();
   }
   while (left > 0) {
