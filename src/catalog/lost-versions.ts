@@ -45,10 +45,10 @@ export async function loseVersion(
   const { class: storageClass, versionId, sizeBytes } = version;
   const rule = isLosing ? await findLossRule(tx, tenant, storageClass) : null;
   if (isLosing && !mayLose(rule)) return refused('SlowDown');
+  const copies = isLosing ? 0 : await countLegs(tx, tenant, storageClass);
   const billedBytes = isLosing
     ? 0
-    : (await countLegs(tx, tenant, storageClass)) *
-      moment.terms.billedBytes(storageClass, sizeBytes);
+    : await moment.terms.billedBytes(storageClass, sizeBytes, copies);
   const before = await rebill(tx, change, billedBytes);
   if (isLosing) await enter(tx, change, moment.timeMs);
   else await forgetLoss(tx, change.seq);

@@ -94,8 +94,8 @@ export function refused(code: ErrorCode, fields?: Record<string, string>): Outco
  * What prices say of storing an object and of ending it, which this room asks and does not know.
  */
 export interface StorageTerms {
-  /** The bytes that an object of this class counts for where storage is charged. */
-  billedBytes(storageClass: string, sizeBytes: number): number;
+  /** The bytes that all copies of an object of this class count for where storage is charged. */
+  billedBytes(storageClass: string, sizeBytes: number, copies: number): number | Promise<number>;
   /** Resolves to whether the accounts can pay what is owed for an object that is replaced. */
   mayEnd(ended: EndedObject): Promise<boolean>;
   /** Resolves to whether a principal may store what a bucket of its tenant keeps, too. */

@@ -89,7 +89,7 @@ export async function placeElsewhere(
   moment: Moment,
 ): Promise<StorageDelta> {
   const copies = isOwnClass(to) ? await countLegs(tx, bucket.tenant, to) : 1;
-  const billed = copies * moment.terms.billedBytes(to, found.sizeBytes);
+  const billed = await moment.terms.billedBytes(to, found.sizeBytes, copies);
   await placeRow(tx, bucket, found, { class: to, manifest, billed }, moment);
   const { key, versionId, class: from } = found;
   await noteChange(tx, { store: bucket.store, bucketId: bucket.id, key, versionId }, moment);

@@ -70,7 +70,8 @@ export async function insertVersion(
 ): Promise<BilledDelta> {
   const { key, versionId, isMarker, createdMs, object } = version;
   const copies = isOwnClass(object.class) ? await countLegs(tx, bucket.tenant, object.class) : 1;
-  const bytes = isMarker ? 0 : copies * terms.billedBytes(object.class, object.sizeBytes);
+  const billed = isMarker ? 0 : terms.billedBytes(object.class, object.sizeBytes, copies);
+  const bytes = billed instanceof Promise ? await billed : billed;
   const place: RowPlace = {
     key,
     seq,

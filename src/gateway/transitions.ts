@@ -23,6 +23,7 @@ import {
 import { steadyClock } from '../core/steady-clock.ts';
 import type { MoveDue } from '../ledger/move-upkeep.ts';
 import { usualClass } from '../quota/prices/price-book.ts';
+import { joinBooks } from '../quota/storage/several-books.ts';
 import type { ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
 import { horizonDaysUsual } from '../tiering/policy/cold-rule.ts';
 import { transferRuns } from '../tiering/run-transfer.ts';
@@ -31,6 +32,7 @@ import {
   findClassObstacle,
   severalLegs,
   shareStore,
+  storageBooksOf,
   storeOfClass,
 } from './s3/objects/written-class.ts';
 import type { RequestServices } from './services.ts';
@@ -131,11 +133,10 @@ export class Transitions {
 
   /** Of all copies, picodollars a GB and month. */
   #gbMonth(bucket: Bucket, of: string): bigint {
-    const { classes, bookOf } = this.#services;
-    const prices = bookOf(storeOfClass(this.#services, bucket, of)).classes;
-    const storage = (prices.get(of) ?? prices.get(usualClass))?.storage;
-    const copies = classes.named(bucket.tenant, of)?.definition.durability.legs.length ?? 1;
-    return (storage?.tiers[0]?.picodollarsPerGb ?? 0n) * BigInt(copies);
+    return storageBooksOf(this.#services, bucket, of).reduce((sum, { classes }) => {
+      const storage = (classes.get(of) ?? classes.get(usualClass))?.storage;
+      return sum + (storage?.tiers[0]?.picodollarsPerGb ?? 0n);
+    }, 0n);
   }
 
   /** Whether what is written now is as protected as it is, and fits into one commit. */
@@ -156,7 +157,7 @@ export class Transitions {
     return {
       ...{ kind: 'moveDue', bucketId: bucket.id, key, seq, class: to, dayMs: this.#options.dayMs },
       book: bookOf(bucket.store).name,
-      storageBook: bookOf(storeOfClass(this.#services, bucket, to)).name,
+      storageBook: joinBooks(storageBooksOf(this.#services, bucket, to).map(({ name }) => name)),
       bytes: null,
     };
   }

@@ -12,6 +12,7 @@ import type { Billing } from '../quota/billing.ts';
 import { type Charge, chargeStored, drawsOf, type Stored } from '../quota/charge.ts';
 import type { AccountBook } from '../quota/leases/account-book.ts';
 import type { Shortage } from '../quota/leases/requests.ts';
+import { joinBooks } from '../quota/storage/several-books.ts';
 import type { StorageCharge, StorageCharges } from '../quota/storage/storage-charges.ts';
 import type { OwnedPlace } from '../quota/storage/storage-tables.ts';
 import type { CommitContext, MaintenanceContext } from './apply.ts';
@@ -41,9 +42,10 @@ export class CommitTerms implements StorageTerms {
     this.#timeMs = timeMs;
   }
 
-  billedBytes(storageClass: string, sizeBytes: number): number {
-    if (!this.#charge) return sizeBytes;
-    return this.#storage.billedBytes(this.#charge.pricing.book, storageClass, sizeBytes);
+  billedBytes(storageClass: string, sizeBytes: number, copies: number): number | Promise<number> {
+    if (!this.#charge) return copies * sizeBytes;
+    const object = { sizeBytes, copies };
+    return this.#storage.billedBytes(this.#charge, storageClass, object, this.#timeMs);
   }
 
   async mayEnd(ended: EndedObject): Promise<boolean> {
@@ -145,7 +147,7 @@ export async function chargeAccrued(
   const requestId = newRequestId();
   for (const place of places) {
     // A store that is not configured any more has no prices but those it had.
-    const charges = await storage.charge(place, books.get(place.store), timeMs).catch((error) => {
+    const charges = await storage.charge(place, bookOf(place, books), timeMs).catch((error) => {
       if (!(error instanceof UnsealedRow)) throw error;
       storage.passOver(place);
       onUnsealed?.(error.unsealed);
@@ -154,6 +156,15 @@ export async function chargeAccrued(
     await recordCharges(place, charges, { requestId, timeMs, log });
   }
   return places.length;
+}
+
+/** undefined: a store is not configured. */
+function bookOf(
+  { stores }: OwnedPlace,
+  books: ReadonlyMap<number | null, string>,
+): string | undefined {
+  const names = stores.map((store) => books.get(store));
+  return names.every((name) => name !== undefined) ? joinBooks(names) : undefined;
 }
 
 async function recordCharges(

@@ -535,7 +535,6 @@ describe('what is refused', () => {
   test.each([
     ['a class that nobody has', 'warm', '400 InvalidStorageClass'],
     ['a name of AWS that stands for none', 'GLACIER', '501 NotImplemented'],
-    ['one with legs of different price books', 'STANDARD_IA', '501 NotImplemented'],
     ['one whose objects are made again, without a recipe', 'again', '400 InvalidRequest'],
   ])('%s', async (_, name, wanted) => {
     const before = countIn('disk1');

@@ -50,9 +50,8 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
         glacier: { ...at(proxy.endpoint, 'cold', 'GLACIER'), ...inParts },
         rare: at(proxy.endpoint, 'rare', 'ONEZONE_IA'),
         second: { ...at(proxy.endpoint, 'second', 'GLACIER'), recallDelay: '300ms' },
-        // Of stores without prices, so that both are under one price book.
-        vault: { ...at(proxy.endpoint, 'vault', 'GLACIER'), recallDelay: '300ms', prices: 'none' },
-        disk: { url: `file://${disk}/store`, prices: 'none' },
+        vault: { ...at(proxy.endpoint, 'vault', 'GLACIER'), recallDelay: '300ms' },
+        disk: { url: `file://${disk}/store` },
         stuck: at(other.endpoint, 'stuck', 'GLACIER'),
       };
       const { accessKeyId, secretAccessKey } = other.credentials;
@@ -112,14 +111,20 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       class?: string;
       cost?: string;
       storageCost?: string;
+      storageCosts?: Record<string, string>;
+      byteMs?: string;
     }
     const recordOf = async (action: string, key: string) => (await recordsOf(action, key))[0];
     const countOf = async (action: string, key: string) => (await recordsOf(action, key)).length;
 
-    async function recordsOf(action: string, key: string): Promise<Told[]> {
+    async function recordsOf(
+      action: string,
+      key: string | undefined,
+      bucket = 'first',
+    ): Promise<Told[]> {
       const query: [string, string][] = [
         ['action', action],
-        ['bucket', 'first'],
+        ['bucket', bucket],
       ];
       const answer = await client.send('GET', '/_/v1/records', { query });
       const records: Told[] = JSON.parse(answer.body.toString()).records;
@@ -249,6 +254,29 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       await vi.waitFor(() => expect(filesIn(join(disk, 'store'))).toHaveLength(1), soon);
     });
 
+    it('is charged for each copy by the prices of its store', async () => {
+      await call(client, 'POST', 'tenants/default/principals', { name: 'lab', role: 'member' });
+      for (const owner of ['lab', 'admin']) {
+        await call(client, 'PUT', 'tenants/default/buckets/first/owner', { owner });
+      }
+      const charges = await recordsOf('bursar:ChargeStorage', undefined);
+      const kept = charges.filter((one) => one.class === 'kept').slice(0, 2);
+      expect(kept.map(({ priceBook }) => priceBook)).toEqual([
+        'aws-us-east-1-2026',
+        'aws-us-east-1-2026:GLACIER',
+      ]);
+      // Of as many bytes.
+      const [online, archive] = kept.map(({ byteMs }) => Number(byteMs));
+      expect(archive).toBeGreaterThanOrEqual(MiB);
+      expect(Math.abs((online ?? 0) - (archive ?? 0))).toBeLessThan(2);
+      // In the class of the archive alone 90 days are paid for.
+      expect((await client.send('PUT', '/first/kept', { body: content.bytes })).status).toBe(200);
+      const replaced = (await recordsOf('s3:PutObject', 'kept')).at(-1);
+      const owed = replaced?.storageCost;
+      expect(owed).toMatch(/^0\.00001/);
+      expect(replaced?.storageCosts).toEqual({ 'aws-us-east-1-2026:GLACIER': owed });
+    });
+
     it('is charged for retrieval by each read where it is read at once', async () => {
       expect((await put('rare', 'ONEZONE_IA')).status).toBe(200);
       expect(await classesAt(moto.endpoint, 'rare')).toEqual(['ONEZONE_IA']);
@@ -352,6 +380,9 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       const headers = { 'x-amz-storage-class': 'GLACIER' };
       const sent = await client.send('PUT', '/told/cold', { headers, body: content.bytes });
       expect(sent.status).toBe(200);
+      await send(client, 'PUT', '/told/kept', {
+        ...{ headers: { 'x-amz-storage-class': 'kept' }, body: content.bytes },
+      });
       await send(client, 'PUT', '/usual', { headers: { 'x-bursar-store': 'rare' } });
       await gateway.stop();
       // In a store where a bucket is, what is written later could not be read.
@@ -373,7 +404,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       ).catch((error) => error);
       // What a bucket in the data folder had is gone with it, which the report says.
       expect(JSON.parse(stdout)).toMatchObject({
-        versions: 1,
+        versions: 2,
         lost: { count: 0 },
         damagedExtents: { count: 0 },
       });
@@ -389,6 +420,11 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
           expect(await client.digest('/told/cold')).toMatchObject({ sha256: content.sha256 }),
         soon,
       );
+      // What has copies in several is charged by the books of all of them as before.
+      await send(client, 'DELETE', '/told/kept');
+      const [ended] = await recordsOf('s3:DeleteObject', 'kept', 'told');
+      expect(ended).toMatchObject({ priceBook: 'aws-us-east-1-2026:GLACIER' });
+      expect(ended?.storageCost).toMatch(/^0\.00001/);
     });
   });
 });

@@ -132,7 +132,7 @@ describe('sealed entries of any shape', () => {
           ...{ staging, keyring, sealer: new Sealer(keyring), report: newReport() },
           ...{ withKeys: true, onProgress: () => {} },
         } as unknown as Work;
-        const commit = tryCommitter(fixture.ledger, work.prices);
+        const commit = tryCommitter({ ledger: fixture.ledger, read: fixture.read }, work.prices);
         const restoring = { work, commit, isDoubtful: random() < 0.3 };
         await restorePeople(restoring);
         await restoreRights(restoring);

@@ -102,7 +102,7 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
           : { kind: 'restoreStore', number, name, generation },
       );
     }
-    const attempt = tryCommitter(ledger, work.prices, 'bursar restore');
+    const attempt = tryCommitter({ ledger, read }, work.prices, 'bursar restore');
     const commit = committer(attempt);
     const forward: Forward = { work, stores: found, read, attempt, commit, report };
     const isTold = telling !== undefined;
@@ -111,7 +111,7 @@ export async function rollForward(options: ForwardOptions): Promise<RolledForwar
     await forwardVersions(forward, await forwardBuckets(forward));
     await releasePassed(forward, ledger);
     await identities.bringRights();
-    await enterOthers(work, { ledger, stores: found });
+    await enterOthers(work, { ledger, read, stores: found });
     for (const one of found) await takeOver(work, { ledger, read }, one);
     await tellCost(work, ledger, found, 'bursar restore');
   } finally {

@@ -20,12 +20,9 @@ import type { LeaseHolder } from '../../quota/leases/lease-holder.ts';
 import type { Shortage } from '../../quota/leases/requests.ts';
 import type { Hold, Reservation } from '../../quota/leases/reservation.ts';
 import type { AccountList } from '../../quota/limited-accounts.ts';
-import {
-  billableBytes,
-  chargeEarlyDeletion,
-  chargeOperationAtMost,
-} from '../../quota/prices/charges.ts';
-import { classPrices, type PriceBook } from '../../quota/prices/price-book.ts';
+import { chargeOperationAtMost } from '../../quota/prices/charges.ts';
+import type { PriceBook } from '../../quota/prices/price-book.ts';
+import { joinBooks, leastCost } from '../../quota/storage/several-books.ts';
 import { type LimitAudience, quotaExceeded } from './limit-refusals.ts';
 import { standardClass } from './objects/written-class.ts';
 import type { AnyOperation } from './operation.ts';
@@ -59,8 +56,8 @@ export class Budget {
   holds: readonly Hold[] = [];
   /** By which what it reads is priced; null: as the rest. */
   #sourceBook: PriceBook | null = null;
-  /** By what is charged what it puts in a class that is not STANDARD; null: nothing is. */
-  storageBook: string | null = null;
+  /** By what each copy is charged of what it puts in a class that is not STANDARD; null: none. */
+  storageBooks: readonly PriceBook[] | null = null;
   /** What may come in before more has to be set aside. */
   ingressBytes = 0;
   #egressBytes = 0;
@@ -175,10 +172,9 @@ export class Budget {
   reserveStorage(storageClass: string, sizeBytes: number): Promise<void> | null {
     const { bucket } = this.payers;
     if (!bucket || !this.#leaseHolder.hasLimits) return null;
-    const prices = classPrices(this.#book, storageClass);
-    if (prices.minimumDays === 0) return null;
-    const billedBytes = billableBytes(prices, sizeBytes);
-    const cost = chargeEarlyDeletion(prices, { billedBytes, ageMs: 0 });
+    const books = this.storageBooks ?? [this.#book];
+    const cost = leastCost(books, storageClass, sizeBytes);
+    if (cost === 0n) return null;
     if (cost > amountMax) throw tooDear();
     return this.#setAside(drawsOfOwner(bucket, cost));
   }
@@ -230,14 +226,14 @@ export class Budget {
   }
 
   #pricingOf(storageClass: string): Pricing {
-    const { storageBook } = this;
+    const { storageBooks } = this;
     const sourceBook = this.#sourceBook?.name;
     const pricing = pricingOf(this.#book.name, this.#price, storageClass, this.#sourceClass);
-    if (storageBook === null && sourceBook === undefined) return pricing;
+    if (storageBooks === null && sourceBook === undefined) return pricing;
     return {
       ...pricing,
       ...(sourceBook !== undefined && { sourceBook }),
-      ...(storageBook !== null && { storageBook }),
+      ...(storageBooks && { storageBook: joinBooks(storageBooks.map(({ name }) => name)) }),
     };
   }
 

@@ -29,7 +29,7 @@ import type { RequestServices } from '../services.ts';
 import type { AskedRequest } from './asked.ts';
 import type { Budget } from './budget.ts';
 import { tellLimits } from './limit-headers.ts';
-import { standardClass, storeOfClass } from './objects/written-class.ts';
+import { standardClass, storageBooksOf, storeOfClass } from './objects/written-class.ts';
 import { provenBy } from './proven-record.ts';
 import { countPart, type Entered } from './rate-gate.ts';
 import { isRead, type S3Request } from './request.ts';
@@ -125,10 +125,11 @@ export class ReservedRequest implements Recorded {
   /** Says where bytes of a class go, and so by what they are charged as long as they are there. */
   writeTo(store: number, storageClass: string): void {
     if (storageClass === standardClass) return;
-    this.budget.storageBook = this.services.bookOf(store).name;
-    const book = this.#bookIn(this.bucket, store);
+    const { bucket } = this;
+    if (bucket) this.budget.storageBooks = storageBooksOf(this.services, bucket, storageClass);
+    const book = this.#bookIn(bucket, store);
     if (book) this.budget.priceBy(book);
-    if (store !== this.bucket?.store && store !== localStore) this.#otherStore = store;
+    if (store !== bucket?.store && store !== localStore) this.#otherStore = store;
   }
 
   /**

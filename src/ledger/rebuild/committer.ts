@@ -2,9 +2,13 @@
 
 import type { RecordDraft } from '../../audit/record.ts';
 import { draftRecord, ownOrigin, unasked } from '../../audit/record-draft.ts';
+import { countLegs, listLegNumbers } from '../../catalog/extent-copies.ts';
+import type { Reader } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import { isOwnClass } from '../../core/own-class.ts';
 import { defaultTenant, rootPrincipal } from '../../core/principal.ts';
-import { chargeStored } from '../../quota/charge.ts';
+import { type Charge, type Charged, chargeStored } from '../../quota/charge.ts';
+import { joinBooks } from '../../quota/storage/several-books.ts';
 import type { Change } from '../commands/index.ts';
 import type { Commit } from '../commit.ts';
 import type { Ledger } from '../ledger.ts';
@@ -24,9 +28,12 @@ export type About = Pick<RecordDraft, 'action'> &
 export type TryCommit = (change: Change, about: About) => Promise<ErrorCode | null>;
 export type CommitOne = (change: Change, about: About) => Promise<void>;
 
-/** Commits in the name of the bucket's owner, or of the gateway's own principal; nobody asked. */
+/**
+ * Commits in the name of the bucket's owner, or of the gateway's own principal; nobody asked.
+ * `read` reads the database that is committed to.
+ */
 export function tryCommitter(
-  ledger: Ledger,
+  { ledger, read }: { ledger: Ledger; read: Reader },
   prices: RestoredPrices,
   source = 'bursar rebuild',
 ): TryCommit {
@@ -35,9 +42,12 @@ export function tryCommitter(
     const tenant = bucket?.tenant ?? about ?? defaultTenant;
     const principal = bucket?.owner ?? rootPrincipal;
     const who = { tenant, principal, tokens: [], bucket: bucket ?? null };
+    const of = detail.class;
+    const storageBook =
+      bucket && of && isOwnClass(of) ? await findBooks(read, prices, bucket.tenant, of) : null;
     const commit: Commit = {
       change,
-      charge: bucket ? chargeStored(who, prices.bookOf(bucket.store).name) : null,
+      charge: bucket ? chargeOf(who, prices.bookOf(bucket.store).name, storageBook) : null,
       record: draftRecord(unasked(tenant, principal), origin, {
         ...detail,
         bucket: bucket?.name ?? null,
@@ -47,6 +57,23 @@ export function tryCommitter(
     const result = await ledger.commit(commit);
     return result.ok ? null : result.code;
   };
+}
+
+function chargeOf(who: Charged, book: string, storageBook: string | null): Charge {
+  const charge = chargeStored(who, book);
+  return storageBook ? { ...charge, pricing: { ...charge.pricing, storageBook } } : charge;
+}
+
+/** By what the copies of a class are charged; null: not all of its stores are known. */
+async function findBooks(
+  read: Reader,
+  prices: RestoredPrices,
+  tenant: string,
+  name: string,
+): Promise<string | null> {
+  const numbers = await listLegNumbers(read, tenant, name);
+  if (numbers.length < (await countLegs(read, tenant, name))) return null;
+  return joinBooks(numbers.map((number) => prices.bookOf(number).name));
 }
 
 /** The same; throws where it is refused. */

@@ -243,7 +243,7 @@ async function restore(work: Work, stores: RebuiltStore[], path: string): Promis
         const { number, name } = store;
         await ledger.maintain({ kind: 'restoreStore', number, name, generation });
       }
-      await restoreAll(work, { ledger, stores });
+      await restoreAll(work, { ledger, read: db.tx, stores });
       for (const one of stores) await takeOver(work, { ledger, read: db.tx }, one);
       await tellCost(work, ledger, stores);
     };

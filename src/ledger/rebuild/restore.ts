@@ -3,6 +3,7 @@
 // very size that the manifest says.
 
 import { sealObject } from '../../catalog/authentic.ts';
+import type { Reader } from '../../core/database.ts';
 import { inParallel } from '../../core/in-parallel.ts';
 import { countBytes, decodeManifest, type ExtentRun } from '../../core/manifest.ts';
 import { isOwnClass } from '../../core/own-class.ts';
@@ -32,11 +33,12 @@ const commitsAtOnce = 500;
 
 interface Target {
   ledger: Ledger;
+  read: Reader;
   stores: readonly RebuiltStore[];
 }
 
 export async function restoreAll(work: Work, target: Target): Promise<void> {
-  const attempt = tryCommitter(target.ledger, work.prices);
+  const attempt = tryCommitter(target, work.prices);
   const commit = committer(attempt);
   await commit({ kind: 'none' }, { action: 'bursar:Rebuild', target: namesOf(target.stores) });
   const buckets = await work.staging.listBuckets();

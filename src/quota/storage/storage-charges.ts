@@ -11,12 +11,12 @@ import { type Charge, drawsOfOwner } from '../charge.ts';
 import type { AccountBook } from '../leases/account-book.ts';
 import type { AccountMacs } from '../leases/account-macs.ts';
 import { noSettlement, type Shortage } from '../leases/requests.ts';
-import { billableBytes, chargeEarlyDeletion } from '../prices/charges.ts';
 import { type PriceBooks, storageMarketOf } from '../prices/price-books.ts';
 import { chargeStorage, monthAt } from '../prices/storage-accrual.ts';
+import { billableCopies, chargeEarlyEnd } from './several-books.ts';
 import { StorageBook } from './storage-book.ts';
 import { type Accrued, accrue, takeDue } from './storage-level.ts';
-import { StoragePrices } from './storage-prices.ts';
+import { divideAccrued, StoragePrices } from './storage-prices.ts';
 import { listLevels, type OwnedPlace, type Place, readTotal } from './storage-tables.ts';
 
 /** What an operation changed of what is charged by time. */
@@ -68,10 +68,28 @@ export class StorageCharges {
     this.#book = new StorageBook(tx, this.#prices, macs);
   }
 
-  /** The size that storage of an object is charged for, in bytes. */
-  billedBytes(book: string, storageClass: string, sizeBytes: number): number {
-    const named = this.#prices.named(book);
-    return named ? billableBytes(this.#prices.classOf(named, storageClass), sizeBytes) : sizeBytes;
+  /** The bytes that storage of an object with so many copies is charged for, of all of them. */
+  billedBytes(
+    { who: { bucket }, pricing: { book, storageBook } }: Charge,
+    storageClass: string,
+    object: { sizeBytes: number; copies: number },
+    timeMs: number,
+  ): number | Promise<number> {
+    if (!bucket || !isOwnClass(storageClass)) return this.#billedBy(book, storageClass, object);
+    if (storageBook !== undefined) return this.#billedBy(storageBook, storageClass, object);
+    const placed = this.#book.bookOf(placeOf(bucket, storageClass), book, timeMs);
+    return placed.then((known) => this.#billedBy(known, storageClass, object));
+  }
+
+  #billedBy(
+    book: string,
+    storageClass: string,
+    { sizeBytes, copies }: { sizeBytes: number; copies: number },
+  ): number {
+    const [first, ...others] = this.#prices.ofCopies(book, storageClass) ?? [];
+    if (!first) return copies * sizeBytes;
+    const all = others.length > 0 ? [first, ...others] : [{ ...first, copies }];
+    return billableCopies(all, sizeBytes);
   }
 
   /** Why an object may not be replaced by this operation now; undefined: it may. */
@@ -94,7 +112,7 @@ export class StorageCharges {
     const owed: StorageCosts = new Map();
     if (!bucket) return owed;
     for (const one of ended ? [ended, ...released] : released) {
-      addCost(owed, await this.#owedFor(charge, one, timeMs));
+      for (const due of await this.#owedFor(charge, one, timeMs)) addCost(owed, due);
     }
     for (const { class: storageClass, bytes } of billed) {
       // What is in a class of a tenant's own is not in the bucket's store.
@@ -161,7 +179,7 @@ export class StorageCharges {
   ): Promise<{ place: OwnedPlace; charges: StorageCharge[] }[]> {
     const charged: { place: OwnedPlace; charges: StorageCharge[] }[] = [];
     for (const storageClass of await this.#book.listClasses(tenant, bucket)) {
-      const place = { tenant, bucket, class: storageClass, owner, store };
+      const place = { tenant, bucket, class: storageClass, owner, stores: [store] };
       charged.push({ place, charges: await this.charge(place, undefined, timeMs) });
     }
     return charged;
@@ -189,8 +207,12 @@ export class StorageCharges {
     now: string | undefined,
   ): Promise<StorageCharge[]> {
     const charges: StorageCharge[] = [];
-    for (const one of due) {
-      const book = this.#prices.named(one.book) ?? this.#prices.named(now ?? '');
+    const known = due.map((one) => {
+      const isGone = this.#prices.marketOf(one.book) === undefined;
+      return isGone && now !== undefined ? { ...one, book: now } : one;
+    });
+    for (const one of known.flatMap(divideAccrued)) {
+      const book = this.#prices.named(one.book);
       if (!book) continue;
       const prices = this.#prices.classOf(book, storageClass);
       if (prices.storage.picodollarsPerGbMost === 0n) continue;
@@ -208,23 +230,21 @@ export class StorageCharges {
    * class of a tenant's own by the one by which that is charged, which may be of another store.
    */
   async owedFor(charge: Charge, ended: Ended, timeMs: number): Promise<Picodollars> {
-    return (await this.#owedFor(charge, ended, timeMs)).cost;
+    const owed = await this.#owedFor(charge, ended, timeMs);
+    return owed.reduce((sum, { cost }) => sum + cost, 0n);
   }
 
   async #owedFor(
     { who: { bucket }, pricing }: Charge,
     { class: of, billedBytes, sinceMs }: Ended,
     timeMs: number,
-  ): Promise<{ book: string; cost: Picodollars }> {
+  ): Promise<{ book: string; cost: Picodollars }[]> {
     const book =
       bucket && isOwnClass(of)
         ? await this.#book.bookOf(placeOf(bucket, of), pricing.book, timeMs)
         : pricing.book;
-    const named = this.#prices.named(book);
-    if (!named) return { book, cost: 0n };
-    const prices = this.#prices.classOf(named, of);
-    const age = { billedBytes, ageMs: timeMs - sinceMs };
-    return { book: named.name, cost: chargeEarlyDeletion(prices, age) };
+    const all = this.#prices.ofCopies(book, of) ?? [];
+    return chargeEarlyEnd(all, { billedBytes, ageMs: timeMs - sinceMs });
   }
 
   async #post(bucket: Bucket, cost: Picodollars, timeMs: number): Promise<void> {
@@ -272,7 +292,7 @@ export async function readAccrued(
     const sum = sums.get(bucket) ?? { bucket, owner, accrued: 0n };
     sums.set(bucket, sum);
     accrue(level, timeMs, order);
-    for (const { book: name, fromMs, byteMs } of takeDue(level, '', order)) {
+    for (const { book: name, fromMs, byteMs } of takeDue(level, '', order).flatMap(divideAccrued)) {
       const book = order.named(name);
       if (!book) continue;
       const month = monthAt(fromMs);

@@ -2,7 +2,8 @@
 // storage free, and what was stored can always be charged.
 import { type ClassPrices, type PriceBook, usualClass } from '../prices/price-book.ts';
 import { type PriceBooks, storageMarketOf } from '../prices/price-books.ts';
-import type { BookOrder } from './storage-level.ts';
+import { type CopyPrices, copiesByBook, mapBooks, shareOut } from './several-books.ts';
+import type { Accrued, BookOrder } from './storage-level.ts';
 
 export class StoragePrices implements BookOrder {
   readonly #books: PriceBooks;
@@ -15,6 +16,15 @@ export class StoragePrices implements BookOrder {
     return this.#books.named(book);
   }
 
+  /** The prices of a class under a book, or under several; undefined: one of them is gone. */
+  ofCopies(book: string, storageClass: string): CopyPrices | undefined {
+    const all = [...copiesByBook(book)].map(([name, copies]) => {
+      const named = this.#books.named(name);
+      return named && { book: name, prices: this.classOf(named, storageClass), copies };
+    });
+    return all.every((one) => one !== undefined) ? all : undefined;
+  }
+
   /** A class that a book does not have is charged as the usual one, which every used book has. */
   classOf(book: PriceBook, storageClass: string): ClassPrices {
     const prices = book.classes.get(storageClass) ?? book.classes.get(usualClass);
@@ -23,25 +33,44 @@ export class StoragePrices implements BookOrder {
   }
 
   marketOf(book: string): string | undefined {
-    const named = this.#books.named(book);
-    return named && storageMarketOf(named);
+    return mapBooks(book, (name) => this.#marketOf(name));
   }
 
   endMs(book: string, sinceMs: number): number {
     let endMs = Number.POSITIVE_INFINITY;
-    for (const { effectiveMs } of this.#othersOf(book)) {
-      if (effectiveMs > sinceMs) endMs = Math.min(endMs, effectiveMs);
+    for (const name of copiesByBook(book).keys()) {
+      for (const { effectiveMs } of this.#othersOf(name)) {
+        if (effectiveMs > sinceMs) endMs = Math.min(endMs, effectiveMs);
+      }
     }
     return endMs;
   }
 
   nextOf(book: string, timeMs: number): string {
-    const market = this.marketOf(book);
-    return (market !== undefined && this.#books.inForce(market, timeMs)?.name) || book;
+    const next = mapBooks(book, (name) => {
+      const market = this.#marketOf(name);
+      return (market !== undefined && this.#books.inForce(market, timeMs)?.name) || name;
+    });
+    return next ?? book;
   }
 
-  #othersOf(book: string): readonly PriceBook[] {
-    const market = this.marketOf(book);
+  #marketOf(name: string): string | undefined {
+    const named = this.#books.named(name);
+    return named && storageMarketOf(named);
+  }
+
+  #othersOf(name: string): readonly PriceBook[] {
+    const market = this.#marketOf(name);
     return market === undefined ? [] : this.#books.booksOf(market);
   }
+}
+
+/** What was kept under several books, as what was kept under each; no more than there was. */
+export function divideAccrued(accrued: Accrued): Accrued[] {
+  const books = copiesByBook(accrued.book);
+  if (books.size === 1) return [accrued];
+  const shares = shareOut(accrued.byteMs, [...books.values()]);
+  return [...books.keys()]
+    .map((book, i) => ({ ...accrued, book, byteMs: shares[i] ?? 0n }))
+    .filter(({ byteMs }) => byteMs > 0n);
 }

@@ -38,10 +38,10 @@ export interface Place {
   readonly class: string;
 }
 
-/** A place with its owner and the store of its bytes. */
+/** A place with its owner and the stores of its bytes, of each copy one; null: it is not known. */
 export interface OwnedPlace extends Place {
   readonly owner: string;
-  readonly store: number;
+  readonly stores: readonly (number | null)[];
 }
 
 interface Row {
@@ -178,29 +178,37 @@ function contentOf({ billedBytes, atMs, chargedMs, due }: Content): SqlValue[] {
 }
 
 /**
- * Where what is in a bucket's class lies, and so what it costs: in the first leg of a class that a
- * tenant defines, else in the bucket's store.
+ * Where what is in a bucket's class lies, and so what it costs: in the legs of a class that a
+ * tenant defines, else in the bucket's store. JSON.
  */
-const placeStore = `CASE WHEN s.class >= 'a' THEN ifnull((
-    SELECT CASE leg WHEN '${localStoreName}' THEN ${localStore}
-      ELSE (SELECT number FROM stores WHERE stores.name = leg) END
-    FROM (SELECT json_extract(c.definition, '$.durability.legs[0].store') AS leg
-      FROM classes AS c WHERE c.name = s.class AND c.tenant IN (s.tenant, '${defaultTenant}'))
-  ), b.store) ELSE b.store END`;
+const placeStores = `CASE WHEN s.class >= 'a' THEN ifnull(nullif((
+    SELECT json_group_array(CASE json_extract(leg.value, '$.store')
+      WHEN '${localStoreName}' THEN ${localStore}
+      ELSE (SELECT number FROM stores WHERE name = json_extract(leg.value, '$.store')) END)
+    FROM classes AS c, json_each(c.definition, '$.durability.legs') AS leg
+    WHERE c.name = s.class AND c.tenant IN (s.tenant, '${defaultTenant}')
+  ), '[]'), json_array(b.store)) ELSE json_array(b.store) END`;
+
+type OwnedRow = Omit<OwnedPlace, 'stores'> & { stores: string };
+
+function placedIn({ stores, ...row }: OwnedRow): OwnedPlace {
+  return { ...row, stores: JSON.parse(stores) as (number | null)[] };
+}
 
 /** Up to `max` levels that were last charged before `beforeMs`, the longest ago first. */
-export function listUncharged(
+export async function listUncharged(
   read: Reader,
   { beforeMs, max }: { beforeMs: number; max: number },
 ): Promise<OwnedPlace[]> {
-  return read.all<OwnedPlace>(
-    `SELECT s.tenant, s.bucket, s.class, b.owner, ${placeStore} AS store
+  const rows = await read.all<OwnedRow>(
+    `SELECT s.tenant, s.bucket, s.class, b.owner, ${placeStores} AS stores
        FROM quota_storage AS s
        JOIN buckets AS b ON b.tenant = s.tenant AND b.name = s.bucket
        WHERE s.charged_ms < ? ORDER BY s.charged_ms LIMIT ?`,
     beforeMs,
     max,
   );
+  return rows.map(placedIn);
 }
 
 /** The classes in which a bucket has a level. */
@@ -214,10 +222,10 @@ export async function listLevels(
   read: Reader,
   of: { tenant: string; owner?: string | undefined; bucket?: string | undefined },
   order: BookOrder,
-): Promise<{ place: OwnedPlace; level: KeptLevel }[]> {
+): Promise<{ place: Place & { owner: string }; level: KeptLevel }[]> {
   const { tenant, owner = null, bucket = null } = of;
-  const rows = await read.all<Row & OwnedPlace>(
-    `SELECT s.tenant, s.bucket, s.class, b.owner, ${placeStore} AS store, ${columns}
+  const rows = await read.all<Row & Place & { owner: string }>(
+    `SELECT s.tenant, s.bucket, s.class, b.owner, ${columns}
        FROM quota_storage AS s
        JOIN buckets AS b ON b.tenant = s.tenant AND b.name = s.bucket
        WHERE s.tenant = ? AND b.owner = ifnull(?, b.owner) AND s.bucket = ifnull(?, s.bucket)`,

@@ -1,6 +1,7 @@
 // Storage is charged for the time it was, to whom it belongs, and for each byte-millisecond once.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { parseUsd } from '#bursar/core/money.js';
+import { joinBooks } from '#bursar/quota/storage/several-books.js';
 import { readAccrued, sumCosts } from '#bursar/quota/storage/storage-charges.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
 import { labBooks } from './lab-books.ts';
@@ -209,7 +210,7 @@ describe('charges of storage', () => {
     await rig.change(april + hourMs, GB, { bucket: logs });
     const { storage } = rig.billing;
     const [first] = await storage.listUncharged(may, 1);
-    expect(first).toMatchObject({ tenant: 'one', bucket: 'data', owner: 'alice', store: 1 });
+    expect(first).toMatchObject({ tenant: 'one', bucket: 'data', owner: 'alice', stores: [1] });
     if (first) await storage.charge(first, undefined, may);
     expect((await storage.listUncharged(may, 9)).map(({ bucket }) => bucket)).toEqual(['logs']);
   });
@@ -227,6 +228,71 @@ describe('charges of storage', () => {
     expect(await accrued({ tenant: 'one', owner: 'bob' })).toEqual([]);
     expect(await accrued({ tenant: 'one', bucket: 'logs' })).toEqual([]);
     expect(sumOf((await rig.charge(may)).slice(0, 1))).toBe(usd('0.50'));
+  });
+});
+
+const glacier = 'aws-us-east-1-2026:GLACIER';
+const inBoth = joinBooks(['lab-january', glacier]);
+
+describe('what has copies in stores of different price books', () => {
+  it('is charged for each of them by its own', async () => {
+    await rig.change(april, 2 * 14 * GB, { storageClass: 'both', book: inBoth });
+    const byteMs = BigInt(14 * GB) * BigInt(30 * dayMs);
+    expect(await rig.charge(may, inBoth)).toEqual([
+      { book: 'lab-january', fromMs: april, toMs: may, byteMs, cost: usd('3.40') },
+      { book: glacier, fromMs: april, toMs: may, byteMs, cost: usd('0.0504') },
+    ]);
+    const of = { tenant: 'one' };
+    await rig.billing.flush();
+    const [told] = await readAccrued(rig.db.tx, rig.books, of, may + dayMs);
+    const charges = await rig.charge(may + dayMs, inBoth);
+    expect(told?.accrued).toBe(sumOf(charges));
+  });
+
+  it('is shared out whole, however it is cut', async () => {
+    const books = joinBooks(['lab-january', glacier, glacier]);
+    await fuzz(31, 10, async (random) => {
+      rig = new StorageRig();
+      let [kept, byteMs] = [0, 0n];
+      for (let timeMs = april; timeMs < april + dayMs; ) {
+        const bytes = randomBelow(random, 1000);
+        await rig.change(timeMs, bytes, { storageClass: 'both', book: books });
+        kept += bytes;
+        const stepMs = 1 + randomBelow(random, hourMs * 4);
+        byteMs += BigInt(kept) * BigInt(stepMs);
+        timeMs += stepMs;
+        if (randomBelow(random, 2) > 0) continue;
+        const charges = await rig.charge(timeMs, books);
+        expect(charges.reduce((sum, one) => sum + one.byteMs, 0n)).toBe(byteMs);
+        byteMs = 0n;
+      }
+    });
+  });
+
+  it('goes on under the next book of one of them, and by one where they are the same', async () => {
+    await rig.change(april, 2 * GB, { storageClass: 'both', book: 'free' });
+    await rig.charge(may, inBoth);
+    const charges = await rig.charge(june, 'free');
+    expect(charges.map(({ book, fromMs }) => [book, fromMs])).toEqual([
+      ['lab-january', may],
+      [glacier, may],
+      ['lab-may', may + 10 * dayMs],
+      [glacier, may + 10 * dayMs],
+    ]);
+    expect(sumOf(charges.filter(({ book }) => book === glacier))).toBe(usd('0.0036'));
+    expect(await rig.charge(june + dayMs, 'free')).toEqual([]);
+  });
+
+  it('counts as large as each of them says', async () => {
+    const of = (sizeBytes: number, book: string) =>
+      rig.billing.storage.billedBytes(
+        chargeOf(data, book),
+        'both',
+        { sizeBytes, copies: 2 },
+        april,
+      );
+    expect(await of(1000, inBoth)).toBe(132_072);
+    expect(await of(131_073, inBoth)).toBe(262_146);
   });
 });
 
@@ -252,6 +318,21 @@ describe('an object that ends before its minimum days', () => {
     const timeMs = april + 12 * dayMs;
     const of = { storageClass: 'derived', book: 'free', ended: { ...ended, class: 'derived' } };
     expect(await rig.change(timeMs, -10 * GB, of)).toBe(usd('1.80'));
+  });
+
+  it('in several stores owes each share by the book of its store', async () => {
+    await rig.change(april, 20 * GB, { storageClass: 'both', book: inBoth });
+    const timeMs = april + 12 * dayMs;
+    const of = { class: 'both', billedBytes: 20 * GB, sinceMs: april };
+    const { storage } = rig.billing;
+    const billed = [{ class: 'both', bytes: -20 * GB }];
+    const owed = await storage.change(chargeOf(data, 'free'), { billed, ended: of }, timeMs);
+    expect([...owed]).toEqual([
+      ['lab-january', usd('1.80')],
+      // 78 of 90 days.
+      [glacier, usd('0.0936')],
+    ]);
+    expect(await rig.spent('tenant:one', timeMs)).toBe(usd('1.8936'));
   });
 
   it('may be replaced by as much as a limit leaves, and not by more', async () => {

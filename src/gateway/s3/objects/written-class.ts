@@ -8,6 +8,7 @@ import { awsClasses } from '../../../core/aws-classes.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { localStore, localStoreName } from '../../../core/manifest.ts';
 import { attachedRecipe, readRecipePlace, recipeName } from '../../../core/recipe.ts';
+import type { PriceBook } from '../../../quota/prices/price-book.ts';
 import type { StorageClass } from '../../../state/class-book.ts';
 import { findObstacle } from '../../../tiering/classes/writable-class.ts';
 import type { RequestServices } from '../../services.ts';
@@ -17,7 +18,7 @@ import type { Reserved } from '../stages.ts';
 export const standardClass = 'STANDARD';
 export const classHeader = 'x-amz-storage-class';
 
-type ClassServices = Pick<RequestServices, 'classes' | 'stores' | 'bookOf'>;
+type ClassServices = Pick<RequestServices, 'classes' | 'stores'>;
 
 /** The class that a header means in a tenant, by alias or name; undefined: none. */
 export function findClass(
@@ -81,7 +82,7 @@ function checkWritable(
 
 /** Why nothing can be written to a class in this bucket; null: it can. */
 export function findClassObstacle(
-  services: Pick<ClassServices, 'stores' | 'bookOf'>,
+  services: Pick<ClassServices, 'stores'>,
   bucket: Bucket,
   found: StorageClass,
 ): string | null {
@@ -90,7 +91,7 @@ export function findClassObstacle(
 
 /** What of the bucket, or of the leg's store, keeps the class from being written to; or null. */
 function findObstacleHere(
-  { stores, bookOf }: Pick<ClassServices, 'stores' | 'bookOf'>,
+  { stores }: Pick<ClassServices, 'stores'>,
   { store }: Bucket,
   { definition }: StorageClass,
 ): string | null {
@@ -100,12 +101,10 @@ function findObstacleHere(
   if (store !== localStore && legs.some((leg) => leg.store === localStoreName)) {
     return 'A leg of it is the data folder, and the bucket is in another store.';
   }
-  const books = new Set<string>();
   let archive: string | null = null;
   for (const [index, { store: leg }] of legs.entries()) {
     const number = stores.numberOf(leg);
     if (number === undefined) continue;
-    books.add(bookOf(number).name);
     const isOnline = stores.declaredOf(number).kind === 'online';
     if (access === 'restore' || (isOnline && archive === null)) continue;
     if (archive !== null && isOnline) return `${archive} is an archive, and comes before ${leg}.`;
@@ -115,8 +114,7 @@ function findObstacleHere(
     }
     archive = leg;
   }
-  if (books.size < 2) return null;
-  return 'Its legs are in stores of different price books, and this version charges by one.';
+  return null;
 }
 
 /** How long the store of a class takes until what is asked for is there. Milliseconds. */
@@ -151,6 +149,19 @@ export function storeOfClass(
   throw new Refusal('ServiceUnavailable', { message });
 }
 
+/**
+ * The price books in force by which what is in a class is charged as long as it is there: of each
+ * copy one. Throws as `storeOfClass` does.
+ */
+export function storageBooksOf(
+  services: ClassServices & Pick<RequestServices, 'bookOf'>,
+  bucket: Pick<Bucket, 'tenant' | 'store'>,
+  name: string,
+): PriceBook[] {
+  const legs = severalLegs(services, bucket, name)?.stores;
+  return (legs ?? [storeOfClass(services, bucket, name)]).map(services.bookOf);
+}
+
 /** The legs of a class that has several, by the numbers of their stores. */
 export interface SeveralLegs {
   stores: number[];
@@ -161,7 +172,7 @@ export interface SeveralLegs {
 /** null: the bytes go to one store. Throws `Refusal` ServiceUnavailable as `storeOfClass` does. */
 export function severalLegs(
   services: ClassServices,
-  bucket: Bucket,
+  bucket: Pick<Bucket, 'tenant'>,
   name: string,
 ): SeveralLegs | null {
   if (name === standardClass) return null;
