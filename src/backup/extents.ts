@@ -259,20 +259,21 @@ export class ExtentCopier {
     // It stays open, so that no other file can have its number meanwhile.
     await using file = await open(path, 'r');
     const bytes = await file.readFile();
+    const digest = hash('sha256', bytes, 'buffer');
     const before = await place.read(placedExtent(id));
     if (changedMs !== null && !(await truth.isOf(id, bytes))) {
       if (before && (await truth.isOf(id, before))) {
-        await this.#note(id, { bytes: before, sinceMs, isMarked: false });
+        const found = { sizeBytes: before.length, digest: hash('sha256', before, 'buffer') };
+        await this.#note(id, { ...found, sinceMs, isMarked: false });
         return true;
       }
       if (isElsewhere) return false;
     }
-    const digest = hash('sha256', bytes, 'buffer');
     // What has the plain name may be what an earlier backup lists.
     const isMarked = before !== undefined && !before.equals(bytes);
     const name = isMarked ? placedByDigest({ id, digest }) : placedExtent(id);
     await place.take(name, path, { mayLink, bytes, file });
-    await this.#note(id, { bytes, sinceMs, isMarked });
+    await this.#note(id, { sizeBytes: bytes.length, digest, sinceMs, isMarked });
     onProgress('copying extents', ++this.#copied);
     this.copiedBytes += bytes.length;
     return true;
@@ -280,11 +281,11 @@ export class ExtentCopier {
 
   async #note(
     id: Buffer,
-    { bytes, sinceMs, isMarked }: { bytes: Buffer; sinceMs: number; isMarked: boolean },
+    found: { sizeBytes: number; digest: Buffer; sinceMs: number; isMarked: boolean },
   ): Promise<void> {
-    const digest = hash('sha256', bytes, 'buffer');
+    const { sizeBytes, digest, sinceMs, isMarked } = found;
     const sql = 'INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?, ?)';
-    await this.#db.tx.run(sql, id, bytes.length, digest, sinceMs, isMarked ? 1 : 0);
+    await this.#db.tx.run(sql, id, sizeBytes, digest, sinceMs, isMarked ? 1 : 0);
   }
 }
 

@@ -48,6 +48,9 @@ export class ChunkStream {
   #abandoned: AbortController | null = null;
   readonly #plan: Iterator<ChunkPart, undefined>;
   #planned: ChunkPart | undefined;
+  /** By stores that cannot be asked now which others were, and had what was wanted. */
+  readonly #instead = new Map<number, number>();
+  readonly #moved = new Map<ExtentRun, ExtentRun>();
   readonly #incoming: Incoming[] = [];
   #given: Incoming | null = null;
   #isClosed = false;
@@ -56,7 +59,7 @@ export class ChunkStream {
     this.#options = options;
     this.#reader = options.digests.openReader();
     this.#plan = planChunks(options.runs);
-    this.#planned = this.#plan.next().value;
+    this.#planned = this.#planNext();
     options.signal?.addEventListener('abort', this.#abandon);
   }
 
@@ -109,19 +112,29 @@ export class ChunkStream {
     await given.close?.();
   }
 
+  /** The next part, in the store that is to be asked first. */
+  #planNext(): ChunkPart | undefined {
+    const part = this.#plan.next().value;
+    const store = part && mayHaveCopies(part.run) ? this.#instead.get(part.run.store) : undefined;
+    if (!part || store === undefined) return part;
+    const run = this.#moved.get(part.run) ?? { ...part.run, store };
+    this.#moved.set(part.run, run);
+    return { ...part, run };
+  }
+
   async #readAhead(): Promise<void> {
     for (let part = this.#planned; part; part = this.#planned) {
       if (part.run.store === inlineStore) {
         if (this.#incoming.length >= inlineAheadMax) return;
         this.#push({ data: this.#options.openInline(part.run) }, part, null, null);
-        this.#planned = this.#plan.next().value;
+        this.#planned = this.#planNext();
         continue;
       }
       const last = this.#incoming.at(-1);
       if (last?.buffer && isPieceOf(last.part, part)) {
         if (this.#incoming.length >= piecesAheadMax) return;
         this.#share(last, last.buffer, part);
-        this.#planned = this.#plan.next().value;
+        this.#planned = this.#planNext();
         continue;
       }
       const reading = this.#readingOr(part.run);
@@ -150,7 +163,7 @@ export class ChunkStream {
     while (buffer) {
       parts.push(this.#planned as ChunkPart);
       taken.push(buffer);
-      this.#planned = this.#plan.next().value;
+      this.#planned = this.#planNext();
       const isMore = this.#planned?.run === run && parts.length < wanted;
       buffer = isMore ? buffers.tryAcquire(party, true) : null;
     }
@@ -170,9 +183,12 @@ export class ChunkStream {
     if (!copies || isAlone || !mayHaveCopies(run)) return chunk;
     const data = chunk.data.catch((error: unknown) => {
       if (signal?.aborted || this.#isClosed) throw error;
-      return readElsewhere(copies, run, error, (from) =>
-        this.#readOne({ ...part, run: from }, buffer),
-      );
+      return readElsewhere(copies, run, error, async (from) => {
+        const found = await this.#readOne({ ...part, run: from }, buffer);
+        // A store that has lost this extent may have the next one, or is to be told of that too.
+        if (!(error instanceof IntegrityError)) this.#instead.set(run.store, from.store);
+        return found;
+      });
     });
     return { ...chunk, data };
   }

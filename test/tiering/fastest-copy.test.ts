@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { Refusal } from '#bursar/core/errors.js';
 import { ObjectReader } from '#bursar/tiering/object-reader.js';
 import type { WrittenObject } from '#bursar/tiering/object-writer.js';
 import { FolderStore } from '#bursar/tiering/stores/folder/folder-store.js';
@@ -206,4 +207,20 @@ test('who leaves in the middle leaves nothing under way', async () => {
     await reading.return();
     expect(rig.buffers.inUse).toBe(0);
   }
+});
+
+test('what comes behind is asked of another where the first is away', async () => {
+  delays[2] = () => Promise.reject(new Refusal('ServiceUnavailable'));
+  const runs = [1, 2, 3, 4].flatMap(() => objects.large.runs);
+  const inlineBody = async () => Buffer.alloc(0);
+  let length = 0;
+  for await (const data of reader.read({ tenant: 'cms', runs, inlineBody })) {
+    const at = length % body.length;
+    expect(data.equals(body.subarray(at, at + data.length))).toBe(true);
+    length += data.length;
+  }
+  expect(length).toBe(4 * body.length);
+  expect(suspects).toEqual([]);
+  // Of 12 runs only the first are asked for chunk by chunk.
+  expect(reads[3]).toBeLessThan(60);
 });
