@@ -332,6 +332,30 @@ describe('who is told', () => {
     expect(answer.text).not.toContain('later');
   });
 
+  it('refuses who has lost the right while their answers were prepared', async () => {
+    const eve = as(operator, await newPrincipal(operator, { tenant: 'cms', name: 'eve' }));
+    const path = '/_/v1/tenants/cms/changes';
+    for (const ms of [85, 110]) {
+      await grant('eve', {
+        ...{ effect: 'allow', actions: ['s3:GetObject', 's3:ListBucket'] },
+        ...{ subjects: ['principal:cms/eve'], bucket: 'data', prefix: 'in/' },
+      });
+      const query = Object.entries({
+        after: await now(),
+        wait: '9',
+        bucket: 'data',
+        prefix: 'in/',
+      });
+      // The more gather, the longer each: so the answers come one after the other.
+      const waiting = Array.from({ length: 40 }, () => send(eve, { method: 'GET', path, query }));
+      await sleep(300);
+      await ask(admin, 'PUT', '/data/in/many', { body: 'x' });
+      await sleep(ms);
+      await callNative(operator, 'DELETE', '/_/v1/tenants/cms/grants/eve');
+      for (const { status } of await Promise.all(waiting)) expect([200, 403]).toContain(status);
+    }
+  });
+
   /** Asks what comes, and does something while it waits. */
   async function whileWaiting(who: Target, act: () => Promise<void>) {
     const query = Object.entries({ after: await now(), wait: '30', bucket: 'mine' });

@@ -52,6 +52,8 @@ interface CallState extends Pick<NativeEntry, 'who' | 'bytesIn' | 'host' | 'conc
   restOn: Call['restOn'];
   /** The rights by which it was decided. */
   decision: Decision;
+  /** It decides by itself, whenever its answer is prepared. */
+  decidesItself: boolean;
   /** Whether its record is made, or left to the commit of the change. */
   recorded: boolean;
 }
@@ -129,6 +131,7 @@ async function admit(
     const bytesIn = raw.length;
     const call: CallState = {
       ...{ route, who, bytesIn, reach: 'none', host: null, concerns: [], recorded: false },
+      decidesItself: false,
       decision: { epoch, again: async () => epoch },
       decideOn: async () => {},
       decideAgain: async () => ({ epoch, who }),
@@ -189,6 +192,7 @@ async function admit(
     },
   };
   call.restOn = (given, scopes) => {
+    call.decidesItself = true;
     call.concerns = [...concerns, ...scopes];
     call.decision = { ...call.decision, epoch: given, again: refuseOutdated };
   };
@@ -196,10 +200,18 @@ async function admit(
 }
 
 /** What the call has prepared is as things were before. */
-async function refuseOutdated(): Promise<never> {
-  const message = 'The rights of who asks have changed meanwhile. Try again.';
-  throw new Refusal('SlowDown', { message });
+class Outdated extends Refusal {
+  constructor() {
+    super('SlowDown', { message: 'The rights of who asks have changed meanwhile. Try again.' });
+  }
 }
+
+async function refuseOutdated(): Promise<never> {
+  throw new Outdated();
+}
+
+/** How often an answer is prepared, before who asks is told to try again. */
+const preparedMax = 3;
 
 /** Throws a Refusal; `begin` has been told of the sender where that is known. */
 async function authenticate(
@@ -339,6 +351,7 @@ async function serve(
     query: request.query as Call['query'],
     body: request.body,
     request,
+    sinceMs: performance.now(),
     deps,
   };
   enterStage(request, 'store');
@@ -346,15 +359,29 @@ async function serve(
   const pace = new Pace();
   await pace.rest();
   if (route.readsAccounts) await deps.writeAccounts();
-  const outcome = await route.run(call);
-  if (state.reach === 'none') throw new Error('a native route that nobody has decided');
-  enterStage(request, 'commit');
-  const answer = await commit(deps, request, state, outcome, reply);
+  const answer = await prepare(call, state, reply);
   await pace.rest();
   const status = statusOf(route);
   reply.code(status).header('cache-control', 'no-store');
   if (status === 204) return reply.send();
   return reply.type(route.answerType ?? 'application/json').send(answer);
+}
+
+/** Runs the call and commits it; again where what its answer rests on was taken away meanwhile. */
+async function prepare(call: Call, state: CallState, reply: FastifyReply) {
+  const { deps, request } = call;
+  for (let times = 1; ; times++) {
+    const outcome = await state.route.run(call);
+    if (state.reach === 'none') throw new Error('a native route that nobody has decided');
+    enterStage(request, 'commit');
+    try {
+      return await commit(deps, request, state, outcome, reply);
+    } catch (error) {
+      const isAgain = state.decidesItself && state.route.method === 'GET' && times < preparedMax;
+      if (!(error instanceof Outdated && isAgain)) throw error;
+      enterStage(request, 'store');
+    }
+  }
 }
 
 async function commit(

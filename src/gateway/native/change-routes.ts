@@ -77,9 +77,11 @@ async function readChanges(call: Call): Promise<Buffer> {
   const leave = () => gone.abort();
   request.raw.socket.once('close', leave);
   const limit = Number(query.limit ?? limitDefault);
-  const deadlineMs = performance.now() + Number(query.wait ?? 0) * 1000;
+  const deadlineMs = call.sinceMs + Number(query.wait ?? 0) * 1000;
   try {
     let after = query.after === 'now' ? await log.newest() : Number(query.after ?? -1);
+    // From there also where the answer is prepared again.
+    query.after = String(after);
     for (;;) {
       let teller = await Teller.begin(call, prefix);
       let page = await log.read({ ...teller.of, prefix, after, limit });

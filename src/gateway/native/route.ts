@@ -41,12 +41,15 @@ export interface Call {
   decideAgain(): Promise<{ epoch: number; who: Identity }>;
   /**
    * Says that the answer was decided by the rights of this epoch, which also depend on these scopes
-   * and on no others that were said before. Where some were taken away since, it is not given: the
-   * call is refused with SlowDown.
+   * and on no others that were said before. Where some were taken away since, it is not given: a
+   * GET is prepared again, a few times; then, and of others at once, the call is refused with
+   * SlowDown.
    */
   restOn(epoch: number, scopes: readonly Scope[]): void;
   /** The message itself, for what only its sender's address and headers tell. */
   request: FastifyRequest;
+  /** When it was let in, by `performance.now`. */
+  sinceMs: number;
   deps: NativeDeps;
 }
 
