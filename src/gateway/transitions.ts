@@ -27,7 +27,7 @@ import { joinBooks } from '../quota/storage/several-books.ts';
 import type { ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
 import { horizonDaysUsual } from '../tiering/policy/cold-rule.ts';
 import { transferRuns } from '../tiering/run-transfer.ts';
-import { isPaidByRestore } from './s3/objects/restored.ts';
+import { isArchived, isPaidByRestore } from './s3/objects/restored.ts';
 import {
   findClassObstacle,
   severalLegs,
@@ -105,15 +105,15 @@ export class Transitions {
     const { legs } = found.definition.durability;
     if (legs.some(({ store }) => stores.numberOf(store) === undefined)) return false;
     const from = classes.named(bucket.tenant, version.class)?.definition;
-    if (from?.access !== 'restore') return true;
+    if (!isArchived(this.#services, bucket, version)) return true;
     const { tier } = found.definition;
     const isThere = async () =>
       isReadable(await findRestore(read, version.seq), steadyClock.nowMs());
-    if (from.tier && tier?.archive && tier.of === from.tier.of) {
+    if (from?.tier && tier?.archive && tier.of === from.tier.of) {
       // An archive of S3 is not read before it was restored.
       return isPaidByRestore(this.#services, bucket, version) ? isThere() : true;
     }
-    return from.tier?.of === to && isThere();
+    return from?.tier?.of === to && isThere();
   }
 
   /**

@@ -77,9 +77,9 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       await send(client, 'PUT', '/first');
     });
 
-    async function serve(): Promise<void> {
+    async function serve(more: Record<string, string> = {}): Promise<void> {
       client?.close();
-      gateway = await startServedGateway({ dataDir: join(disk, 'data'), env });
+      gateway = await startServedGateway({ dataDir: join(disk, 'data'), env: { ...env, ...more } });
       client = new S3Client(gateway);
     }
 
@@ -373,6 +373,40 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
         soon,
       );
       expect(await client.digest('/first/asked')).toMatchObject({ sha256: content.sha256 });
+    });
+
+    it('is shut where its store became an archive of S3, until it is restored', async () => {
+      for (const name of await extentsAt('rare')) {
+        const headers = {
+          // Who asks is not verified, but has to be somebody.
+          authorization: 'AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request',
+          'x-amz-copy-source': `/legs/rare/${name}`,
+          'x-amz-storage-class': 'GLACIER',
+        };
+        const moved = await fetch(`${moto.endpoint}/legs/rare/${name}`, { method: 'PUT', headers });
+        expect(moved.status).toBe(200);
+      }
+      expect(await classesAt(moto.endpoint, 'rare')).toEqual(['GLACIER']);
+      await gateway.kill();
+      const { rare, ...others } = JSON.parse(env.BURSAR_STORES as string);
+      const changed = { ...others, rare: { ...rare, storageClass: 'GLACIER', recallDelay: '1s' } };
+      await serve({ BURSAR_STORES: JSON.stringify(changed) });
+      const shut = await client.send('GET', '/first/rare');
+      expect([shut.status, shut.body.toString()]).toEqual([
+        403,
+        expect.stringContaining('InvalidObjectState'),
+      ]);
+      expect((await put('later', 'ONEZONE_IA')).status).toBe(501);
+      expect((await restore('rare', 'Expedited')).status).toBe(202);
+      await vi.waitFor(
+        async () => expect((await headOf('rare'))['x-amz-restore']).toContain('="false"'),
+        soon,
+      );
+      expect(await client.digest('/first/rare')).toMatchObject({ sha256: content.sha256 });
+      for (const key of ['rare', 'asked']) await send(client, 'DELETE', `/first/${key}`);
+      await vi.waitFor(async () => expect(await extentsAt('rare')).toEqual([]), soon);
+      await gateway.kill();
+      await serve();
     });
 
     it('is rebuilt without being read, and stays shut until it is restored', async () => {

@@ -11,24 +11,24 @@ import { Refusal } from '../../../core/errors.ts';
 import { isOwnClass } from '../../../core/own-class.ts';
 import { steadyClock } from '../../../core/steady-clock.ts';
 import type { RequestServices } from '../../services.ts';
-import { shownClass, storeOfClass } from './written-class.ts';
+import { isReadAfterRestore, shownClass, storeOfClass } from './written-class.ts';
 
-type RestoreServices = Pick<RequestServices, 'read' | 'classes'>;
+type RestoreServices = Pick<RequestServices, 'read' | 'classes' | 'stores'>;
 type OfBucket = Pick<Bucket, 'tenant'>;
 type OfVersion = Pick<Version, 'class' | 'seq'>;
 
 /** Whether a version is read after a restore. */
 export function isArchived(
-  { classes }: Pick<RequestServices, 'classes'>,
+  services: Pick<RequestServices, 'classes' | 'stores'>,
   { tenant }: OfBucket,
   { class: of }: Pick<Version, 'class'>,
 ): boolean {
-  return isOwnClass(of) && classes.named(tenant, of)?.definition.access === 'restore';
+  return isOwnClass(of) && isReadAfterRestore(services, tenant, of);
 }
 
 /** Whether a restore has paid for its retrieval: what S3 restores from an archive is a copy. */
 export function isPaidByRestore(
-  services: Pick<RequestServices, 'classes' | 'stores' | 'bookOf'>,
+  services: Pick<RequestServices, 'classes' | 'stores'>,
   bucket: Pick<Bucket, 'tenant' | 'store'>,
   version: Pick<Version, 'class'>,
 ): boolean {

@@ -183,17 +183,34 @@ export function severalLegs(
 }
 
 /**
- * Whether reads of a class ask the copy that is fastest, and not the first. What is restored was
- * recalled in the first alone.
+ * Whether what is in a class is read after a restore: the class says so, or it was defined before
+ * the stores of all of its legs became archives of S3, from which nothing is read otherwise.
  */
-export function answersAny(
-  { classes }: Pick<ClassServices, 'classes'>,
+export function isReadAfterRestore(
+  { classes, stores }: ClassServices,
   tenant: string,
   name: string,
 ): boolean {
-  if (name === standardClass) return false;
   const definition = classes.named(tenant, name)?.definition;
-  return definition?.availability.answer === 'any' && definition.access === 'online';
+  if (!definition) return false;
+  const { access, durability } = definition;
+  return access === 'restore' || durability.legs.every(({ store }) => isArchiveOfS3(stores, store));
+}
+
+function isArchiveOfS3(stores: ClassServices['stores'], name: string): boolean {
+  const number = stores.numberOf(name);
+  return number !== undefined && stores.isArchive(number);
+}
+
+/**
+ * Whether reads of a class ask the copy that is fastest, and not the first. What is restored was
+ * recalled in the first alone.
+ */
+export function answersAny(services: ClassServices, tenant: string, name: string): boolean {
+  if (name === standardClass) return false;
+  const definition = services.classes.named(tenant, name)?.definition;
+  const isAny = definition?.availability.answer === 'any';
+  return isAny && !isReadAfterRestore(services, tenant, name);
 }
 
 function numberOfLeg({ stores }: ClassServices, name: string, store: string): number {
