@@ -145,6 +145,9 @@ describe('a mount of a query', () => {
     const changes = [['bucket', 'run1']] as const;
     const feed = callNative(admin, 'GET', '/_/v1/tenants/cms/changes', undefined, changes);
     await expect(feed).rejects.toThrow('follow the bucket itself');
+    const eve = as(operator, await newPrincipal(operator, { tenant: 'cms', name: 'eve' }));
+    const hidden = callNative(eve, 'GET', '/_/v1/tenants/cms/changes', undefined, changes);
+    await expect(hidden).rejects.toThrow('403');
     const share = { bucket: 'run1', key: 'in/0/3', expiresIn: 60 };
     await expect(callNative(admin, 'POST', '/_/v1/shares', share)).rejects.toThrow('400');
   });

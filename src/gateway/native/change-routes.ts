@@ -176,14 +176,15 @@ class Teller {
     const namer = tenant === who.principal.tenant ? who.principal : { tenant };
     const found = await lookUpBucket(deps, namer, askedName);
     if (!deps.sealFaults.isEmpty) deps.sealFaults.checkBucket(found.tenant, found.name);
+    call.restOn(epoch, scopesOf(found));
+    await how.access.demand(listing(found, askedName, prefix));
+    // What a name stands for is told to nobody else.
     if (found.at || found.where !== undefined) {
       const message = found.at
         ? `${askedName} shows a bucket as it was: nothing of that changes.`
         : `${askedName} shows what fits a query: follow the bucket itself.`;
       throw new Refusal('InvalidInput', { message, fields: { field: 'query.bucket' } });
     }
-    call.restOn(epoch, scopesOf(found));
-    await how.access.demand(listing(found, askedName, prefix));
     if (!found.bucket) throw new Refusal('NoSuchBucket');
     const begin = await deps.bucketBeginnings.find(found.bucket);
     return new Teller(call, decided, how, { found, name: askedName, begin });

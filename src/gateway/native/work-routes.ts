@@ -308,16 +308,16 @@ class WorkDesk {
     const namer = tenant === who.principal.tenant ? who.principal : { tenant };
     const found = await lookUpBucket(deps, namer, asked.bucket);
     if (!deps.sealFaults.isEmpty) deps.sealFaults.checkBucket(found.tenant, found.name);
-    if (found.at || found.where !== undefined) {
-      const message = `${asked.bucket} is no bucket, but a view of one.`;
-      throw new Refusal('InvalidInput', { message, fields: { field: 'bucket' } });
-    }
     const scopes = scopesOf(found.tenant, found.name);
     call.restOn(epoch, scopes);
     // Conditions on `s3:prefix` are of what is asked for here, which is not in the query.
     const listing = listingOf(found, asked.bucket, asked.prefix ?? '');
     const desk = new WorkDesk(call, { ...decided, scopes }, asked, { asked: found });
     if (!(await desk.#access.allows(listing))) throw new Refusal('AccessDenied');
+    if (found.at || found.where !== undefined) {
+      const message = `${asked.bucket} is no bucket, but a view of one.`;
+      throw new Refusal('InvalidInput', { message, fields: { field: 'bucket' } });
+    }
     if (!found.bucket) throw new Refusal('NoSuchBucket');
     return desk;
   }
