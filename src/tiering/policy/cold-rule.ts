@@ -99,11 +99,23 @@ export function placeOn(
   { day, patience }: { day: number; patience: number },
 ): number {
   const idleDays = day - standing.usedDay;
+  if (day < earliestMove(terms, standing)) return standing.tier;
   for (let to = terms.chain.length - 1; to > standing.tier; to--) {
     const wanted = idleDaysUntil(terms, standing, to, patience);
     if (wanted !== null && idleDays >= wanted) return to;
   }
   return standing.tier;
+}
+
+/**
+ * From when on a version may move on: who leaves a class before its minimum time is over pays for
+ * the rest of it, and for the next class as well.
+ */
+export function earliestMove(
+  { chain }: ColdTerms,
+  { tier, enteredDay }: Pick<Standing, 'tier' | 'enteredDay'>,
+): number {
+  return Math.ceil(enteredDay + tierAt(chain, tier).minimumDays);
 }
 
 export function movedTo(standing: Standing, to: number, day: number): Standing {

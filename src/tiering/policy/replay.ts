@@ -3,6 +3,7 @@
 import {
   type ColdTerms,
   type DayOfReads,
+  earliestMove,
   idleDaysUntil,
   movedTo,
   newStanding,
@@ -98,8 +99,8 @@ function firstDay(
   standing: Standing,
   { to, patience, untilDay }: { to: number; patience: PatienceByDay; untilDay: number },
 ): number | null {
-  const { usedDay, enteredDay } = standing;
-  const notBefore = Math.ceil(enteredDay);
+  const { usedDay } = standing;
+  const notBefore = earliestMove(terms, standing);
   for (let i = placeOf(patience, notBefore); i < patience.length; i++) {
     const { fromDay, patience: share } = patience[i] as PatienceByDay[number];
     const idleDays = fromDay < untilDay ? idleDaysUntil(terms, standing, to, share) : null;

@@ -21,6 +21,7 @@ import {
 } from '../../../src/tiering/policy/replay.ts';
 import type { Chain, Tier } from '../../../src/tiering/policy/tiers.ts';
 import { fuzz, randomBelow, seededRandom } from '../../fuzz/seeded-random.ts';
+import { leastOnline } from './best-online.ts';
 import { dzeroTrace, readsByDay } from './dzero-trace.ts';
 
 const daysPerMonth = 365.25 / 12;
@@ -96,6 +97,29 @@ describe('the lifetimes of DZero', () => {
     expect(usd / bestOf([standard], trace)).toBeLessThan(0.5);
     // Six times cheaper storage is known to be right a month too late.
     expect(usd / bestOf(terms.chain, trace)).toBeLessThan(1.4);
+  });
+
+  // The share of the best in hindsight that it costs at least not to know what is to come.
+  it.runIf(process.env.BURSAR_FULL === '1').each([
+    ['STANDARD_IA', infrequent, 1.08],
+    ['ONEZONE_IA', { ...infrequent, perGbDay: 0.01 / daysPerMonth }, 1.11],
+    ['GLACIER_IR', instant, 1.24],
+  ] as const)('cost with %s hardly more than who knows their law pays', (_, cold, least) => {
+    const terms = termsOf(standard, cold);
+    const trace = dzeroTrace(seededRandom(3), 6000);
+    const sizeBytes = trace.reduce((sum, one) => sum + one.sizeBytes, 0);
+    const ofLaw = leastOnline([standard, cold], sizeBytes / trace.length) * (sizeBytes / GiB);
+    expect(ofLaw / bestOf(terms.chain, trace)).toBeGreaterThan(least);
+    const { usd } = costOf(terms, trace, learnPatience(terms, trace));
+    console.log(`${cold.name}: ${ofLaw / bestOf(terms.chain, trace)}, ${usd / ofLaw}`);
+    expect(usd / ofLaw).toBeLessThan(1.04);
+  });
+
+  it('cost little more with a class between that and the first', () => {
+    const terms = termsOf(standard, infrequent, instant);
+    const trace = dzeroTrace(seededRandom(7), 2000);
+    const { usd } = costOf(terms, trace, learnPatience(terms, trace));
+    expect(usd / bestOf(terms.chain, trace)).toBeLessThan(1.35);
   });
 
   it('are the lifetimes of the study', () => {

@@ -5,12 +5,12 @@
 // that makes the 14 reads a file that the study counted on the average (5.2 PB of 375 TB).
 import type { VersionHistory } from '../../../src/tiering/policy/replay.ts';
 
-const periodDays = 821;
-const readsADay = 12 / 114;
+export const periodDays = 821;
+export const readsADay = 12 / 114;
 const MiB = 2 ** 20;
 
 /** Of a hundred files, up to how many days they are used. */
-const lifetimes = [
+export const lifetimes = [
   { percent: 30, from: 1 / 24, to: 1 },
   { percent: 10, from: 1, to: 7 },
   { percent: 10, from: 7, to: 30 },
