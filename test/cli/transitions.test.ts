@@ -462,7 +462,7 @@ test(
     for (const key of keys) await put('first', key, bytesOf(sizeOf(key)));
     const random = seededRandom(Number(process.env.BURSAR_KILL_SEED ?? 20261128));
     const steps = new Map<string, number>();
-    const classes = ['ONEZONE_IA', 'spare', 'EXPRESS_ONEZONE'];
+    const classes = ['ONEZONE_IA', 'spare', 'EXPRESS_ONEZONE', 'STANDARD_IA'];
     const begin = (StorageClass: string) => {
       const And = { Prefix: 'killed/', ObjectSizeGreaterThan: 1 };
       const to = StorageClass as s3.TransitionStorageClass;
@@ -511,6 +511,10 @@ test(
       const costs = moves.filter((one) => one.key === key).map(({ cost }) => cost);
       expect(new Set(costs)).toEqual(new Set([costs[0]]));
     }
+    if (killsMax < 100) return;
+    await served.stop();
+    expect(await run('verify', 'deep', '--config', 'config.yaml')).toMatch(/^compared /);
+    await serve();
   },
   killsMax * 20_000 + 120_000,
 );
@@ -646,9 +650,15 @@ describe('what follows use', () => {
       expect(countIn('vault')).toBe(vault + 2);
       expect((await headOf(Bucket, Key)).ArchiveStatus).toBe('DEEP_ARCHIVE_ACCESS');
       expect(await refusal(read(Bucket, Key))).toBe('403 InvalidObjectState');
+      const near = extentsIn('near');
       await client.send(new s3.RestoreObjectCommand({ Bucket, Key, RestoreRequest: {} }));
+      // It is killed on the way, at any time after something was written.
+      await vi.waitFor(() => expect(newIn('near', near)).not.toEqual([]), { ...soon, interval: 5 });
+      await served.stop('SIGKILL');
+      await serve();
       await vi.waitFor(async () => expect(await wentTo()).toEqual([...all, 'smart']), soon);
       expect((await read(Bucket, Key)).equals(bytesOf(9 * MB))).toBe(true);
+      await vi.waitFor(() => expect(newIn('near', near)).toHaveLength(2), soon);
       await vi.waitFor(() => expect(countIn('vault')).toBe(vault), soon);
     },
     400_000,

@@ -53,6 +53,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
         vault: { ...at(proxy.endpoint, 'vault', 'GLACIER'), recallDelay: '300ms' },
         disk: { url: `file://${disk}/store` },
         stuck: at(other.endpoint, 'stuck', 'GLACIER'),
+        turned: at(proxy.endpoint, 'turned', 'ONEZONE_IA'),
       };
       const { accessKeyId, secretAccessKey } = other.credentials;
       env = {
@@ -68,6 +69,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
         { name: 'cold', aliases: ['GLACIER'], ...archived, durability: legs('glacier') },
         { name: 'stuck', ...archived, durability: legs('stuck') },
         { name: 'rare', aliases: ['ONEZONE_IA'], durability: legs('rare') },
+        { name: 'turned', durability: legs('turned') },
         { name: 'both', ...archived, durability: legs('glacier', 'second') },
         { name: 'late', durability: legs('vault', 'disk') },
         { name: 'kept', durability: legs('disk', 'vault') },
@@ -375,48 +377,26 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       expect(await client.digest('/first/asked')).toMatchObject({ sha256: content.sha256 });
     });
 
-    it('is shut where its store became an archive of S3, until it is restored', async () => {
-      for (const name of await extentsAt('rare')) {
-        const headers = {
-          // Who asks is not verified, but has to be somebody.
-          authorization: 'AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request',
-          'x-amz-copy-source': `/legs/rare/${name}`,
-          'x-amz-storage-class': 'GLACIER',
-        };
-        const moved = await fetch(`${moto.endpoint}/legs/rare/${name}`, { method: 'PUT', headers });
-        expect(moved.status).toBe(200);
-      }
-      expect(await classesAt(moto.endpoint, 'rare')).toEqual(['GLACIER']);
-      await gateway.kill();
-      const { rare, ...others } = JSON.parse(env.BURSAR_STORES as string);
-      const changed = { ...others, rare: { ...rare, storageClass: 'GLACIER', recallDelay: '1s' } };
-      await serve({ BURSAR_STORES: JSON.stringify(changed) });
-      const shut = await client.send('GET', '/first/rare');
-      expect([shut.status, shut.body.toString()]).toEqual([
-        403,
-        expect.stringContaining('InvalidObjectState'),
-      ]);
-      expect((await put('later', 'ONEZONE_IA')).status).toBe(501);
-      expect((await restore('rare', 'Expedited')).status).toBe(202);
-      await vi.waitFor(
-        async () => expect((await headOf('rare'))['x-amz-restore']).toContain('="false"'),
-        soon,
+    /** Gives what it says, however it ends. */
+    async function runCli(...args: string[]): Promise<string> {
+      const main = resolve(import.meta.dirname, '../../app/main.js');
+      const options = { env: { ...bareEnvironment(), ...env } };
+      const argv = [main, ...args];
+      return promisify(execFile)(process.execPath, argv, options).then(
+        ({ stdout }) => stdout,
+        ({ stdout }) => stdout,
       );
-      expect(await client.digest('/first/rare')).toMatchObject({ sha256: content.sha256 });
-      for (const key of ['rare', 'asked']) await send(client, 'DELETE', `/first/${key}`);
-      await vi.waitFor(async () => expect(await extentsAt('rare')).toEqual([]), soon);
-      await gateway.kill();
-      await serve();
-    });
+    }
 
     it('is rebuilt without being read, and stays shut until it is restored', async () => {
       await send(client, 'PUT', '/told', { headers: { 'x-bursar-store': 'disk' } });
       const headers = { 'x-amz-storage-class': 'GLACIER' };
       const sent = await client.send('PUT', '/told/cold', { headers, body: content.bytes });
       expect(sent.status).toBe(200);
-      await send(client, 'PUT', '/told/kept', {
-        ...{ headers: { 'x-amz-storage-class': 'kept' }, body: content.bytes },
-      });
+      for (const of of ['kept', 'turned']) {
+        const stored = { 'x-amz-storage-class': of };
+        await send(client, 'PUT', `/told/${of}`, { headers: stored, body: content.bytes });
+      }
       await send(client, 'PUT', '/usual', { headers: { 'x-bursar-store': 'rare' } });
       await gateway.stop();
       // In a store where a bucket is, what is written later could not be read.
@@ -430,19 +410,14 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       for (const name of readdirSync(data)) {
         if (name.startsWith('bursar.db')) rmSync(join(data, name));
       }
-      const main = resolve(import.meta.dirname, '../../app/main.js');
-      const { stdout } = await promisify(execFile)(
-        process.execPath,
-        [main, 'rebuild', '--data', data, '--json'],
-        { env: { ...bareEnvironment(), ...env } },
-      ).catch((error) => error);
+      const rebuilt = await runCli('rebuild', '--data', data, '--json');
       // What a bucket in the data folder had is gone with it, which the report says.
-      expect(JSON.parse(stdout)).toMatchObject({
-        versions: 2,
+      expect(JSON.parse(rebuilt)).toMatchObject({
+        versions: 3,
         lost: { count: 0 },
         damagedExtents: { count: 0 },
       });
-      await serve();
+      await serve({ BURSAR_STORES: await turn() });
       const shut = await client.send('GET', '/told/cold');
       expect([shut.status, shut.body.toString()]).toEqual([
         403,
@@ -460,5 +435,72 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       expect(ended).toMatchObject({ priceBook: 'aws-us-east-1-2026:GLACIER' });
       expect(ended?.storageCost).toMatch(/^0\.00001/);
     });
+
+    /** Has a store, and what is in it, become an archive; gives how it is configured then. */
+    async function turn(): Promise<string> {
+      for (const name of await extentsAt('turned')) {
+        const headers = {
+          // Who asks is not verified, but has to be somebody.
+          authorization: 'AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request',
+          'x-amz-copy-source': `/legs/turned/${name}`,
+          'x-amz-storage-class': 'GLACIER',
+        };
+        await fetch(`${moto.endpoint}/legs/turned/${name}`, { method: 'PUT', headers });
+      }
+      expect(await classesAt(moto.endpoint, 'turned')).toEqual(['GLACIER']);
+      const { turned, ...others } = JSON.parse(env.BURSAR_STORES as string);
+      const archive = { ...turned, storageClass: 'GLACIER', recallDelay: '1s' };
+      return JSON.stringify({ ...others, turned: archive });
+    }
+
+    it('is shut where its store became an archive of S3, until it is restored', async () => {
+      const shut = await client.send('GET', '/told/turned');
+      expect([shut.status, shut.body.toString()]).toEqual([
+        403,
+        expect.stringContaining('InvalidObjectState'),
+      ]);
+      const sending = { headers: { 'x-amz-storage-class': 'turned' }, body: content.bytes };
+      expect((await client.send('PUT', '/told/turned', sending)).status).toBe(501);
+      expect((await restore('turned', 'Expedited', 'told')).status).toBe(202);
+      await vi.waitFor(
+        async () =>
+          expect(await client.digest('/told/turned')).toMatchObject({ sha256: content.sha256 }),
+        soon,
+      );
+    });
+
+    it.runIf(process.env.BURSAR_FULL === '1')(
+      'comes back with a backup, and what was written after it, without being read',
+      async () => {
+        const data = join(disk, 'data');
+        const putInto = (key: string, of: string) =>
+          send(client, 'PUT', `/told/${key}`, {
+            ...{ headers: { 'x-amz-storage-class': of }, body: content.bytes },
+          });
+        await putInto('before', 'GLACIER');
+        await runCli('backup', 'create', join(disk, 'backup'), '--data', data, '--json');
+        await putInto('after', 'GLACIER');
+        await putInto('kept', 'kept');
+        await gateway.kill();
+        rmSync(join(data, 'extents'), { recursive: true, force: true });
+        for (const name of readdirSync(data)) {
+          if (name !== 'keys') rmSync(join(data, name), { recursive: true });
+        }
+        for (const name of filesIn(join(disk, 'store'))) rmSync(name);
+        await runCli('restore', join(disk, 'backup'), '--data', data, '--json');
+        await serve();
+        for (const key of ['before', 'after']) {
+          expect((await client.send('GET', `/told/${key}`)).status).toBe(403);
+          expect((await restore(key, 'Expedited', 'told')).status).toBe(202);
+        }
+        for (const key of ['before', 'after', 'cold', 'kept']) {
+          await vi.waitFor(
+            async () =>
+              expect(await client.digest(`/told/${key}`)).toMatchObject({ sha256: content.sha256 }),
+            soon,
+          );
+        }
+      },
+    );
   });
 });
