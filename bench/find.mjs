@@ -1,11 +1,12 @@
-// `node bench/find.mjs [OBJECTS [ROUNDS [PAGED]]]`: what finding objects costs. First the index
-// alone, with a thousand, ten thousand, … objects (100,000 by default), each with four tags which
-// 10 to 10,000 objects have in common, two of metadata and a key of its own: how large it is, how
-// fast it is written, and how long the first page of candidates takes by each kind of comparison.
-// Then gateways, with and without an index, in many short turns: PUTs of 4 KiB, what of a core the
-// threads that serve them take for one, and how far the index is behind them. And then pages of
-// PAGED objects (20,000) by each kind of comparison, with how long they hold up others: the longest
-// turns of the main thread and of the ledger's, of their processor's time and by the clock.
+// `node bench/find.mjs [OBJECTS [ROUNDS [PAGED]]] [--sorted]`: what finding objects costs. First
+// the index alone, with a thousand, ten thousand, … objects (100,000 by default), each with four
+// tags which 10 to 10,000 objects have in common, two of metadata and a key of its own: how large
+// it is, how fast it is written, and how long the first page of candidates takes by each kind of
+// comparison; with `--sorted` one index alone, of OBJECTS, which SQL fills in order. Then gateways,
+// with and without an index, in many short turns: PUTs of 4 KiB, what of a core the threads that
+// serve them take for one, and how far the index is behind them. And then pages of PAGED objects
+// (20,000) by each kind of comparison, with how long they hold up others: the longest turns of the
+// main thread and of the ledger's, of their processor's time and by the clock.
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { Agent, request } from 'node:http';
@@ -29,11 +30,14 @@ import {
   smallWorkload,
   withLoadTool,
 } from './short-turns.mjs';
+import { fillSorted } from './sorted-index.mjs';
 import { median, quantile } from './statistics.mjs';
 
-const most = Number(process.argv[2] ?? 100_000);
+const isSorted = process.argv.includes('--sorted');
+const [mostText, roundsText, pagedText] = process.argv.slice(2).filter((one) => one !== '--sorted');
+const most = Number(mostText ?? 100_000);
 /** In which PUTs with and without the index are compared; 0: no gateway is measured. */
-const rounds = Number(process.argv[3] ?? 20);
+const rounds = Number(roundsText ?? (isSorted ? 0 : 20));
 const dir = mkdtempSync(join(tmpdir(), 'bursar-find-'));
 const batch = 1024;
 const asks = 200;
@@ -68,9 +72,27 @@ const queries = (size) => [
 
 async function measureIndex(size) {
   const path = join(dir, `${size}.db`);
-  const writer = await ObjectIndexWriter.open(path, 'all', async () => true);
   const begunMs = performance.now();
   const begunCpu = process.cpuUsage();
+  await (isSorted ? fillInOrder(path, size) : write(path, size));
+  const writtenUs = (1000 * (performance.now() - begunMs)) / size;
+  const { user, system } = process.cpuUsage(begunCpu);
+  const cpuUs = (user + system) / size;
+  const cells = await askIndex(path, size);
+  return { size, writtenUs, cpuUs, bytes: statSync(path).size / size, cells };
+}
+
+function fillInOrder(path, size) {
+  const sinceMs = performance.now();
+  const say = (what) => {
+    const seconds = Math.round((performance.now() - sinceMs) / 1000);
+    process.stderr.write(`${seconds} s: ${what}\n`);
+  };
+  return fillSorted(path, { size, widths, objectAt, say });
+}
+
+async function write(path, size) {
+  const writer = await ObjectIndexWriter.open(path, 'all', async () => true);
   for (let at = 0; at < size; at += batch) {
     await writer.write(async () => {
       const rows = Array.from({ length: Math.min(batch, size - at) }, (_, i) =>
@@ -80,10 +102,10 @@ async function measureIndex(size) {
       return { through: 0, commitment: null, scan: null };
     });
   }
-  const writtenUs = (1000 * (performance.now() - begunMs)) / size;
-  const { user, system } = process.cpuUsage(begunCpu);
-  const cpuUs = (user + system) / size;
   writer.close();
+}
+
+async function askIndex(path, size) {
   const reader = new CandidateReader(path, 'all');
   const cells = [];
   for (const text of queries(size)) {
@@ -105,7 +127,7 @@ async function measureIndex(size) {
     cells.push([text, took]);
   }
   reader.close();
-  return { size, writtenUs, cpuUs, bytes: statSync(path).size / size, cells };
+  return cells;
 }
 
 function showIndexes(found) {
@@ -128,7 +150,7 @@ function showIndexes(found) {
 
 const agent = new Agent({ keepAlive: true });
 /** Objects that pages are asked of. */
-const paged = Number(process.argv[4] ?? 20_000);
+const paged = Number(pagedText ?? 20_000);
 const lagSeconds = 15;
 /** The threads that a PUT waits for. */
 const serving = ['MainThread', 'ledger', 'libuv-worker'];
@@ -286,7 +308,9 @@ async function measureGateways() {
 
 try {
   const found = [];
-  for (let size = 1000; size <= most; size *= 10) found.push(await measureIndex(size));
+  for (let size = isSorted ? most : 1000; size <= most; size *= 10) {
+    if (size > 0) found.push(await measureIndex(size));
+  }
   if (found.length > 0) showIndexes(found);
   if (rounds > 0) await measureGateways();
 } finally {
