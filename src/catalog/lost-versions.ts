@@ -3,11 +3,12 @@
 // and nothing is charged from then on for what is not stored; and what comes back, as a store that
 // was restored may have it, is not lost any more, and charged for again. The rows only say what to
 // look at: whoever writes some has objects refused until the next look at their bytes.
+
 import type { Reader, Tx } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
+import { billedBytes } from './billed-bytes.ts';
 import { type Bucket, getBucket } from './buckets.ts';
 import { findLossRule } from './class-rows.ts';
-import { countLegs } from './extent-copies.ts';
 import { findHeld } from './held-rows.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { countedBytes, findVersion, type Version } from './versions.ts';
@@ -42,18 +43,15 @@ export async function loseVersion(
   const version = bucket && (await findAnywhere(tx, bucket, change, moment));
   if (!bucket || !version || version.isMarker) return refused('SlowDown');
   const { tenant, versioning } = bucket;
-  const { class: storageClass, versionId, sizeBytes } = version;
+  const { class: storageClass, versionId } = version;
   const rule = isLosing ? await findLossRule(tx, tenant, storageClass) : null;
   if (isLosing && !mayLose(rule)) return refused('SlowDown');
-  const copies = isLosing ? 0 : await countLegs(tx, tenant, storageClass);
-  const billedBytes = isLosing
-    ? 0
-    : await moment.terms.billedBytes(storageClass, sizeBytes, copies);
-  const before = await rebill(tx, change, billedBytes);
+  const after = isLosing ? 0 : await billedBytes(tx, tenant, version, moment.terms);
+  const before = await rebill(tx, change, after);
   if (isLosing) await enter(tx, change, moment.timeMs);
   else await forgetLoss(tx, change.seq);
   if (rule === 'recipe') await addJob(tx, change, moment.timeMs);
-  const billed = [{ class: storageClass, bytes: billedBytes - before }];
+  const billed = [{ class: storageClass, bytes: after - before }];
   const named = versioning === 'Unversioned' ? {} : { named: { versionId, isMarker: false } };
   return { ok: true, storage: { ...noStorage, billed, ...named }, result: null };
 }

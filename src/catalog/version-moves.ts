@@ -2,14 +2,15 @@
 // and its bytes. Invariants: what it named before is let go of in the very transaction in which it
 // names its new extents, so that its bytes are always in one place that counts; what of it is
 // billed moves with it; and what others have of its former extents stays theirs.
+
 import { hash } from 'node:crypto';
 import type { Tx } from '../core/database.ts';
 import { isOwnClass } from '../core/own-class.ts';
 import { attachedRecipe } from '../core/recipe.ts';
 import { computeRowMac, sealObject } from './authentic.ts';
+import { billedBytes } from './billed-bytes.ts';
 import { refuseLossyLock } from './class-locks.ts';
 import { findLossRule, readClassRow } from './class-rows.ts';
-import { countLegs } from './extent-copies.ts';
 import { adoptExtents, areIntents, type InlineExtent } from './extents.ts';
 import { dropManifest, longManifestOf, placeManifest } from './long-manifests.ts';
 import { isLost } from './lost-versions.ts';
@@ -88,8 +89,8 @@ export async function placeElsewhere(
   { class: to, manifest }: { class: string; manifest: Uint8Array | null },
   moment: Moment,
 ): Promise<StorageDelta> {
-  const copies = isOwnClass(to) ? await countLegs(tx, bucket.tenant, to) : 1;
-  const billed = await moment.terms.billedBytes(to, found.sizeBytes, copies);
+  const placed = { class: to, sizeBytes: found.sizeBytes };
+  const billed = await billedBytes(tx, bucket.tenant, placed, moment.terms);
   await placeRow(tx, bucket, found, { class: to, manifest, billed }, moment);
   const { key, versionId, class: from } = found;
   await noteChange(tx, { store: bucket.store, bucketId: bucket.id, key, versionId }, moment);

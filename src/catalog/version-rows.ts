@@ -2,6 +2,7 @@
 // go of. Invariants: a version is in one of the three tables, and its MAC says in which; what ended
 // is remembered in `superseded`; and a row that is not authentic is moved as it is, so that no
 // damage is ever sealed.
+
 import type { Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { isManifest } from '../core/manifest.ts';
@@ -14,7 +15,7 @@ import {
   sealAgain,
   verifyVersion,
 } from './authentic.ts';
-import { countLegs } from './extent-copies.ts';
+import { billedBytes } from './billed-bytes.ts';
 import { findHolder, holdEnded, holdImage } from './held-versions.ts';
 import {
   dropManifest,
@@ -69,8 +70,7 @@ export async function insertVersion(
   { seq, keyring, terms }: Pick<Moment, 'seq' | 'keyring' | 'terms'>,
 ): Promise<BilledDelta> {
   const { key, versionId, isMarker, createdMs, object } = version;
-  const copies = isOwnClass(object.class) ? await countLegs(tx, bucket.tenant, object.class) : 1;
-  const billed = isMarker ? 0 : terms.billedBytes(object.class, object.sizeBytes, copies);
+  const billed = isMarker ? 0 : billedBytes(tx, bucket.tenant, object, terms);
   const bytes = billed instanceof Promise ? await billed : billed;
   const place: RowPlace = {
     key,

@@ -70,6 +70,7 @@ export async function startRigWith(
       ...{ name: 'homely', durability: { legs: leg('disk1', 'local'), ack: 1 } },
       availability: { answer: 'any' },
     },
+    { name: 'floor', durability, minimum: { days: 10, bytes: 1_000_000 } },
     { name: 'again', aliases: ['REDUCED_REDUNDANCY'], durability, loss: 'recipe' },
   ];
   writeFileSync(classes, JSON.stringify({ classes: list }));

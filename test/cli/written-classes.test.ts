@@ -531,6 +531,22 @@ describe('an object one of whose legs is the data folder', () => {
   });
 });
 
+test('what is in a class with a minimum is charged for that', async () => {
+  await put('first', 'floored', 'x', 'floor');
+  await client.send(new s3.DeleteObjectCommand({ Bucket: 'first', Key: 'floored' }));
+  const of = ['records', '--bucket', 's3://first', '--prefix', 'floored', '--json'];
+  const told = (await run(...of)).split('\n').filter((line) => line !== '');
+  const ended = told.map((line) => JSON.parse(line)).map((one) => one.record ?? one);
+  const { storageCost } = ended.find((one) => one.action === 's3:DeleteObject');
+  // A million bytes for 10 days of 30, but for the moment that it was there.
+  expect(Number(storageCost)).toBeCloseTo((1e6 / 2 ** 30) * 0.023 * (10 / 30), 9);
+  // A request is 5 microdollars, and the 10 days are 7.
+  await client.send(new s3.CreateBucketCommand({ Bucket: 'floored' }));
+  await run('limit', 'set', 'bucket:default/floored', '--spend', 'total=0.00001');
+  expect(await refusal(put('floored', 'x', 'x', 'floor'))).toMatch(/QuotaExceeded/);
+  expect(await refusal(put('floored', 'x', 'x', 'derived'))).toBe('done');
+});
+
 describe('what is refused', () => {
   test.each([
     ['a class that nobody has', 'warm', '400 InvalidStorageClass'],

@@ -26,7 +26,6 @@ import {
 } from '../../tiering/classes/class-definition.ts';
 import { explainClass, type ShownLeg } from '../../tiering/classes/class-words.ts';
 import { undeclaredPlace } from '../../tiering/classes/declared-place.ts';
-import { findObstacle } from '../../tiering/classes/writable-class.ts';
 import type { NativeDeps } from './deps.ts';
 import { type Call, checkPlace, param, refuseMissing, routeTable, showDated } from './route.ts';
 import {
@@ -307,9 +306,7 @@ function show(
   });
   const explanation = { ...explainClass(definition, legs, tiers), legs };
   const { tier = null } = definition;
-  const notWritable = tier
-    ? `It is a tier: what is in ${tier.of} moves here.`
-    : findObstacle(definition);
+  const notWritable = tier ? `It is a tier: what is in ${tier.of} moves here.` : null;
   const shownTiers = tiers.map(({ days: afterDays, ...one }) => ({ ...one, afterDays }));
   return showDated({ ...row, ...definition, tier, tiers: shownTiers, notWritable, explanation });
 }

@@ -58,6 +58,8 @@ export class Budget {
   #sourceBook: PriceBook | null = null;
   /** By what each copy is charged of what it puts in a class that is not STANDARD; null: none. */
   storageBooks: readonly PriceBook[] | null = null;
+  /** What the class says that is charged at least. */
+  storageMinimum = { days: 0, bytes: 0 };
   /** What may come in before more has to be set aside. */
   ingressBytes = 0;
   #egressBytes = 0;
@@ -173,7 +175,7 @@ export class Budget {
     const { bucket } = this.payers;
     if (!bucket || !this.#leaseHolder.hasLimits) return null;
     const books = this.storageBooks ?? [this.#book];
-    const cost = leastCost(books, storageClass, sizeBytes);
+    const cost = leastCost(books, storageClass, sizeBytes, this.storageMinimum);
     if (cost === 0n) return null;
     if (cost > amountMax) throw tooDear();
     return this.#setAside(drawsOfOwner(bucket, cost));

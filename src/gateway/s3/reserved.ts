@@ -126,7 +126,9 @@ export class ReservedRequest implements Recorded {
   writeTo(store: number, storageClass: string): void {
     if (storageClass === standardClass) return;
     const { bucket } = this;
+    const definition = bucket && this.services.classes.named(bucket.tenant, storageClass);
     if (bucket) this.budget.storageBooks = storageBooksOf(this.services, bucket, storageClass);
+    if (definition) this.budget.storageMinimum = definition.definition.minimum;
     const book = this.#bookIn(bucket, store);
     if (book) this.budget.priceBy(book);
     if (store !== bucket?.store && store !== localStore) this.#otherStore = store;

@@ -55,16 +55,20 @@ export function billableCopies(all: CopyPrices, sizeBytes: number): number {
   return all.reduce((sum, one) => sum + one.copies * billableBytes(one.prices, sizeBytes), 0);
 }
 
-/** What is still owed for an object that ends, by book. `billedBytes`: of all copies. */
+/**
+ * What is still owed for an object that ends, by book. `billedBytes`: of all copies; `classDays`:
+ * for how long it is paid for at least, whatever the books say.
+ */
 export function chargeEarlyEnd(
   all: CopyPrices,
-  { billedBytes, ageMs }: { billedBytes: number; ageMs: number },
+  { billedBytes, ageMs, classDays }: { billedBytes: number; ageMs: number; classDays: number },
 ): { book: string; cost: Picodollars }[] {
   const copies = all.map((one) => one.copies);
   const shares = shareOut(BigInt(billedBytes), copies);
   return all.map(({ book, prices }, i) => {
     const share = { billedBytes: Number(shares[i]), ageMs };
-    return { book, cost: chargeEarlyDeletion(prices, share) };
+    const minimumDays = Math.max(prices.minimumDays, classDays);
+    return { book, cost: chargeEarlyDeletion({ ...prices, minimumDays }, share) };
   });
 }
 
@@ -73,13 +77,15 @@ export function leastCost(
   books: readonly PriceBook[],
   storageClass: string,
   sizeBytes: number,
+  minimum: { days: number; bytes: number },
 ): Picodollars {
   const all = books.map((book) => {
     return { book: book.name, prices: classPrices(book, storageClass), copies: 1 };
   });
-  if (all.every(({ prices }) => prices.minimumDays === 0)) return 0n;
-  const billedBytes = billableCopies(all, sizeBytes);
-  const owed = chargeEarlyEnd(all, { billedBytes, ageMs: 0 });
+  const isFree = all.every(({ prices }) => prices.minimumDays === 0);
+  if (isFree && minimum.days === 0) return 0n;
+  const billedBytes = billableCopies(all, Math.max(sizeBytes, minimum.bytes));
+  const owed = chargeEarlyEnd(all, { billedBytes, ageMs: 0, classDays: minimum.days });
   return owed.reduce((sum, { cost }) => sum + cost, 0n);
 }
 

@@ -20,6 +20,7 @@ import {
   type OwnedPlace,
   type Place,
   readLevel,
+  readMinimumDays,
   readTotal,
   type Total,
   writeLevel,
@@ -84,6 +85,11 @@ export class StorageBook {
     accrue(entry.state, timeMs, this.#order);
     this.#changedLevels.add(entry);
     return bookOf(entry.state);
+  }
+
+  /** For how many days what ends in a class of a tenant's own is paid for at least. */
+  minimumDays(tenant: string, storageClass: string): Promise<number> {
+    return readMinimumDays(this.#tx, tenant, storageClass);
   }
 
   /** Takes what is due until now, to be charged; what is kept goes on under `book`. */

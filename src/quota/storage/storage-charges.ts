@@ -244,7 +244,9 @@ export class StorageCharges {
         ? await this.#book.bookOf(placeOf(bucket, of), pricing.book, timeMs)
         : pricing.book;
     const all = this.#prices.ofCopies(book, of) ?? [];
-    return chargeEarlyEnd(all, { billedBytes, ageMs: timeMs - sinceMs });
+    const classDays =
+      bucket && isOwnClass(of) ? await this.#book.minimumDays(bucket.tenant, of) : 0;
+    return chargeEarlyEnd(all, { billedBytes, ageMs: timeMs - sinceMs, classDays });
   }
 
   async #post(bucket: Bucket, cost: Picodollars, timeMs: number): Promise<void> {

@@ -211,6 +211,13 @@ export async function listUncharged(
   return rows.map(placedIn);
 }
 
+/** What a class that a tenant defines, or everybody's, says of its minimum time. */
+export async function readMinimumDays(read: Reader, tenant: string, of: string): Promise<number> {
+  const sql = `SELECT json_extract(definition, '$.minimum.days') AS days FROM classes
+    WHERE name = ? AND tenant IN (?, '${defaultTenant}')`;
+  return Number((await read.get<{ days: number | null }>(sql, of, tenant))?.days ?? 0);
+}
+
 /** The classes in which a bucket has a level. */
 export async function listClasses(read: Reader, tenant: string, bucket: string): Promise<string[]> {
   const sql = 'SELECT class FROM quota_storage WHERE tenant = ? AND bucket = ?';

@@ -10,7 +10,6 @@ import { localStore, localStoreName } from '../../../core/manifest.ts';
 import { attachedRecipe, readRecipePlace, recipeName } from '../../../core/recipe.ts';
 import type { PriceBook } from '../../../quota/prices/price-book.ts';
 import type { StorageClass } from '../../../state/class-book.ts';
-import { findObstacle } from '../../../tiering/classes/writable-class.ts';
 import type { RequestServices } from '../../services.ts';
 import type { S3Request } from '../request.ts';
 import type { Reserved } from '../stages.ts';
@@ -82,15 +81,6 @@ function checkWritable(
 
 /** Why nothing can be written to a class in this bucket; null: it can. */
 export function findClassObstacle(
-  services: Pick<ClassServices, 'stores'>,
-  bucket: Bucket,
-  found: StorageClass,
-): string | null {
-  return findObstacle(found.definition) ?? findObstacleHere(services, bucket, found);
-}
-
-/** What of the bucket, or of the leg's store, keeps the class from being written to; or null. */
-function findObstacleHere(
   { stores }: Pick<ClassServices, 'stores'>,
   { store }: Bucket,
   { definition }: StorageClass,
