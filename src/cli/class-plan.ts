@@ -31,8 +31,10 @@ export async function readPlans(
   const plans: ClassPlan[] = [];
   for (const name of names) {
     const { json } = await callApi(connection, { method: 'GET', path: pathIn('classes', name) });
-    const { explanation } = json as Answers['GetClass'];
-    const legs = explanation.legs.map((leg) => pricedLeg(name, leg, books));
+    const { explanation, minimum } = json as Answers['GetClass'];
+    const legs = explanation.legs
+      .map((leg) => pricedLeg(name, leg, books))
+      .map((leg) => withMinimum(leg, minimum));
     plans.push({ name, legs, sentences: explanation.sentences });
   }
   return plans;
@@ -47,6 +49,19 @@ function pricedLeg(name: string, { store, storageClass, priceBook }: Leg, books:
   const book = books.named(priceBook);
   if (book) return { book, storageClass: storageClass ?? usualClass };
   throw new CommandFailure('failed', `${name}: the price book ${priceBook} is not here`);
+}
+
+/** The same, with what the class itself has charged at least in its book. */
+function withMinimum(leg: PricedLeg, { days, bytes }: Answers['GetClass']['minimum']): PricedLeg {
+  const { book, storageClass } = leg;
+  const prices = book.classes.get(storageClass);
+  if (!prices || (days === 0 && bytes === 0)) return leg;
+  const least = {
+    minimumDays: Math.max(prices.minimumDays, days),
+    minimumBytes: Math.max(prices.minimumBytes, bytes),
+  };
+  const classes = new Map(book.classes).set(storageClass, { ...prices, ...least });
+  return { book: { ...book, classes }, storageClass };
 }
 
 /** `price` says what all of it costs by one book, in one class. */

@@ -79,11 +79,15 @@ test('what the same costs in them is what each leg stores and the first is asked
   const fence = /```json\n(\{\n {2}"format": "bursar-workload\/1"[^`]+)```/;
   const [, example = ''] = fence.exec(text) ?? [];
   writeFileSync(workload, example);
-  const names = ['cms/batch-production', 'cms/online-production'];
+  const least = join(place.folder, 'least.yaml');
+  const terms = 'durability: { legs: [{ store: fast }] }, minimum: { days: 730, bytes: 0 }';
+  writeFileSync(least, `classes: [{ name: least, ${terms} }]`);
+  await run('class', 'create', 'cms', least);
+  const names = ['cms/batch-production', 'cms/online-production', 'cms/least'];
   const json = async (...args: string[]) => JSON.parse(await run('cost', ...args, '--json'));
   const asked = ['--workload', workload, '--class', 'STANDARD', '--class-plan', ...names];
   const { cases, notes } = await json(...asked);
-  const [, standard, one, two] = cases;
+  const [, standard, one, two, three] = cases;
   expect(cases.map((each: { name: string }) => each.name).slice(1)).toEqual(['STANDARD', ...names]);
   // Each leg is in a folder, which is charged as STANDARD of the gateway's prices.
   expect(one).toEqual({ ...standard, name: names[0], class: names[0] });
@@ -91,7 +95,10 @@ test('what the same costs in them is what each leg stores and the first is asked
   expect(cents(two.storage)).toBe(2 * cents(standard.storage));
   expect(cents(two.total)).toBe(cents(standard.total) + cents(standard.storage));
   expect(two).toMatchObject({ gets: standard.gets, egress: standard.egress, cacheHits: 0 });
-  expect(notes.at(-1)).toMatch(/^cms\/online-production: 2 copies: .* Expected loss: 1 in 33 /);
+  // What is replaced each year is paid for two.
+  const { storage, egress } = standard;
+  expect(three).toMatchObject({ storage, egress, earlyDeletion: storage });
+  expect(notes.at(-2)).toMatch(/^cms\/online-production: 2 copies: .* Expected loss: 1 in 33 /);
   const paid = await json('--class-plan', names[1] as string, '--cache-hits', '0.5', '1');
   expect(paid.cases.map((each: { name: string }) => each.name)).toEqual([
     ...['as charged', 'cms/online-production, 50% cached', 'cms/online-production, 100% cached'],

@@ -70,6 +70,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
         { name: 'stuck', ...archived, durability: legs('stuck') },
         { name: 'rare', aliases: ['ONEZONE_IA'], durability: legs('rare') },
         { name: 'turned', durability: legs('turned') },
+        { name: 'partly', durability: legs('turned', 'disk') },
         { name: 'both', ...archived, durability: legs('glacier', 'second') },
         { name: 'late', durability: legs('vault', 'disk') },
         { name: 'kept', durability: legs('disk', 'vault') },
@@ -393,7 +394,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       const headers = { 'x-amz-storage-class': 'GLACIER' };
       const sent = await client.send('PUT', '/told/cold', { headers, body: content.bytes });
       expect(sent.status).toBe(200);
-      for (const of of ['kept', 'turned']) {
+      for (const of of ['kept', 'turned', 'partly']) {
         const stored = { 'x-amz-storage-class': of };
         await send(client, 'PUT', `/told/${of}`, { headers: stored, body: content.bytes });
       }
@@ -413,7 +414,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       const rebuilt = await runCli('rebuild', '--data', data, '--json');
       // What a bucket in the data folder had is gone with it, which the report says.
       expect(JSON.parse(rebuilt)).toMatchObject({
-        versions: 3,
+        versions: 4,
         lost: { count: 0 },
         damagedExtents: { count: 0 },
       });
@@ -459,6 +460,8 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
         403,
         expect.stringContaining('InvalidObjectState'),
       ]);
+      // What another leg has is read at once.
+      expect(await client.digest('/told/partly')).toMatchObject({ sha256: content.sha256 });
       const sending = { headers: { 'x-amz-storage-class': 'turned' }, body: content.bytes };
       expect((await client.send('PUT', '/told/turned', sending)).status).toBe(501);
       expect((await restore('turned', 'Expedited', 'told')).status).toBe(202);
