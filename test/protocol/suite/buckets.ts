@@ -16,6 +16,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import {
   as,
   clientOf,
+  elementOf,
   newBucket,
   newName,
   newPrincipal,
@@ -191,7 +192,13 @@ function describeListing(targetOf: () => Target): void {
         return (page.Buckets ?? []).map((bucket) => bucket.Name);
       };
       expect(await list(region)).toEqual([Prefix]);
-      expect(await list('mars-north-1')).toEqual([]);
+      expect(await list('eu-west-3')).toEqual([]);
+      const query = [['bucket-region', 'mars-north-1']] as const;
+      const { status, text } = await send(targetOf(), { method: 'GET', path: '/', query });
+      expect([status, elementOf(text, 'ArgumentName')]).toEqual([400, 'bucket-region']);
+      expect(elementOf(text, 'Message')).toBe(
+        'Argument value mars-north-1 is not a valid AWS Region',
+      );
     });
 
     it.each(['0', '10001', '-1', 'many'])('max-buckets=%s is refused', async (count) => {

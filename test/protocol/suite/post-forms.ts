@@ -369,11 +369,17 @@ export function describePostForms(targetOf: () => Target): void {
       const fields: Fields = [['key', 'forms/hosted'], ['success_action_status', '201'], ...signed];
       const body = formBody(fields, { content: 'x' });
       const host = `${Bucket}.${domain}`;
-      const answer = await exchange(target, 'POST', '/', { ...formHeaders, host }, body);
-      expect([answer.status, answer.headers.location]).toEqual([
-        201,
-        `http://${host}/forms/hosted`,
-      ]);
+      // As on S3 the place is told so, too, where the path named it.
+      for (const [path, asked] of [
+        ['/', host],
+        [`/${Bucket}`, domain],
+      ] as const) {
+        const answer = await exchange(target, 'POST', path, { ...formHeaders, host: asked }, body);
+        expect([answer.status, answer.headers.location]).toEqual([
+          201,
+          `http://${host}/forms/hosted`,
+        ]);
+      }
     });
   });
 }

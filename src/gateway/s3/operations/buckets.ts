@@ -132,6 +132,11 @@ async function readKept(
   };
 }
 
+/** As S3 words it here, and otherwise where tags are put on a bucket that there is. */
+const reservedWords =
+  'User-defined tag keys can\'t start with "aws:". This prefix is reserved for system tags. ' +
+  'Remove "aws:" from your tag keys and try again.';
+
 /** The tags that the bucket is to have. Throws `Refusal`. */
 function parseConfiguration(body: Buffer, region: string): Tags {
   if (body.length === 0) return noTags;
@@ -143,7 +148,10 @@ function parseConfiguration(body: Buffer, region: string): Tags {
   }
   checkLocation(textOf(configuration, 'LocationConstraint') ?? '', region);
   const tags = childOf(configuration, 'Tags');
-  return tags ? parseTagSet(tags, bucketTagsMax) : noTags;
+  if (!tags) return noTags;
+  const isReserved = tags.children.some((node) => /^aws:/i.test(textOf(node, 'Key') ?? ''));
+  if (isReserved) throw new Refusal('InvalidTag', { message: reservedWords });
+  return parseTagSet(tags, bucketTagsMax);
 }
 
 export const headBucket: Operation<'bucket'> = {

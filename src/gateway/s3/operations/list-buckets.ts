@@ -4,7 +4,7 @@
 
 import { type ListedBucket, listBuckets as readBuckets } from '../../../catalog/buckets.ts';
 import { s3Time } from '../../../core/clock.ts';
-import { invalidArgument } from '../../../core/errors.ts';
+import { invalidArgument, Refusal } from '../../../core/errors.ts';
 import { Pace } from '../../../core/pace.ts';
 import { principalId } from '../../../core/principal.ts';
 import { compareText } from '../../../core/text-order.ts';
@@ -46,7 +46,12 @@ async function run(context: Reserved<'service'>): Promise<Reply> {
   const prefix = parameter(request, 'prefix') ?? '';
   const after = token ? decodeToken(token).text : '';
   // All buckets are in the gateway's region: who asks for another's gets none.
-  const isHere = (parameter(request, 'bucket-region') ?? services.region) === services.region;
+  const region = parameter(request, 'bucket-region') ?? services.region;
+  const isHere = region === services.region;
+  if (!isHere && !regionsOfAws.has(region)) {
+    const message = `Argument value ${region} is not a valid AWS Region`;
+    throw new Refusal('InvalidArgument', { message, fields: { ArgumentName: 'bucket-region' } });
+  }
   // As on S3, only who asks for a part of the list is told of each bucket where it is.
   const isPaged = request.query.some(([name]) => pagingParameters.has(name));
   const found = isHere ? await collect(context, { prefix, after, max: max + 1 }) : [];
@@ -68,6 +73,19 @@ async function run(context: Reserved<'service'>): Promise<Reply> {
       found.length > max && last ? encodeToken({ kind: 'key', text: last.name }) : undefined,
   });
 }
+
+/** Those that SDKs know: who misspells one must not take it for a region of no buckets. */
+const regionsOfAws: ReadonlySet<string> = new Set([
+  ...['af-south-1', 'ap-east-1', 'ap-east-2', 'ap-northeast-1', 'ap-northeast-2', 'ap-northeast-3'],
+  ...['ap-south-1', 'ap-south-2', 'ap-southeast-1', 'ap-southeast-2', 'ap-southeast-3'],
+  ...['ap-southeast-4', 'ap-southeast-5', 'ap-southeast-6', 'ap-southeast-7', 'ca-central-1'],
+  ...['ca-west-1', 'cn-north-1', 'cn-northwest-1', 'eu-central-1', 'eu-central-2', 'eu-north-1'],
+  ...['eu-south-1', 'eu-south-2', 'eu-west-1', 'eu-west-2', 'eu-west-3', 'eusc-de-east-1'],
+  ...['eu-isoe-west-1', 'il-central-1', 'me-central-1', 'me-south-1', 'me-west-1', 'mx-central-1'],
+  ...['sa-east-1', 'sa-west-1', 'us-east-1', 'us-east-2', 'us-gov-east-1', 'us-gov-west-1'],
+  ...['us-iso-east-1', 'us-iso-west-1', 'us-isob-east-1', 'us-isob-west-1', 'us-isof-east-1'],
+  ...['us-isof-south-1', 'us-west-1', 'us-west-2'],
+]);
 
 const pagingParameters: ReadonlySet<string> = new Set([
   ...['max-buckets', 'continuation-token', 'prefix', 'bucket-region'],

@@ -37,9 +37,14 @@ function redirectTo(url: URL, { askedName, key }: Reserved<'object'>, etag: stri
   return target.href;
 }
 
-function locationOf({ request, key }: Reserved<'object'>): string {
-  const origin = `${request.isSecure ? 'https' : 'http'}://${request.headers.host ?? ''}`;
+/** As on S3 the host names the bucket, where it can: a dot or a colon may mean another there. */
+function locationOf({ request, services, askedName, key }: Reserved<'object'>): string {
+  const { headers, path, isSecure } = request;
+  const host = headers.host ?? '';
+  const isDomain = services.domains.includes(host.replace(/:\d+$/, '').toLowerCase());
+  const inHost = isDomain && !/[.:]/.test(askedName);
+  const origin = `${isSecure ? 'https' : 'http'}://${inHost ? `${askedName}.${host}` : host}`;
   // The path names the bucket, where the host does not.
-  const folder = percentEncode(request.path.replace(/\/$/, ''), true);
+  const folder = inHost ? '' : percentEncode(path.replace(/\/$/, ''), true);
   return `${origin}${folder}/${percentEncode(key, true)}`;
 }
