@@ -15,6 +15,7 @@ import { RootKeyFile } from '#bursar/core/root-keys.js';
 import { applyCommit, applyMaintenance } from '#bursar/ledger/apply.js';
 import { membersOf } from '#bursar/ledger/commands/index.js';
 import { SealedState, verifySealedState } from '#bursar/ledger/sealed-state.js';
+import { StoredLevels } from '#bursar/ledger/stored-levels.js';
 import { Billing } from '#bursar/quota/billing.js';
 import { PriceBooks, readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { RecentUse } from '#bursar/quota/roll-up/recent-use.js';
@@ -37,7 +38,8 @@ export async function openBulkLedger(folder) {
   const timeMs = Math.max(Date.now(), newest.timeMs);
   // Of what is added here, sums are read out of the records.
   const recentUse = new RecentUse();
-  const context = { timeMs, process: 'bench', keyring, billing, log, recentUse };
+  const levels = await StoredLevels.open(db);
+  const context = { timeMs, process: 'bench', keyring, billing, log, recentUse, levels };
   /**
    * Milliseconds of each commit of what `commitAt` gives for 0 up to `count`; none may be refused.
    */
