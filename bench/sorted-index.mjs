@@ -1,5 +1,5 @@
 // An index of very many objects, filled in the order of its pages by a few statements of SQL, since
-// its own writer takes half an hour for ten million. It has what the writer would have made of the
+// its own writer goes over them one by one. It has what the writer would have made of the
 // objects that `objectAt` gives, which is verified of some; but its pages are full.
 import { openDatabase } from '#bursar/core/database.js';
 import { ObjectIndexWriter } from '#bursar/search/object-index.js';
