@@ -1,5 +1,6 @@
 // Snapshots as administrators make them and as clients read them, through mounts: what was is
 // read, listed and copied back, nothing is written, and who reads needs the rights to versions.
+import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type Answer,
@@ -141,6 +142,31 @@ describe('a mount of a snapshot', () => {
     expect((await ask(owner, 'PUT', '/data/in/a', { headers: onto })).status).toBe(200);
     const got = await ask(owner, 'GET', '/data/in/a');
     expect([got.body.toString(), got.headers['x-amz-meta-n']]).toEqual(['first', '1']);
+  });
+
+  it('gives what a key of a customer encrypts with that key alone, also to copies', async () => {
+    const bytes = Buffer.alloc(32, 'k');
+    const md5 = createHash('md5').update(bytes).digest('base64');
+    const keyed = (prefix: string) => ({
+      [`x-amz-${prefix}server-side-encryption-customer-algorithm`]: 'AES256',
+      [`x-amz-${prefix}server-side-encryption-customer-key`]: bytes.toString('base64'),
+      [`x-amz-${prefix}server-side-encryption-customer-key-md5`]: md5,
+    });
+    await ask(owner, 'PUT', '/keyed');
+    await ask(owner, 'PUT', '/keyed/large', { body: large, headers: keyed('') });
+    await callNative(target, 'PUT', '/_/v1/tenants/cms/buckets/keyed/snapshots/one', {});
+    await ask(owner, 'DELETE', '/keyed/large');
+    const place = { bucketTenant: 'cms', bucket: 'keyed', at: 'one' };
+    await callNative(target, 'PUT', '/_/v1/tenants/cms/mounts/keyed-then', place);
+    expect((await ask(owner, 'GET', '/keyed-then/large')).code).toBe('InvalidRequest');
+    const read = await ask(owner, 'GET', '/keyed-then/large', { headers: keyed('') });
+    expect(read.body.equals(large)).toBe(true);
+    const source = { 'x-amz-copy-source': '/keyed-then/large' };
+    const bare = await ask(owner, 'PUT', '/keyed/large', { headers: source });
+    expect(bare.code).toBe('InvalidRequest');
+    const headers = { ...source, ...keyed('copy-source-') };
+    expect((await ask(owner, 'PUT', '/keyed/large', { headers })).status).toBe(200);
+    expect((await ask(owner, 'GET', '/keyed/large')).body.equals(large)).toBe(true);
   });
 
   it('wants the rights to versions of the real bucket and key', async () => {
