@@ -197,10 +197,8 @@ function splitPath(
     bucketName = slash < 0 ? key : key.slice(0, slash);
     key = slash < 0 ? '' : key.slice(slash + 1);
   }
-  if (bucketName === '') {
-    if (key !== '') throw new Refusal('InvalidBucketName', { fields: { BucketName: '' } });
-    return { bucketName: null, key: null };
-  }
+  // An empty name before a key is no bucket's, which is said after the signature was looked at.
+  if (bucketName === '' && key === '') return { bucketName: null, key: null };
   checkKeyLength(key);
   return { bucketName, key: key === '' ? null : key };
 }

@@ -95,6 +95,7 @@ function describePresigned(room: Room): void {
     it.each([
       ['with a longer life', (url: string) => url.replace('Expires=60', 'Expires=600')],
       ['with another key', (url: string) => url.replace('/k?', '/l?')],
+      ['with a slash before its bucket', (url: string) => url.replace(/:\d+\//, '$&%2F')],
       ['with one more parameter', (url: string) => `${url}&versionId=null`],
       [
         'with a changed signature',

@@ -68,6 +68,7 @@ export function describeBuckets(targetOf: () => Target): void {
       ['a dash at its end', 'bucket-'],
       ['a dot at its beginning', '.bucket'],
       ['two dots', 'buc..ket'],
+      ['nothing before a key', '/key'],
       ['a dot beside a dash', 'buc.-ket'],
       ['an address of the internet', '192.168.5.4'],
       ['a reserved prefix', 'xn--bucket'],
