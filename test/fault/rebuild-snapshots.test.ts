@@ -6,6 +6,9 @@ import { describeWithTool, versitygw } from '../tooling/tools.ts';
 import { RebuildRig } from './rebuild-rig.ts';
 import { SnapshotContent } from './snapshot-content.ts';
 
+/** Of the last one, objects are in a class of the tenant's own. */
+const buckets = ['plain', 'versioned', 'classed'];
+
 describeWithTool(versitygw, 'snapshots of a gateway that lost its database', (path) => {
   let rig: RebuildRig;
   let content: SnapshotContent;
@@ -28,9 +31,15 @@ describeWithTool(versitygw, 'snapshots of a gateway that lost its database', (pa
   };
 
   it('show what they showed', async () => {
-    const { ask, put, tag, rename, native, freeze, note } = content;
-    for (const bucket of ['plain', 'versioned']) {
+    const { ask, tag, rename, native, freeze, note } = content;
+    const legs = [{ store: 's3' }];
+    await native('POST', 'classes', { name: 'own', durability: { legs } });
+    for (const bucket of buckets) {
       await ask('PUT', `/${bucket}`);
+      const headers: Record<string, string> =
+        bucket === 'classed' ? { 'x-amz-storage-class': 'own' } : {};
+      const put = (target: string, seed: number, sizeBytes?: number) =>
+        content.put(target, seed, sizeBytes, { headers });
       if (bucket === 'versioned') await content.enableVersions(bucket);
       const at = (key: string) => `/${bucket}/${key}`;
       for (const [i, key] of ['a', 'b', 'c', 'd', 'e', 'kept'].entries()) await put(at(key), i);
@@ -51,28 +60,25 @@ describeWithTool(versitygw, 'snapshots of a gateway that lost its database', (pa
       await put(at('b'), 13);
       await put(at('c'), 14);
       await native('DELETE', `buckets/${bucket}/snapshots/gone`);
-      const headers = { 'x-amz-copy-source': `/${bucket}-one/d` };
-      await ask('PUT', at('d'), { headers });
+      const copied = { ...headers, 'x-amz-copy-source': `/${bucket}-one/d` };
+      await ask('PUT', at('d'), { headers: copied });
       if (bucket === 'versioned') {
-        const { headers: made } = await ask('PUT', at('e'), { body: Buffer.from('new') });
-        const id = String(made['x-amz-version-id']);
+        const id = await put(at('e'), 15);
         await freeze(bucket, 'four');
         await ask('DELETE', at('e'), { query: [['versionId', id]] });
         await note('versioned-four');
       }
       await note(bucket, `${bucket}-one`, `${bucket}-two`, `${bucket}-three`);
     }
-    const before = {
-      plain: await content.listed('plain'),
-      versioned: await content.listed('versioned'),
+    const listed = async () => {
+      const all = await Promise.all(buckets.map(content.listed));
+      return Object.fromEntries(all.map((one, i) => [buckets[i], one]));
     };
+    const before = await listed();
     await rig.kill();
     await rebuild();
     await content.expectAll();
-    expect({
-      plain: await content.listed('plain'),
-      versioned: await content.listed('versioned'),
-    }).toEqual(before);
+    expect(await listed()).toEqual(before);
     expect((await rig.client.send('GET', '/plain-gone')).status).toBe(404);
   }, 120_000);
 
@@ -86,7 +92,7 @@ describeWithTool(versitygw, 'snapshots of a gateway that lost its database', (pa
   }, 120_000);
 
   it('let go of what they hold', async () => {
-    for (const bucket of ['plain', 'versioned']) {
+    for (const bucket of buckets) {
       for (const { name } of (await content.listed(bucket)).snapshots) {
         const query: [string, string][] = [['bypassGovernance', 'true']];
         await content.ask('DELETE', `/_/v1/tenants/default/buckets/${bucket}/snapshots/${name}`, {

@@ -21,8 +21,15 @@ export class SnapshotContent {
     throw new Error(`${method} ${target}: ${answer.status} ${answer.body.toString()}`);
   };
 
-  readonly put = async (target: string, seed: number, sizeBytes = 1000 + seed) => {
-    const { headers } = await this.ask('PUT', target, { body: seededBytes(seed, sizeBytes) });
+  /** `sending`: with headers of its own. */
+  readonly put = async (
+    target: string,
+    seed: number,
+    sizeBytes = 1000 + seed,
+    sending: Sending = {},
+  ) => {
+    const body = seededBytes(seed, sizeBytes);
+    const { headers } = await this.ask('PUT', target, { ...sending, body });
     return String(headers['x-amz-version-id']);
   };
 
@@ -69,11 +76,11 @@ export class SnapshotContent {
     }
   }
 
-  async listed(bucket: string) {
+  readonly listed = async (bucket: string) => {
     const { snapshots, heldBytes } = await this.native('GET', `buckets/${bucket}/snapshots`);
     // A rebuild numbers anew.
     return { snapshots: snapshots.map((one: object) => ({ ...one, index: 0 })), heldBytes };
-  }
+  };
 
   /** All versions that a bucket or a mount shows, and what they are. */
   async #look(bucket: string): Promise<string[]> {

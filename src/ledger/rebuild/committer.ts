@@ -1,5 +1,6 @@
 // How a rebuild commits: through a ledger of the new database, in nobody's name who asked.
-
+// Invariant: the ledger is handed commits in the order in which they are asked for, whatever has to
+// be read for one of them.
 import type { RecordDraft } from '../../audit/record.ts';
 import { draftRecord, ownOrigin, unasked } from '../../audit/record-draft.ts';
 import { countLegs, listLegNumbers } from '../../catalog/extent-copies.ts';
@@ -38,13 +39,17 @@ export function tryCommitter(
   source = 'bursar rebuild',
 ): TryCommit {
   const origin = ownOrigin(source);
+  const books = new BooksOfClasses(read, prices);
+  let before: Promise<unknown> = Promise.resolve();
   return async (change, { bucket, tenant: about, ...detail }) => {
     const tenant = bucket?.tenant ?? about ?? defaultTenant;
     const principal = bucket?.owner ?? rootPrincipal;
     const who = { tenant, principal, tokens: [], bucket: bucket ?? null };
     const of = detail.class;
-    const storageBook =
-      bucket && of && isOwnClass(of) ? await findBooks(read, prices, bucket.tenant, of) : null;
+    const found = bucket && of && isOwnClass(of) ? books.find(bucket.tenant, of) : null;
+    const turn = Promise.all([found, before]);
+    before = turn;
+    const [storageBook] = await turn;
     const commit: Commit = {
       change,
       charge: bucket ? chargeOf(who, prices.bookOf(bucket.store).name, storageBook) : null,
@@ -64,16 +69,29 @@ function chargeOf(who: Charged, book: string, storageBook: string | null): Charg
   return storageBook ? { ...charge, pricing: { ...charge.pricing, storageBook } } : charge;
 }
 
-/** By what the copies of a class are charged; null: not all of its stores are known. */
-async function findBooks(
-  read: Reader,
-  prices: RestoredPrices,
-  tenant: string,
-  name: string,
-): Promise<string | null> {
-  const numbers = await listLegNumbers(read, tenant, name);
-  if (numbers.length < (await countLegs(read, tenant, name))) return null;
-  return joinBooks(numbers.map((number) => prices.bookOf(number).name));
+/** By what the copies of classes are charged. */
+class BooksOfClasses {
+  readonly #read: Reader;
+  readonly #prices: RestoredPrices;
+  /** By tenant and class, of which all stores are known. */
+  readonly #known = new Map<string, string>();
+
+  constructor(read: Reader, prices: RestoredPrices) {
+    this.#read = read;
+    this.#prices = prices;
+  }
+
+  /** null: not all stores of the class are known. */
+  async find(tenant: string, name: string): Promise<string | null> {
+    const id = `${tenant}/${name}`;
+    const known = this.#known.get(id);
+    if (known !== undefined) return known;
+    const numbers = await listLegNumbers(this.#read, tenant, name);
+    if (numbers.length < (await countLegs(this.#read, tenant, name))) return null;
+    const found = joinBooks(numbers.map((number) => this.#prices.bookOf(number).name));
+    this.#known.set(id, found);
+    return found;
+  }
 }
 
 /** The same; throws where it is refused. */
