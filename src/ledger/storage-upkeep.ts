@@ -12,7 +12,6 @@ import type { Billing } from '../quota/billing.ts';
 import { type Charge, chargeStored, drawsOf, type Stored } from '../quota/charge.ts';
 import type { AccountBook } from '../quota/leases/account-book.ts';
 import type { Shortage } from '../quota/leases/requests.ts';
-import { joinBooks } from '../quota/storage/several-books.ts';
 import type { StorageCharge, StorageCharges } from '../quota/storage/storage-charges.ts';
 import type { OwnedPlace } from '../quota/storage/storage-tables.ts';
 import type { CommitContext, MaintenanceContext } from './apply.ts';
@@ -147,7 +146,8 @@ export async function chargeAccrued(
   const requestId = newRequestId();
   for (const place of places) {
     // A store that is not configured any more has no prices but those it had.
-    const charges = await storage.charge(place, bookOf(place, books), timeMs).catch((error) => {
+    const now = place.stores.map((store) => (store === null ? undefined : books.get(store)));
+    const charges = await storage.charge(place, now, timeMs).catch((error) => {
       if (!(error instanceof UnsealedRow)) throw error;
       storage.passOver(place);
       onUnsealed?.(error.unsealed);
@@ -156,15 +156,6 @@ export async function chargeAccrued(
     await recordCharges(place, charges, { requestId, timeMs, log });
   }
   return places.length;
-}
-
-/** undefined: a store is not configured. */
-function bookOf(
-  { stores }: OwnedPlace,
-  books: ReadonlyMap<number | null, string>,
-): string | undefined {
-  const names = stores.map((store) => books.get(store));
-  return names.every((name) => name !== undefined) ? joinBooks(names) : undefined;
 }
 
 async function recordCharges(

@@ -72,7 +72,10 @@ export interface Pricing {
   price: 'put' | 'get' | 'free';
   /** The book by which what was read is priced; absent: as the rest. */
   sourceBook?: string;
-  /** The book of the store of a class that is not one of price books; absent: as the operation. */
+  /**
+   * The books of the copies of a class that is not one of price books, joined
+   * (storage/several-books.ts); absent: as the operation.
+   */
   storageBook?: string;
 }
 

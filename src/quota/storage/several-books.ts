@@ -6,7 +6,7 @@ import type { Picodollars } from '../../core/money.ts';
 import { billableBytes, chargeEarlyDeletion } from '../prices/charges.ts';
 import { type ClassPrices, classPrices, type PriceBook } from '../prices/price-book.ts';
 
-/** No name of a book has it. */
+/** No name of a book has it (prices/price-book.ts). */
 const separator = '+';
 
 /** The name of the books of all copies together, in their order: of one, where all are the same. */
@@ -33,6 +33,38 @@ export function mapBooks(
     told.push(one);
   }
   return joinBooks(told);
+}
+
+/**
+ * Under what goes on what was under `before`, where the stores of copies have these books now. A
+ * copy whose store is not configured any more goes on as before where that tells it, and else as
+ * the first one whose store is.
+ */
+export function goOnUnder(before: string, now: readonly (string | undefined)[]): string {
+  const known = now.find((name) => name !== undefined);
+  if (known === undefined) return before;
+  const names = namesIn(before);
+  const isByCopy = names.length === now.length;
+  return joinBooks(now.map((name, i) => name ?? (isByCopy ? names[i] : undefined) ?? known));
+}
+
+/** The same books, and for those that are gone what `now` has instead, where that is there. */
+export function withoutGone(
+  joined: string,
+  now: string,
+  isThere: (name: string) => boolean,
+): string {
+  const names = namesIn(joined);
+  if (names.every(isThere)) return joined;
+  const others = namesIn(now);
+  const [first] = others.filter(isThere);
+  if (first === undefined) return joined;
+  const instead = (i: number) => {
+    const other = others[i];
+    return other !== undefined && isThere(other) ? other : first;
+  };
+  if (names.length === 1) return joinBooks(others.map((_, i) => instead(i)));
+  return joinBooks(names.map((name, i) => (isThere(name) ? name : instead(i))));
 }
 
 /** What of an amount is whose, by how many copies each has. */

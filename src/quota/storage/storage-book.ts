@@ -3,6 +3,7 @@
 // read stays true. Invariant: after a rollback comes `discard`, before a commit `flush`.
 import type { Tx } from '../../core/database.ts';
 import type { AccountMacs } from '../leases/account-macs.ts';
+import { goOnUnder } from './several-books.ts';
 import {
   type Accrued,
   accrue,
@@ -92,21 +93,26 @@ export class StorageBook {
     return readMinimumDays(this.#tx, tenant, storageClass);
   }
 
-  /** Takes what is due until now, to be charged; what is kept goes on under `book`. */
-  async take(place: Place, book: string | undefined, timeMs: number): Promise<Accrued[]> {
-    const entry = await this.#open(place, book ?? '', timeMs);
+  /** Takes what is due until now, to be charged; what is kept goes on under `now` (`goOnUnder`). */
+  async take(
+    place: Place,
+    books: readonly (string | undefined)[],
+    timeMs: number,
+  ): Promise<{ due: Accrued[]; now: string }> {
+    const entry = await this.#open(place, goOnUnder('', books), timeMs);
     const { state } = entry;
     accrue(state, timeMs, this.#order);
     state.chargedMs = timeMs;
     this.#changedLevels.add(entry);
-    return takeDue(state, book ?? bookOf(state), this.#order);
+    const now = goOnUnder(bookOf(state), books);
+    return { due: takeDue(state, now, this.#order), now };
   }
 
   /** Takes what is due of a bucket that is gone: nothing is kept, whatever damaged rows said. */
   async end(place: Place, book: string, timeMs: number): Promise<Accrued[]> {
-    const charged = await this.take(place, book, timeMs);
+    const { due } = await this.take(place, [book], timeMs);
     (await this.#open(place, book, timeMs)).state.billedBytes = 0n;
-    return charged;
+    return due;
   }
 
   /** Adds to what was charged in a month; gives what there was before. */

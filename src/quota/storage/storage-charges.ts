@@ -13,7 +13,7 @@ import type { AccountMacs } from '../leases/account-macs.ts';
 import { noSettlement, type Shortage } from '../leases/requests.ts';
 import { type PriceBooks, storageMarketOf } from '../prices/price-books.ts';
 import { chargeStorage, monthAt } from '../prices/storage-accrual.ts';
-import { billableCopies, chargeEarlyEnd } from './several-books.ts';
+import { billableCopies, chargeEarlyEnd, withoutGone } from './several-books.ts';
 import { StorageBook } from './storage-book.ts';
 import { type Accrued, accrue, takeDue } from './storage-level.ts';
 import { divideAccrued, StoragePrices } from './storage-prices.ts';
@@ -149,21 +149,22 @@ export class StorageCharges {
   }
 
   /**
-   * Charges what has accrued in a place until now. From now on it does under `book`; undefined: as
-   * before. Throws UnsealedRow, and has changed nothing, where the place or who pays for it is not
-   * what was written.
+   * Charges what has accrued in a place until now. From now on it does under `books`, of each copy
+   * one, undefined where its store is not configured; if there are none, as before. Throws
+   * UnsealedRow, and has changed nothing, where the place or who pays for it is not what was
+   * written.
    */
   async charge(
     place: OwnedPlace,
-    book: string | undefined,
+    books: readonly (string | undefined)[],
     timeMs: number,
   ): Promise<StorageCharge[]> {
     const bucket = { tenant: place.tenant, name: place.bucket, owner: place.owner };
     for (const { accounts } of drawsOfOwner(bucket, 0n)) {
       for (const account of accounts) await this.#accounts.read(account, timeMs);
     }
-    const due = await this.#book.take(place, book, timeMs);
-    const charges = await this.#price(place, due, book);
+    const { due, now } = await this.#book.take(place, books, timeMs);
+    const charges = await this.#price(place, due, now);
     for (const { cost } of charges) await this.#post(bucket, cost, timeMs);
     return charges;
   }
@@ -180,7 +181,7 @@ export class StorageCharges {
     const charged: { place: OwnedPlace; charges: StorageCharge[] }[] = [];
     for (const storageClass of await this.#book.listClasses(tenant, bucket)) {
       const place = { tenant, bucket, class: storageClass, owner, stores: [store] };
-      charged.push({ place, charges: await this.charge(place, undefined, timeMs) });
+      charged.push({ place, charges: await this.charge(place, [], timeMs) });
     }
     return charged;
   }
@@ -204,13 +205,11 @@ export class StorageCharges {
   async #price(
     { class: storageClass }: Place,
     due: readonly Accrued[],
-    now: string | undefined,
+    now: string,
   ): Promise<StorageCharge[]> {
     const charges: StorageCharge[] = [];
-    const known = due.map((one) => {
-      const isGone = this.#prices.marketOf(one.book) === undefined;
-      return isGone && now !== undefined ? { ...one, book: now } : one;
-    });
+    const isThere = (name: string) => this.#prices.named(name) !== undefined;
+    const known = due.map((one) => ({ ...one, book: withoutGone(one.book, now, isThere) }));
     for (const one of known.flatMap(divideAccrued)) {
       const book = this.#prices.named(one.book);
       if (!book) continue;

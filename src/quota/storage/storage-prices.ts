@@ -16,13 +16,23 @@ export class StoragePrices implements BookOrder {
     return this.#books.named(book);
   }
 
-  /** The prices of a class under a book, or under several; undefined: one of them is gone. */
+  /**
+   * The prices of a class under a book, or under several, of which those that are gone have the
+   * prices of another; undefined: all are gone.
+   */
   ofCopies(book: string, storageClass: string): CopyPrices | undefined {
-    const all = [...copiesByBook(book)].map(([name, copies]) => {
-      const named = this.#books.named(name);
-      return named && { book: name, prices: this.classOf(named, storageClass), copies };
-    });
-    return all.every((one) => one !== undefined) ? all : undefined;
+    const alone = this.#books.named(book);
+    if (alone) return [{ book, prices: this.classOf(alone, storageClass), copies: 1 }];
+    const copies = [...copiesByBook(book)];
+    const all = copies.map(([name]) => this.#books.named(name));
+    const known = all.find((one) => one !== undefined);
+    return (
+      known &&
+      copies.map(([, count], i) => {
+        const named = all[i] ?? known;
+        return { book: named.name, prices: this.classOf(named, storageClass), copies: count };
+      })
+    );
   }
 
   /** A class that a book does not have is charged as the usual one, which every used book has. */
@@ -33,7 +43,7 @@ export class StoragePrices implements BookOrder {
   }
 
   marketOf(book: string): string | undefined {
-    return mapBooks(book, (name) => this.#marketOf(name));
+    return this.#marketOf(book) ?? mapBooks(book, (name) => this.#marketOf(name));
   }
 
   endMs(book: string, sinceMs: number): number {

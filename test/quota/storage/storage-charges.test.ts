@@ -1,7 +1,7 @@
 // Storage is charged for the time it was, to whom it belongs, and for each byte-millisecond once.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { parseUsd } from '#bursar/core/money.js';
-import { joinBooks } from '#bursar/quota/storage/several-books.js';
+import { goOnUnder, joinBooks, withoutGone } from '#bursar/quota/storage/several-books.js';
 import { readAccrued, sumCosts } from '#bursar/quota/storage/storage-charges.js';
 import { fuzz, fuzzTimeoutMs, randomBelow, randomOf } from '../../fuzz/seeded-random.ts';
 import { labBooks } from './lab-books.ts';
@@ -211,7 +211,7 @@ describe('charges of storage', () => {
     const { storage } = rig.billing;
     const [first] = await storage.listUncharged(may, 1);
     expect(first).toMatchObject({ tenant: 'one', bucket: 'data', owner: 'alice', stores: [1] });
-    if (first) await storage.charge(first, undefined, may);
+    if (first) await storage.charge(first, [], may);
     expect((await storage.listUncharged(may, 9)).map(({ bucket }) => bucket)).toEqual(['logs']);
   });
 
@@ -235,6 +235,24 @@ const glacier = 'aws-us-east-1-2026:GLACIER';
 const inBoth = joinBooks(['lab-january', glacier]);
 
 describe('what has copies in stores of different price books', () => {
+  it('goes on under each by itself, where a store is not configured any more', () => {
+    expect(goOnUnder('a+b', ['c', undefined])).toBe('c+b');
+    expect(goOnUnder('a+b', [undefined, 'b'])).toBe('a+b');
+    expect(goOnUnder('a', ['c', undefined])).toBe('c');
+    expect(goOnUnder('a+b', [undefined, undefined])).toBe('a+b');
+    expect(goOnUnder('a+b', [])).toBe('a+b');
+    expect(goOnUnder('a+b', ['c'])).toBe('c');
+  });
+
+  it('has another price for each book alone that is gone', () => {
+    const isThere = (name: string) => name !== 'gone';
+    expect(withoutGone('a+b', 'c+d', isThere)).toBe('a+b');
+    expect(withoutGone('a+gone', 'c+d', isThere)).toBe('a+d');
+    expect(withoutGone('a+gone', 'c+gone', isThere)).toBe('a+c');
+    expect(withoutGone('gone', 'c+d', isThere)).toBe('c+d');
+    expect(withoutGone('a+gone', 'gone', isThere)).toBe('a+gone');
+  });
+
   it('is charged for each of them by its own', async () => {
     await rig.change(april, 2 * 14 * GB, { storageClass: 'both', book: inBoth });
     const byteMs = BigInt(14 * GB) * BigInt(30 * dayMs);

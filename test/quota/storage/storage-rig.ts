@@ -60,12 +60,15 @@ export class StorageRig {
     return sumCosts(await storage.change(chargeOf(bucket, book), { billed, ended }, timeMs));
   }
 
-  /** Charges all that was not charged at this time yet. */
-  async charge(timeMs: number, book?: string): Promise<StorageCharge[]> {
+  /** Charges all that was not charged at this time yet. `books`: of each copy, as they are now. */
+  async charge(
+    timeMs: number,
+    ...books: readonly (string | undefined)[]
+  ): Promise<StorageCharge[]> {
     const { storage } = this.billing;
     const charges: StorageCharge[] = [];
     for (const place of await storage.listUncharged(timeMs, 100)) {
-      charges.push(...(await storage.charge(place, book, timeMs)));
+      charges.push(...(await storage.charge(place, books, timeMs)));
     }
     return charges;
   }
