@@ -62,7 +62,8 @@ export function checkAll(
   if (!asJson) {
     for (const { key, error } of failed) process.stderr.write(`${printable(key)}: ${error}\n`);
   }
-  throw new CommandFailure('failed', `${failed.length} could not be ${done}; run it again`);
+  const then = 'run it again once the reason given for each is mended';
+  throw new CommandFailure('failed', `${failed.length} could not be ${done}; ${then}`);
 }
 
 /** From where an object comes back. */
