@@ -37,6 +37,11 @@ const inlineAheadMax = 8;
  * nothing.
  */
 const piecesAheadMax = 64;
+/**
+ * For how long another store is asked in the place of one that could not be asked, milliseconds: to
+ * ask in vain costs a chunk the time of a refusal, and what is cheaper may be there again.
+ */
+const insteadMs = 10_000;
 
 export class ChunkStream {
   readonly #options: ChunkStreamOptions;
@@ -48,9 +53,12 @@ export class ChunkStream {
   #abandoned: AbortController | null = null;
   readonly #plan: Iterator<ChunkPart, undefined>;
   #planned: ChunkPart | undefined;
-  /** By stores that cannot be asked now which others were, and had what was wanted. */
-  readonly #instead = new Map<number, number>();
-  readonly #moved = new Map<ExtentRun, ExtentRun>();
+  /** By stores that could not be asked which others are for a while: they had what was wanted. */
+  readonly #instead = new Map<number, { store: number; untilMs: number }>();
+  /** By runs that are asked of another store for that what they were. */
+  readonly #homes = new WeakMap<ExtentRun, ExtentRun>();
+  /** The last of them. */
+  #moved: { home: ExtentRun; run: ExtentRun } | null = null;
   readonly #incoming: Incoming[] = [];
   #given: Incoming | null = null;
   #isClosed = false;
@@ -115,11 +123,27 @@ export class ChunkStream {
   /** The next part, in the store that is to be asked first. */
   #planNext(): ChunkPart | undefined {
     const part = this.#plan.next().value;
-    const store = part && mayHaveCopies(part.run) ? this.#instead.get(part.run.store) : undefined;
-    if (!part || store === undefined) return part;
-    const run = this.#moved.get(part.run) ?? { ...part.run, store };
-    this.#moved.set(part.run, run);
-    return { ...part, run };
+    if (!part || this.#instead.size === 0 || !mayHaveCopies(part.run)) return part;
+    const home = part.run;
+    const instead = this.#instead.get(home.store);
+    if (!instead || performance.now() >= instead.untilMs) return part;
+    const { store } = instead;
+    // The chunks of an extent that are read together are of one run.
+    if (this.#moved?.home !== home || this.#moved.run.store !== store) {
+      this.#moved = { home, run: { ...home, store } };
+      this.#homes.set(this.#moved.run, home);
+    }
+    return { ...part, run: this.#moved.run };
+  }
+
+  /** Another store than was asked gave what is in `run`: it is asked for what comes next. */
+  #askNext(run: ExtentRun, error: unknown, store: number): void {
+    const home = this.#homes.get(run) ?? run;
+    if (store === home.store) this.#instead.delete(home.store);
+    // A store that has lost this extent may have the next one, or is to be told of that too.
+    else if (!(error instanceof IntegrityError)) {
+      this.#instead.set(home.store, { store, untilMs: performance.now() + insteadMs });
+    }
   }
 
   async #readAhead(): Promise<void> {
@@ -185,8 +209,7 @@ export class ChunkStream {
       if (signal?.aborted || this.#isClosed) throw error;
       return readElsewhere(copies, run, error, async (from) => {
         const found = await this.#readOne({ ...part, run: from }, buffer);
-        // A store that has lost this extent may have the next one, or is to be told of that too.
-        if (!(error instanceof IntegrityError)) this.#instead.set(run.store, from.store);
+        this.#askNext(run, error, from.store);
         return found;
       });
     });

@@ -224,3 +224,21 @@ test('what comes behind is asked of another where the first is away', async () =
   // Of 12 runs only the first are asked for chunk by chunk.
   expect(reads[3]).toBeLessThan(60);
 });
+
+test('what comes behind is asked of the first again where the other is away', async () => {
+  const away = () => Promise.reject(new Refusal('ServiceUnavailable'));
+  delays[2] = (read) => (read === 0 ? away() : Promise.resolve());
+  delays[3] = (read) => (read < 40 ? Promise.resolve() : away());
+  const runs = Array.from({ length: 20 }, () => objects.large.runs).flat();
+  const inlineBody = async () => Buffer.alloc(0);
+  let length = 0;
+  for await (const data of reader.read({ tenant: 'cms', runs, inlineBody })) {
+    const at = length % body.length;
+    expect(data.equals(body.subarray(at, at + data.length))).toBe(true);
+    length += data.length;
+  }
+  expect(length).toBe(20 * body.length);
+  // Those that were under way, of 60 runs, were asked for in vain.
+  expect(reads[3]).toBeLessThan(60);
+  expect(reads[2]).toBeGreaterThan(20);
+});
