@@ -3,7 +3,6 @@
 // and nothing is charged from then on for what is not stored; and what comes back, as a store that
 // was restored may have it, is not lost any more, and charged for again. The rows only say what to
 // look at: whoever writes some has objects refused until the next look at their bytes.
-
 import type { Reader, Tx } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { billedBytes } from './billed-bytes.ts';

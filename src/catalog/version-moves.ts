@@ -2,7 +2,6 @@
 // and its bytes. Invariants: what it named before is let go of in the very transaction in which it
 // names its new extents, so that its bytes are always in one place that counts; what of it is
 // billed moves with it; and what others have of its former extents stays theirs.
-
 import { hash } from 'node:crypto';
 import type { Tx } from '../core/database.ts';
 import { isOwnClass } from '../core/own-class.ts';

@@ -2,7 +2,6 @@
 // go of. Invariants: a version is in one of the three tables, and its MAC says in which; what ended
 // is remembered in `superseded`; and a row that is not authentic is moved as it is, so that no
 // damage is ever sealed.
-
 import type { Tx } from '../core/database.ts';
 import type { Keyring } from '../core/keyring.ts';
 import { isManifest } from '../core/manifest.ts';
