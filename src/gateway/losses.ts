@@ -24,11 +24,13 @@ import { isOwnClass } from '../core/own-class.ts';
 import { Repeated } from '../core/repeated.ts';
 import { ByteRest } from '../core/slice-pace.ts';
 import { chargeStored } from '../quota/charge.ts';
+import { joinBooks } from '../quota/storage/several-books.ts';
+import { storageBooksOf } from './s3/objects/written-class.ts';
 import type { RequestServices } from './services.ts';
 
 export type LossServices = Pick<
   RequestServices,
-  'read' | 'keyring' | 'ledger' | 'classes' | 'reader' | 'leases' | 'bookOf'
+  'read' | 'keyring' | 'ledger' | 'classes' | 'reader' | 'leases' | 'bookOf' | 'stores'
 >;
 
 /** What is read, and in which bucket it is. */
@@ -207,7 +209,7 @@ export class Losses {
     const who = { tenant, principal: owner, tokens: [], bucket: { tenant, name, owner } };
     const result = await ledger.commit({
       change: { kind, bucketId, key, seq },
-      charge: chargeStored(who, bookOf(store).name),
+      charge: chargeStored(who, bookOf(store).name, this.#storageBook(bucket, version)),
       record: draftRecord(unasked(tenant, owner), ownOrigin(), {
         action: isLosing ? 'bursar:LoseObject' : 'bursar:RecoverObject',
         ...{ bucket: name, bucketOwner: owner, key, sizeBytes, etag, class: version.class },
@@ -219,6 +221,15 @@ export class Losses {
     if (result.ok) return true;
     if (result.code === 'SlowDown') return false;
     throw new Refusal(result.code);
+  }
+
+  /** By what its class is charged, should nothing else be in it now; undefined: as the bucket. */
+  #storageBook(
+    bucket: Pick<Bucket, 'tenant' | 'store'>,
+    { class: of }: Pick<Version, 'class'>,
+  ): string | undefined {
+    if (!isOwnClass(of)) return undefined;
+    return joinBooks(storageBooksOf(this.#services, bucket, of).map(({ name }) => name));
   }
 }
 

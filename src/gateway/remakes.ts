@@ -15,7 +15,7 @@ import type { LegStore } from '../tiering/stores/store.ts';
 import type { LossServices } from './losses.ts';
 import type { RequestServices } from './services.ts';
 
-export interface RemakeServices extends LossServices {
+export interface RemakeServices extends Omit<LossServices, 'stores'> {
   stores: { leg(number: number): LegStore };
   journals: Pick<RequestServices['journals'], 'owned'>;
   copyMemory: RequestServices['copyMemory'];

@@ -22,6 +22,7 @@ import {
 } from '../core/manifest.ts';
 import { steadyClock } from '../core/steady-clock.ts';
 import type { MoveDue } from '../ledger/move-upkeep.ts';
+import { billableBytes } from '../quota/prices/charges.ts';
 import { usualClass } from '../quota/prices/price-book.ts';
 import { joinBooks } from '../quota/storage/several-books.ts';
 import type { ObjectSink, WrittenObject } from '../tiering/object-writer.ts';
@@ -125,18 +126,22 @@ export class Transitions {
     const { tenant } = bucket;
     const tier = classes.named(tenant, to)?.definition.tier;
     if (!tier || classes.chainOf(tenant, version.class)?.name !== tier.of) return true;
-    const [here, there] = [version.class, to].map((of) => this.#gbMonth(bucket, of));
-    const saved = Number((here ?? 0n) - (there ?? 0n)) * (version.sizeBytes / 2 ** 30);
+    const { class: from, sizeBytes } = version;
+    const saved = this.#perMonth(bucket, from, sizeBytes) - this.#perMonth(bucket, to, sizeBytes);
     const cost = bookOf(bucket.store).classes.get(usualClass)?.picodollarsPerPut ?? 0n;
     return Number(cost) <= saved * (horizonDaysUsual / 30);
   }
 
-  /** Of all copies, picodollars a GB and month. */
-  #gbMonth(bucket: Bucket, of: string): bigint {
-    return storageBooksOf(this.#services, bucket, of).reduce((sum, { classes }) => {
-      const storage = (classes.get(of) ?? classes.get(usualClass))?.storage;
-      return sum + (storage?.tiers[0]?.picodollarsPerGb ?? 0n);
-    }, 0n);
+  /** What all copies of so many bytes cost in a class, picodollars a month. */
+  #perMonth(bucket: Bucket, of: string, sizeBytes: number): number {
+    const { classes } = this.#services;
+    const least = classes.named(bucket.tenant, of)?.definition.minimum.bytes ?? 0;
+    return storageBooksOf(this.#services, bucket, of).reduce((sum, book) => {
+      const prices = book.classes.get(of) ?? book.classes.get(usualClass);
+      if (!prices) return sum;
+      const perGb = Number(prices.storage.tiers[0]?.picodollarsPerGb ?? 0n);
+      return sum + perGb * (billableBytes(prices, Math.max(sizeBytes, least)) / 2 ** 30);
+    }, 0);
   }
 
   /** Whether what is written now is as protected as it is, and fits into one commit. */

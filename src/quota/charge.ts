@@ -240,7 +240,10 @@ function addedOf(stored: Stored): Stored {
 }
 
 /** A charge for stored bytes alone: it has no price, and nobody's limits hold it up. */
-export function chargeStored(who: Charged, book: string): Charge {
-  const pricing: Pricing = { book, storageClass: '', sourceClass: null, price: 'free' };
+export function chargeStored(who: Charged, book: string, storageBook?: string): Charge {
+  const pricing: Pricing = {
+    ...{ book, storageClass: '', sourceClass: null, price: 'free' },
+    ...(storageBook !== undefined && { storageBook }),
+  };
   return { who, transfer: noTransfer, pricing, settlement: null };
 }

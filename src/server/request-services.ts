@@ -89,7 +89,7 @@ export function openRequestServices(
     writer: new ObjectWriter({ ...bodies, encrypts, inlineBytesMax: config.inlineBytes }),
     copies,
     reader,
-    losses: new Losses(losing),
+    losses: new Losses({ ...losing, stores: storeList }),
     bucketMetrics: new BucketMetrics(state.metricsConfigurations),
     remakes: new Remakes({ ...losing, journals, copyMemory, diskRoom, stores }),
     objectMemory: new ObjectMemory(ledger.versionMarks, config.objectMemoryBytes),

@@ -545,6 +545,19 @@ test('what is in a class with a minimum is charged for that', async () => {
   await run('limit', 'set', 'bucket:default/floored', '--spend', 'total=0.00001');
   expect(await refusal(put('floored', 'x', 'x', 'floor'))).toMatch(/QuotaExceeded/);
   expect(await refusal(put('floored', 'x', 'x', 'derived'))).toBe('done');
+  // A rename leaves a version behind, which is paid for as long: 7 microdollars besides the 50 that
+  // the dearest request could be.
+  const Bucket = 'floored-versions';
+  await client.send(new s3.CreateBucketCommand({ Bucket }));
+  const VersioningConfiguration = { Status: 'Enabled' } as const;
+  await client.send(new s3.PutBucketVersioningCommand({ Bucket, VersioningConfiguration }));
+  await put(Bucket, 'from', 'x', 'floor');
+  await run('limit', 'set', `bucket:default/${Bucket}`, '--spend', 'total=0.000064');
+  const renamed = { Bucket, Key: 'to', RenameSource: `/${Bucket}/from` };
+  const rename = () => client.send(new s3.RenameObjectCommand(renamed));
+  expect(await refusal(rename())).toMatch(/QuotaExceeded/);
+  await run('limit', 'delete', `bucket:default/${Bucket}`);
+  expect(await refusal(rename())).toBe('done');
 });
 
 describe('what is refused', () => {

@@ -122,13 +122,20 @@ export class ReservedRequest implements Recorded {
     return isRead(this.request) && this.asked.recordReads === 'strict';
   }
 
-  /** Says where bytes of a class go, and so by what they are charged as long as they are there. */
+  /** Says in what class something stays, and so by what it is charged as long as it is there. */
+  keepIn(storageClass: string): void {
+    const { bucket, services, budget } = this;
+    if (storageClass === standardClass || !bucket) return;
+    budget.storageBooks = storageBooksOf(services, bucket, storageClass);
+    const found = services.classes.named(bucket.tenant, storageClass);
+    if (found) budget.storageMinimum = found.definition.minimum;
+  }
+
+  /** Says where bytes of a class go. */
   writeTo(store: number, storageClass: string): void {
     if (storageClass === standardClass) return;
     const { bucket } = this;
-    const definition = bucket && this.services.classes.named(bucket.tenant, storageClass);
-    if (bucket) this.budget.storageBooks = storageBooksOf(this.services, bucket, storageClass);
-    if (definition) this.budget.storageMinimum = definition.definition.minimum;
+    this.keepIn(storageClass);
     const book = this.#bookIn(bucket, store);
     if (book) this.budget.priceBy(book);
     if (store !== bucket?.store && store !== localStore) this.#otherStore = store;

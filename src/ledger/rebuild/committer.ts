@@ -8,7 +8,7 @@ import type { Reader } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { isOwnClass } from '../../core/own-class.ts';
 import { defaultTenant, rootPrincipal } from '../../core/principal.ts';
-import { type Charge, type Charged, chargeStored } from '../../quota/charge.ts';
+import { chargeStored } from '../../quota/charge.ts';
 import { joinBooks } from '../../quota/storage/several-books.ts';
 import type { Change } from '../commands/index.ts';
 import type { Commit } from '../commit.ts';
@@ -46,13 +46,13 @@ export function tryCommitter(
     const principal = bucket?.owner ?? rootPrincipal;
     const who = { tenant, principal, tokens: [], bucket: bucket ?? null };
     const of = detail.class;
-    const found = bucket && of && isOwnClass(of) ? books.find(bucket.tenant, of) : null;
+    const found = bucket && of && isOwnClass(of) ? books.find(bucket.tenant, of) : undefined;
     const turn = Promise.all([found, before]);
     before = turn;
     const [storageBook] = await turn;
     const commit: Commit = {
       change,
-      charge: bucket ? chargeOf(who, prices.bookOf(bucket.store).name, storageBook) : null,
+      charge: bucket ? chargeStored(who, prices.bookOf(bucket.store).name, storageBook) : null,
       record: draftRecord(unasked(tenant, principal), origin, {
         ...detail,
         bucket: bucket?.name ?? null,
@@ -62,11 +62,6 @@ export function tryCommitter(
     const result = await ledger.commit(commit);
     return result.ok ? null : result.code;
   };
-}
-
-function chargeOf(who: Charged, book: string, storageBook: string | null): Charge {
-  const charge = chargeStored(who, book);
-  return storageBook ? { ...charge, pricing: { ...charge.pricing, storageBook } } : charge;
 }
 
 /** By what the copies of classes are charged. */
@@ -81,13 +76,13 @@ class BooksOfClasses {
     this.#prices = prices;
   }
 
-  /** null: not all stores of the class are known. */
-  async find(tenant: string, name: string): Promise<string | null> {
+  /** undefined: not all stores of the class are known. */
+  async find(tenant: string, name: string): Promise<string | undefined> {
     const id = `${tenant}/${name}`;
     const known = this.#known.get(id);
     if (known !== undefined) return known;
     const numbers = await listLegNumbers(this.#read, tenant, name);
-    if (numbers.length < (await countLegs(this.#read, tenant, name))) return null;
+    if (numbers.length < (await countLegs(this.#read, tenant, name))) return undefined;
     const found = joinBooks(numbers.map((number) => this.#prices.bookOf(number).name));
     this.#known.set(id, found);
     return found;

@@ -19,6 +19,7 @@ export async function reserveRename(
     const staying = { storedBytes, storedObjects: stays === 'version' ? 1 : 0 };
     await budget.reserve(staying);
     await reserveForWriter(context, writerOf(bucket.tenant, version), staying);
+    context.keepIn(storageClass);
     await budget.reserveStorage(storageClass, storedBytes);
   }
   // Where the version stays, the prefixes of the new key have room with the bucket.

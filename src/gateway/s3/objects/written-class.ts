@@ -141,15 +141,18 @@ export function storeOfClass(
 
 /**
  * The price books in force by which what is in a class is charged as long as it is there: of each
- * copy one. Throws as `storeOfClass` does.
+ * copy one. A store that is not configured has the book of the first that is, or the bucket's.
  */
 export function storageBooksOf(
-  services: ClassServices & Pick<RequestServices, 'bookOf'>,
+  { classes, stores, bookOf }: ClassServices & Pick<RequestServices, 'bookOf'>,
   bucket: Pick<Bucket, 'tenant' | 'store'>,
   name: string,
 ): PriceBook[] {
-  const legs = severalLegs(services, bucket, name)?.stores;
-  return (legs ?? [storeOfClass(services, bucket, name)]).map(services.bookOf);
+  const legs = classes.named(bucket.tenant, name)?.definition.durability.legs ?? [];
+  const numbers = legs.map(({ store }) => stores.numberOf(store));
+  const usual = numbers.find((number) => number !== undefined) ?? bucket.store;
+  const known = numbers.length > 0 ? numbers : [usual];
+  return known.map((number) => bookOf(number ?? usual));
 }
 
 /** The legs of a class that has several, by the numbers of their stores. */
