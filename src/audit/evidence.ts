@@ -36,15 +36,37 @@ export interface Evidence {
   replayableUntil?: string;
 }
 
-/** Canonical text, and its SHA-256 in base64url. */
-export function renderEvidence({ parts, replayableUntilMs }: SignedEvidence): {
+export interface RenderedEvidence {
+  /** Canonical. */
   text: string;
+  /** Its SHA-256 in base64url. */
   hash: string;
-} {
-  const evidence: Evidence = { v: 1, parts: parts.map(keep) };
-  if (replayableUntilMs !== null) evidence.replayableUntil = isoTime(replayableUntilMs);
-  const text = canonicalize(evidence);
-  return { text, hash: hashEvidence(text) };
+}
+
+/** A request may have several records, and a token's links are the same for all its requests. */
+const rendered = new WeakMap<SignedEvidence, RenderedEvidence>();
+const renderedParts = new WeakMap<SignedPart, string>();
+
+export function renderEvidence(evidence: SignedEvidence): RenderedEvidence {
+  let known = rendered.get(evidence);
+  if (!known) {
+    const { parts, replayableUntilMs } = evidence;
+    const until =
+      replayableUntilMs === null ? '' : `"replayableUntil":"${isoTime(replayableUntilMs)}",`;
+    const text = `{"parts":[${parts.map(renderPart).join(',')}],${until}"v":1}`;
+    known = { text, hash: hashEvidence(text) };
+    rendered.set(evidence, known);
+  }
+  return known;
+}
+
+function renderPart(part: SignedPart): string {
+  let text = renderedParts.get(part);
+  if (text === undefined) {
+    text = canonicalize(keep(part));
+    renderedParts.set(part, text);
+  }
+  return text;
 }
 
 /** What a record has as its `evidenceHash`. `text`: canonical. */

@@ -116,7 +116,7 @@ export class BearerTokens implements BearerVerifier {
     const shown =
       chain.boundKey === undefined
         ? { ...showUnbound(request, isDpop), signed: links.ofBearer }
-        : this.#prove(request, { isDpop, chain, key: chain.boundKey, links, nowMs });
+        : await this.#prove(request, { isDpop, chain, key: chain.boundKey, links, nowMs });
     return identityOf({ actor, delegation: this.#delegationOf(chain) }, shown, nowMs);
   }
 
@@ -161,10 +161,13 @@ export class BearerTokens implements BearerVerifier {
     return key && { key, principal: principalId(row.tenant, row.principal) };
   }
 
-  #prove(request: SignedRequest, { isDpop, chain, key, links, nowMs }: Bound): Shown {
+  async #prove(
+    request: SignedRequest,
+    { isDpop, chain, key, links, nowMs }: Bound,
+  ): Promise<Shown> {
     const { method, headers } = request;
     const described = { method, headers, hasBody: hasBody(request), url: this.#urlOf(request) };
-    const proof = verifyProof(described, { key, tokenHash: chain.hash, nowMs });
+    const proof = await verifyProof(described, { key, tokenHash: chain.hash, nowMs });
     if (isDpop !== (proof.kind === 'dpop')) {
       const rule = 'does not fit the scheme: DPoP has a DPoP proof, Bearer an HTTP signature';
       throw proofRefusal('Header', rule);

@@ -3,7 +3,15 @@
 // what was put there under it; two backups of the same content share its pieces; and who reads the
 // place learns lengths alone. They are not compressed: the length of what several tenants' texts
 // are squeezed into tells about them.
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto';
 import { IntegrityError } from '../core/errors.ts';
 import type { Keyring } from '../core/keyring.ts';
 import type { BackupPlace } from './place.ts';
@@ -23,7 +31,7 @@ export function sealedBytesOf(plainBytes: number): number {
 
 export class PieceSealer {
   readonly #keyring: Keyring;
-  readonly #keys = new Map<number, { naming: Buffer; sealing: Buffer; manifest: Buffer }>();
+  readonly #keys = new Map<number, Record<'naming' | 'sealing' | 'manifest', KeyObject>>();
 
   constructor(keyring: Keyring) {
     this.#keyring = keyring;
@@ -108,8 +116,9 @@ export class PieceSealer {
   }
 }
 
-function deriveKey(root: Buffer, purpose: string): Buffer {
-  return Buffer.from(hkdfSync('sha256', root, '', `bursar/backup-${purpose}/v1`, 32));
+function deriveKey(root: Buffer, purpose: string): KeyObject {
+  const key = hkdfSync('sha256', root, '', `bursar/backup-${purpose}/v1`, 32);
+  return createSecretKey(Buffer.from(key));
 }
 
 function associatedData(name: string): Buffer {

@@ -13,11 +13,14 @@ export function canonicalize(value: unknown, depthMax = 64): string {
   if (Array.isArray(value)) {
     return `[${value.map((one) => canonicalize(one, depthMax - 1)).join(',')}]`;
   }
-  const members = Object.entries(value)
-    .filter(([, one]) => one !== undefined)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, one]) => `${JSON.stringify(name)}:${canonicalize(one, depthMax - 1)}`);
-  return `{${members.join(',')}}`;
+  let members = '';
+  for (const name of Object.keys(value).sort()) {
+    const one: unknown = value[name as keyof typeof value];
+    if (one === undefined) continue;
+    if (members !== '') members += ',';
+    members += `${JSON.stringify(name)}:${canonicalize(one, depthMax - 1)}`;
+  }
+  return `{${members}}`;
 }
 
 /**

@@ -8,7 +8,9 @@ import {
   type Cipher,
   createCipheriv,
   createHmac,
+  createSecretKey,
   hkdfSync,
+  type KeyObject,
   randomBytes,
   timingSafeEqual,
 } from 'node:crypto';
@@ -36,10 +38,11 @@ export type Transform = (bytes: Buffer) => Buffer;
 
 /** What a customer's key is for one object or upload. */
 export class CustomerSecret {
-  readonly #secret: Buffer;
+  readonly #secret: KeyObject;
 
   private constructor(secret: Buffer) {
-    this.#secret = secret;
+    this.#secret = createSecretKey(secret);
+    secret.fill(0);
   }
 
   /** For what is to be written. `key`: 32 bytes. */
@@ -111,7 +114,7 @@ export class CustomerSecret {
     const counter = Buffer.alloc(blockBytes);
     counter.writeBigUInt64BE(BigInt(Math.floor(position / blockBytes)), blockBytes - 8);
     const key = this.#mac('cipher', nonce);
-    const cipher = createCipheriv('aes-256-ctr', key, counter);
+    const cipher = createCipheriv('aes-256-ctr', createSecretKey(key), counter);
     key.fill(0);
     cipher.update(Buffer.alloc(position % blockBytes));
     return cipher;

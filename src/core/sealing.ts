@@ -4,7 +4,13 @@
 // altered, or moved to another row, does not open. Nonces are random: 2^32 values under one key are
 // safe, far more than we ever store; what is sealed oftener takes a key of its own for each
 // context.
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto';
 import type { Keyring } from './keyring.ts';
 
 const version = 1;
@@ -15,15 +21,15 @@ const headBytes = prefixBytes + nonceBytes + tagBytes;
 const cipherName = 'aes-256-gcm';
 
 /** The key of 32 bytes for a value of this epoch and context. */
-export type SealingKey = (epoch: number, context: string) => Buffer;
+export type SealingKey = (epoch: number, context: string) => Uint8Array;
 
 export class Sealer {
   readonly #keyring: Keyring;
-  readonly #keyOf: SealingKey;
+  readonly #keyOf: (epoch: number, context: string) => KeyObject;
 
   constructor(keyring: Keyring, keyOf: SealingKey = (epoch) => keyring.secretsKey(epoch)) {
     this.#keyring = keyring;
-    this.#keyOf = keyOf;
+    this.#keyOf = (epoch, context) => createSecretKey(keyOf(epoch, context));
   }
 
   /** Seals `plain`; only `open` with the same context gives it back. */

@@ -7,7 +7,7 @@
 // a thread is charged whole units first and takes the rest of them later, so that rounding makes
 // nobody faster; and an account has one slot, which no other has while anybody uses it, unless the
 // table is full. Then accounts share slots: they are slower, never faster.
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 import { monotonicMs } from '../core/clock.ts';
 
 const slotsUsual = 65_536;
@@ -58,7 +58,7 @@ export class RateTable {
   readonly #words: Int32Array<SharedArrayBuffer>;
   readonly #slots: number;
   readonly #slotsAt: number;
-  readonly #seed: Buffer;
+  readonly #seed: KeyObject;
   /** What this thread's clock is behind one that all threads have. */
   readonly #behindMs: number;
 
@@ -66,7 +66,7 @@ export class RateTable {
     this.#words = new Int32Array(memory);
     this.#slots = this.#words[slotCount] as number;
     this.#slotsAt = headsAt + this.#slots;
-    this.#seed = Buffer.from(this.#words.slice(seedAt, seedAt + seedWords).buffer);
+    this.#seed = createSecretKey(Buffer.from(this.#words.slice(seedAt, seedAt + seedWords).buffer));
     this.#behindMs = findBehindMs();
   }
 

@@ -330,9 +330,7 @@ async function compareSome(writer: ObjectIndexWriter): Promise<boolean> {
   comparedMs = performance.now();
   if (await forgetSome(writer)) return true;
   const rows = await readObjects(compared, comparedAtOnce);
-  const wrong: ObjectPlace[] = [];
-  for (const row of rows) if (!(await writer.leadsTo(row))) wrong.push(row);
-  wrong.push(...(await findExtra(writer, rows)));
+  const wrong = [...(await writer.findMissed(rows)), ...(await findExtra(writer, rows))];
   const last = rows.length < comparedAtOnce ? undefined : rows.at(-1);
   compared = last ? { bucketId: last.bucketId, key: last.key } : { bucketId: 0, key: '' };
   return wrong.length > 0 && mendSome(writer, wrong);

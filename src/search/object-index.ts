@@ -189,6 +189,18 @@ export class ObjectIndexWriter {
     return leadsTo(this.#db.tx, { bucketId, key }, isMarker ? null : wanted);
   }
 
+  /** Those to which it does not, of many that are looked at in one transaction. */
+  async findMissed(versions: readonly IndexedVersion[]): Promise<IndexedVersion[]> {
+    this.#db.exec('BEGIN');
+    try {
+      const missed: IndexedVersion[] = [];
+      for (const version of versions) if (!(await this.leadsTo(version))) missed.push(version);
+      return missed;
+    } finally {
+      this.#db.rollback();
+    }
+  }
+
   /** Keys from `from` on that the index has of a bucket, in order. */
   async keysFrom({ bucketId, key }: ObjectPlace, max: number): Promise<string[]> {
     const sql = `SELECT key FROM objects WHERE bucket_id = ? AND key >= ? ORDER BY key LIMIT ?`;

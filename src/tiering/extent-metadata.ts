@@ -2,7 +2,13 @@
 // can be rebuilt from the store alone (docs/formats/extent.md). AES-256-GCM (NIST SP 800-38D) under
 // a key of its epoch, bound to the extent's id. Invariant: what `openExtentMetadata` gives was
 // written by this gateway for this very extent, and each field has its type and range.
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto';
 import { IntegrityError } from '../core/errors.ts';
 import { isObject } from '../core/json.ts';
 import type { Keyring } from '../core/keyring.ts';
@@ -99,7 +105,7 @@ export function sealExtentMetadata(
   const trailer = Buffer.allocUnsafe(headBytes + paddedBytes + footBytes);
   const epoch = keyring.currentEpoch;
   const nonce = randomBytes(nonceBytes);
-  const cipher = createCipheriv('aes-256-gcm', keyring.extentMetadataKey(epoch), nonce);
+  const cipher = createCipheriv('aes-256-gcm', keyOf(keyring, epoch), nonce);
   cipher.setAAD(contextOf(id));
   trailer[0] = version;
   trailer.writeUInt16BE(epoch, 1);
@@ -111,6 +117,10 @@ export function sealExtentMetadata(
   trailer.writeUInt32BE(headBytes + paddedBytes, headBytes + paddedBytes);
   magic.copy(trailer, headBytes + paddedBytes + 4);
   return trailer;
+}
+
+function keyOf(keyring: Keyring, epoch: number): KeyObject {
+  return createSecretKey(keyring.extentMetadataKey(epoch));
 }
 
 /** Bytes of the trailer that an extent with these last bytes has. Throws IntegrityError. */
@@ -131,7 +141,7 @@ export function openExtentMetadata(keyring: Keyring, id: Buffer, trailer: Buffer
   if (countTrailerBytes(trailer) !== trailer.length || trailer[0] !== version) {
     throw new IntegrityError('metadata of an extent in another form');
   }
-  const key = keyring.extentMetadataKey(trailer.readUInt16BE(1));
+  const key = keyOf(keyring, trailer.readUInt16BE(1));
   const nonce = trailer.subarray(3, 3 + nonceBytes);
   const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: gcmTagBytes });
   decipher.setAAD(contextOf(id));

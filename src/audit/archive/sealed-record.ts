@@ -4,7 +4,13 @@
 // salt), one for each record, and the initial counter block is the pack's nonce. Nothing here
 // authenticates: what was opened is compared with the record's commitment. DEFLATE (RFC 1951) with
 // a dictionary, since records are short and alike. Pure.
-import { createCipheriv, createDecipheriv, hash } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  hash,
+  type KeyObject,
+} from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 
 export const nonceBytes = 16;
@@ -69,6 +75,6 @@ export function openRecord(sealed: Uint8Array, { salt, nonce }: RecordKey): stri
   }
 }
 
-function keyOf(salt: Uint8Array): Buffer {
-  return hash('sha256', Buffer.concat([keyLabel, salt]), 'buffer');
+function keyOf(salt: Uint8Array): KeyObject {
+  return createSecretKey(hash('sha256', Buffer.concat([keyLabel, salt]), 'buffer'));
 }

@@ -3,7 +3,7 @@
 // it opens only beside the access key id that it was made for; tokens of older root keys open as
 // long as those are in the keyring.
 // Form: base64url of what core/sealing.ts makes of raw DEFLATE (RFC 1951) of JSON.
-import { createHmac } from 'node:crypto';
+import { createHmac, createSecretKey } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { decodeBase64url } from '../../core/base64.ts';
 import type { Keyring } from '../../core/keyring.ts';
@@ -38,7 +38,9 @@ export class SessionSealer {
     // Each access key id has a key of its own, so no nonce is used twice, however many ids there
     // are.
     this.#sealer = new Sealer(keyring, (epoch, context) =>
-      createHmac('sha256', keyring.sessionsKey(epoch)).update(context).digest(),
+      createHmac('sha256', createSecretKey(keyring.sessionsKey(epoch)))
+        .update(context)
+        .digest(),
     );
   }
 

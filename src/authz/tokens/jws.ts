@@ -11,6 +11,7 @@ import {
   type PublicKey,
   signBytes,
   verifyBytes,
+  verifyBytesAside,
 } from './keys.ts';
 import { type JsonObject, otherMember, parseStrictObject } from './strict-json.ts';
 
@@ -67,6 +68,12 @@ export function readJws(
 export function isSignedBy(jws: Jws, key: PublicKey): boolean {
   if (jws.algorithm !== key.algorithm) return false;
   return verifyBytes(key, Buffer.from(jws.signingInput, 'latin1'), jws.signature);
+}
+
+/** The same on another thread, see `verifyBytesAside`. */
+export async function isSignedByAside(jws: Jws, key: PublicKey): Promise<boolean> {
+  if (jws.algorithm !== key.algorithm) return false;
+  return verifyBytesAside(key, Buffer.from(jws.signingInput, 'latin1'), jws.signature);
 }
 
 /** A compact JWS of the claims. */

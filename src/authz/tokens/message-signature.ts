@@ -8,7 +8,13 @@
 import { decodeBase64 } from '../../core/base64.ts';
 import { coveredComponentsMax, proofBytesMax } from './bounds.ts';
 import { proofRefusal } from './faults.ts';
-import { type Algorithm, type PrivateKey, type PublicKey, signBytes, verifyBytes } from './keys.ts';
+import {
+  type Algorithm,
+  type PrivateKey,
+  type PublicKey,
+  signBytes,
+  verifyBytesAside,
+} from './keys.ts';
 import { fieldValue, type RequestDescription, targetUri } from './request-description.ts';
 
 export interface MessageSignature {
@@ -30,10 +36,10 @@ const algorithmNames: Record<Algorithm, string> = {
  * Verifies the request's `Signature` with the key. Throws Refusal InvalidProof. Time, nonce and the
  * body itself are yet to be checked.
  */
-export function verifyMessageSignature(
+export async function verifyMessageSignature(
   request: RequestDescription,
   key: PublicKey,
-): MessageSignature {
+): Promise<MessageSignature> {
   const input = readInput(fieldValue(request, 'signature-input') ?? '');
   const signature = readSignature(fieldValue(request, 'signature') ?? '', input.label);
   const { keyid, alg, nonce } = input.parameters;
@@ -47,7 +53,7 @@ export function verifyMessageSignature(
   if (nonce === undefined) throw proofRefusal('Malformed', 'must have a "nonce"');
   checkCovered(request, input.components);
   const base = signatureBase(request, input.components, input.parametersText);
-  if (!verifyBytes(key, Buffer.from(base, 'latin1'), signature)) {
+  if (!(await verifyBytesAside(key, Buffer.from(base, 'latin1'), signature))) {
     throw proofRefusal('Signature', 'is not a signature of this request');
   }
   const isDigested = input.components.includes('content-digest');

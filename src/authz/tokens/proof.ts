@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { nonceLengthMax, nonceLengthMin, proofBytesMax, proofWindowMs } from './bounds.ts';
 import { hashToken } from './chain.ts';
 import { proofRefusal } from './faults.ts';
-import { isSignedBy, readJws, signJws } from './jws.ts';
+import { isSignedByAside, readJws, signJws } from './jws.ts';
 import { type PrivateKey, type PublicKey, thumbprintOfJwk } from './keys.ts';
 import { type MessageSignature, signMessage, verifyMessageSignature } from './message-signature.ts';
 import { fieldValue, type RequestDescription, targetUri } from './request-description.ts';
@@ -29,8 +29,11 @@ interface ProofExpectation {
 }
 
 /** Verifies the request's proof. Throws Refusal InvalidProof; `Missing` where there is none. */
-export function verifyProof(request: RequestDescription, expected: ProofExpectation): Proof {
-  const proof = readProof(request, expected);
+export async function verifyProof(
+  request: RequestDescription,
+  expected: ProofExpectation,
+): Promise<Proof> {
+  const proof = await readProof(request, expected);
   const windowMs = expected.windowMs ?? proofWindowMs;
   if (Math.abs(expected.nowMs - proof.createdMs) > windowMs) {
     throw proofRefusal('Time', `must be made within ${windowMs / 1000} seconds of its use`);
@@ -43,18 +46,21 @@ export function verifyProof(request: RequestDescription, expected: ProofExpectat
   return proof;
 }
 
-function readProof(request: RequestDescription, { key, tokenHash }: ProofExpectation): Proof {
+async function readProof(
+  request: RequestDescription,
+  { key, tokenHash }: ProofExpectation,
+): Promise<Proof> {
   const isSigned = fieldValue(request, 'signature-input') !== undefined;
   const hasDpop = fieldValue(request, 'dpop') !== undefined;
   if (isSigned && hasDpop) {
     throw proofRefusal('Malformed', 'must be one: either Signature-Input or DPoP');
   }
   if (isSigned) {
-    const signed = verifyMessageSignature(request, key);
+    const signed = await verifyMessageSignature(request, key);
     return { kind: 'message-signature', evidence: 'body-signed', ...signed };
   }
   if (!hasDpop) throw proofRefusal('Missing', 'is missing: the token is bound to a key');
-  const dpop = verifyDpop(request, { key, tokenHash });
+  const dpop = await verifyDpop(request, { key, tokenHash });
   return { kind: 'dpop', evidence: 'headers-signed', contentSha256: undefined, ...dpop };
 }
 
@@ -106,10 +112,10 @@ type DpopProof = Omit<MessageSignature, 'contentSha256'>;
  * Verifies the request's `DPoP` header with the key that the token is bound to; `tokenHash` is the
  * token's. Throws Refusal InvalidProof. Time and nonce are yet to be checked.
  */
-function verifyDpop(
+async function verifyDpop(
   request: RequestDescription,
   { key, tokenHash }: { key: PublicKey; tokenHash: string },
-): DpopProof {
+): Promise<DpopProof> {
   const text = fieldValue(request, 'dpop') ?? '';
   if (text.length > proofBytesMax) {
     throw proofRefusal('TooLarge', `is longer than ${proofBytesMax} bytes`);
@@ -118,7 +124,8 @@ function verifyDpop(
   if (thumbprintOfJwk(jws.header.jwk) !== key.thumbprint) {
     throw proofRefusal('Key', 'has as "jwk" another key than the one the token is bound to');
   }
-  if (!isSignedBy(jws, key)) throw proofRefusal('Signature', 'is not signed by its key');
+  if (!(await isSignedByAside(jws, key)))
+    throw proofRefusal('Signature', 'is not signed by its key');
   const { htm, htu, ath, iat, jti } = jws.claims;
   if (htm !== request.method) throw proofRefusal('Request', 'is for another method');
   const target = withoutQuery(targetUri(request.url));

@@ -3,7 +3,7 @@
 // on where its last slice ended. Invariants: a slice is there as a whole or not at all; and what is
 // read back is what was written, since all rows together are authenticated under a key of the
 // gateway's.
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { type OpenDatabase, openDatabase } from '../../core/database.ts';
 import { macBytes } from '../../core/hmac.ts';
 import { pages } from '../../core/pages.ts';
@@ -44,14 +44,14 @@ interface Kept {
 
 export class Staging {
   readonly #db: OpenDatabase;
-  readonly #key: Uint8Array;
+  readonly #key: KeyObject;
   readonly #maps: StagedMap<unknown>[] = [];
   /** Of the MACs of all things that are stored. */
   readonly #sum = Buffer.alloc(macBytes);
 
   private constructor(db: OpenDatabase, key: Uint8Array) {
     this.#db = db;
-    this.#key = key;
+    this.#key = createSecretKey(key);
   }
 
   /** Opens or makes the file. Throws when it is not what a run under this key wrote. */

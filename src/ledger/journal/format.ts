@@ -4,7 +4,13 @@
 // has its type. They are not compressed: the length of what several tenants' texts are squeezed
 // into tells about them.
 
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto';
 import type { Versioning } from '../../catalog/buckets.ts';
 import { IntegrityError } from '../../core/errors.ts';
 import { isCount } from '../../core/json.ts';
@@ -222,7 +228,7 @@ export function sealObject(keyring: Keyring, place: Place, lines: readonly strin
   sealed.fill('\n', headBytes + plainBytes);
   const epoch = keyring.currentEpoch;
   const nonce = randomBytes(nonceBytes);
-  const cipher = createCipheriv('aes-256-gcm', keyring.journalKey(epoch), nonce);
+  const cipher = createCipheriv('aes-256-gcm', keyOf(keyring, epoch), nonce);
   cipher.setAAD(contextOf(place));
   cipher.update(sealed.subarray(headBytes)).copy(sealed, headBytes);
   cipher.final();
@@ -239,7 +245,7 @@ export function openObject(keyring: Keyring, place: Place, sealed: Buffer): Jour
   if (sealed.length < headBytes || !sealed.subarray(0, magic.length).equals(magic)) {
     throw new IntegrityError(`${shown} is not of a journal`);
   }
-  const key = keyring.journalKey(sealed.readUInt16BE(magic.length));
+  const key = keyOf(keyring, sealed.readUInt16BE(magic.length));
   const nonceAt = magic.length + 2;
   const nonce = sealed.subarray(nonceAt, nonceAt + nonceBytes);
   const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes });
@@ -253,6 +259,10 @@ export function openObject(keyring: Keyring, place: Place, sealed: Buffer): Jour
     throw new IntegrityError(`${shown} is not authentic`, { cause });
   }
   return parseObject(shown, text);
+}
+
+function keyOf(keyring: Keyring, epoch: number): KeyObject {
+  return createSecretKey(keyring.journalKey(epoch));
 }
 
 function contextOf({ generation, name }: Place): Buffer {
