@@ -71,6 +71,21 @@ test('a tenant is created, shown, changed, listed and deleted', async () => {
   });
 });
 
+test('what is in the way is said with whose it is', async () => {
+  const said = async (...args: string[]) => {
+    const { code, stderr } = await run(...args);
+    expect(code).toBe(1);
+    return stderr;
+  };
+  expect(await said('tenant', 'create', 'cms')).toContain('There is a tenant cms, or was one.');
+  const admin = 'default/admin';
+  const twice = await said('principal', 'create', admin);
+  expect(twice).toContain('There is a principal default/admin, or was one.');
+  const [key] = await json(['key', 'list', admin]);
+  const last = await said('key', 'delete', admin, key.accessKeyId);
+  expect(last).toContain('the last active access key of an operator');
+});
+
 test('a tenant is deleted when somebody has seen what goes with it and said yes', async () => {
   await json(['tenant', 'create', 'opal']);
   await json(['group', 'create', 'opal/shifts']);

@@ -1,7 +1,11 @@
 // `bursar apply` and `bursar dump`: a collaboration as files say it.
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { bareEnvironment } from '../tooling/bare-environment.ts';
 import { type Served, Workplace } from './command.ts';
@@ -294,4 +298,26 @@ test('it waits for a gateway that does not answer yet', async () => {
   const outcome = await place.run(args, environment);
   expect(outcome.code).toBe(1);
   expect(JSON.parse(outcome.stdout).error.code).toBe('Unreachable');
+  // And goes on once it does: here one that nobody can reach until later.
+  const proxy = createServer((socket) => {
+    const to = connect(Number(new URL(served.endpoint).port), '127.0.0.1');
+    for (const one of [socket, to]) one.on('error', () => {});
+    socket.pipe(to).pipe(socket);
+  });
+  const listen = async (port: number) => {
+    proxy.listen(port, '127.0.0.1');
+    await once(proxy, 'listening');
+    return (proxy.address() as AddressInfo).port;
+  };
+  const port = await listen(0);
+  await promisify(proxy.close.bind(proxy))();
+  write('later.yaml', 'tenants: {later: {}}');
+  const later = place.run(['apply', '-f', 'later.yaml', '--wait', '60s', '--json'], {
+    BURSAR_ENDPOINT: `http://127.0.0.1:${port}`,
+  });
+  await sleep(1500);
+  await listen(port);
+  expect(await later).toMatchObject({ code: 0, stderr: '' });
+  expect((await run('tenant show later')).code).toBe(0);
+  proxy.close();
 });

@@ -1,9 +1,10 @@
-// `bursar changes`: shown, kept up with by a cursor, and given to a command that may fail.
+// `bursar changes`: shown, kept up with by a cursor, and given to a command that may fail; and
+// `bursar inventory`.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { readCredentials } from '#bursar/server/folder/credentials-file.js';
-import { send, type Target } from '../protocol/target.ts';
+import { callNative, send, type Target } from '../protocol/target.ts';
 import { Workplace } from './command.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -86,6 +87,45 @@ it('knows where now is before it waits for anything', async () => {
     expect(following.stdout()).toBe('');
   } finally {
     following.stop();
+  }
+});
+
+it('has an inventory written, and says what became of it', async () => {
+  await put('/lists');
+  const body = `<InventoryConfiguration><Id>all</Id><IsEnabled>true</IsEnabled>
+    <Destination><S3BucketDestination><Bucket>arn:aws:s3:::lists</Bucket><Format>CSV</Format>
+    <Prefix>in</Prefix></S3BucketDestination></Destination>
+    <IncludedObjectVersions>Current</IncludedObjectVersions>
+    <Schedule><Frequency>Weekly</Frequency></Schedule></InventoryConfiguration>`;
+  const query = [
+    ['inventory', ''],
+    ['id', 'all'],
+  ] as const;
+  const path = '/raw';
+  expect((await send(target, { method: 'PUT', path, query, body })).status).toBe(204);
+  const json = async (...words: string[]) => {
+    const { stdout, stderr } = await place.run(['inventory', ...words, '--json']);
+    expect(stderr).toBe('');
+    return JSON.parse(stdout);
+  };
+  expect(await json('run', 's3://raw', 'all')).toMatchObject({ id: 'all', format: 'CSV' });
+  const of = '/_/v1/tenants/default/buckets/raw/inventories';
+  await vi.waitFor(async () => {
+    const { inventories } = await callNative(target, 'GET', of);
+    expect(inventories[0].state).toBe('written');
+  }, 30_000);
+  expect(await json('show', 's3://raw', 'all')).toMatchObject({
+    ...{ state: 'written', frequency: 'Weekly', objects: expect.any(Number), problem: null },
+  });
+  const { stdout } = await place.run(['inventory', 'list', 's3://raw']);
+  expect(stdout).toMatch(/^all +Weekly +CSV +s3:\/\/lists\/in +written /m);
+  for (const [words, code, message] of [
+    [['show', 's3://raw', 'none'], 1, 's3://raw has no inventory none'],
+    [['run', 's3://raw', 'none'], 1, 'The bucket has no inventory none'],
+    [['list', 's3://raw/in/'], 2, 'must be a bucket: s3://BUCKET'],
+  ] as const) {
+    const refused = await place.run(['inventory', ...words]);
+    expect([refused.code, refused.stderr]).toEqual([code, expect.stringContaining(message)]);
   }
 });
 

@@ -324,6 +324,13 @@ describe('an object in an archive', () => {
         soon,
       );
     }
+    const told = await run('changes', 's3://first/cold/moved', '--json');
+    const names = Array.from(told.matchAll(/"eventName":"([^"]+)"/g), ([, name]) => name);
+    const [made, moved, ...restores] = names;
+    expect([made, moved]).toEqual(['ObjectCreated:Put', 'LifecycleTransition']);
+    expect([...new Set(restores)]).toEqual([
+      ...['ObjectRestore:Post', 'ObjectRestore:Completed', 'ObjectRestore:Delete'],
+    ]);
   });
 
   async function restoreAndWait(Key: string, size: number): Promise<void> {
@@ -580,6 +587,8 @@ describe('what follows use', () => {
     await goes('used/a', ['smart-cool', 'smart', 'smart-cool']);
     expect((await read(Bucket, 'used/a')).equals(bytesOf(300_000))).toBe(true);
     expect(await wentTo('used/b')).toEqual(['smart-cool']);
+    const told = await run('changes', 's3://second/used/b', '--json');
+    expect(told).toContain('"eventName":"IntelligentTiering"');
     expect(await wentTo('used/small')).toEqual([]);
     const listed = await client.send(new s3.ListObjectsV2Command({ Bucket, Prefix: 'used/' }));
     expect(new Set(listed.Contents?.map((one) => one.StorageClass))).toEqual(

@@ -183,6 +183,19 @@ describe('what is told', () => {
     expect([...versions.keys()].sort()).toEqual(keys.map((key, i) => `${key} ${ids[i]}`).sort());
   });
 
+  it('tells who put another list on an object', async () => {
+    const after = await now();
+    const own = '<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule>';
+    const query = [['ownershipControls', '']] as const;
+    await ask(admin, 'PUT', '/mine', { query, body: `${own}</OwnershipControls>` });
+    await ask(admin, 'PUT', '/mine/listed', { body: 'x' });
+    const headers = { 'x-amz-grant-read': 'id="cms/bob"' };
+    await ask(admin, 'PUT', '/mine/listed', { query: [['acl', '']], headers });
+    const told = await follow(admin, { after, bucket: 'mine' });
+    expect(shown(told)).toEqual(['ObjectCreated:Put mine/listed', 'ObjectAcl:Put mine/listed']);
+    await ask(admin, 'DELETE', '/mine', { query });
+  });
+
   it('wakes who waits when something happens, and not for what is none of theirs', async () => {
     const after = await now();
     const waiting = changes(admin, { after, wait: '30', bucket: 'mine' });

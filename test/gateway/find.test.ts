@@ -187,15 +187,20 @@ describe('what is found', () => {
 
   it('is recorded, and costs what a listing does', async () => {
     const from = new Date().toISOString();
-    const answer = await ask(alice, 'meta.run = 1', { prefix: 'in/' });
+    const answer = await ask(alice, 'meta.run = 1', { prefix: 'in/1' });
     expect(answer.status).toBe(200);
+    const inside = [['prefix', 'in/1']] as const;
+    await send(alice, { method: 'GET', path: '/data', query: inside });
     await vi.waitFor(async () => {
-      const [record] = await findRecords(admin, [
+      const [query, listing] = await findRecords(admin, [
         ['principal', 'alice'],
         ['from', from],
       ]);
-      expect(record).toMatchObject({ action: 's3:ListBucket', bucket: 'data', status: 200 });
-      expect(record.cost.amount ?? record.cost).toBeTruthy();
+      expect(query).toMatchObject({ action: 's3:ListBucket', bucket: 'data', status: 200 });
+      expect(listing?.action).toBe('s3:ListBucket');
+      // As far apart as what was sent, and less than the price of a GET.
+      expect(Number(query.cost)).toBeGreaterThan(4e-6);
+      expect(Number(query.cost)).toBeCloseTo(Number(listing.cost), 6);
     }, soon);
   });
 });
@@ -463,6 +468,11 @@ describe('the index', () => {
       expect(existsSync(file())).toBe(true);
       expect(await planned()).toEqual({ count: 2, isPlanned: true });
     }, soon);
+    await vi.waitFor(async () => {
+      const { text } = await send(operator, { method: 'GET', path: '/_/v1/metrics' });
+      const [, size] = /^bursar_database_bytes\{file="objects"\} (\d+)$/m.exec(text) ?? [];
+      expect(Number(size)).toBe(statSync(file()).size);
+    }, soon);
   });
 
   it('is made again when it is damaged, while it serves and before', async () => {
@@ -495,6 +505,27 @@ describe('the index', () => {
       expect(await metric('bursar_object_index_mended_total')).toBeGreaterThan(0);
     }, soon);
     expect(await planned()).toEqual({ count: 2, isPlanned: true });
+  });
+
+  it('leads to nothing that is not authentic', async () => {
+    const edit = async (from: string, to: string) => {
+      const options = { readonly: false, cacheKib: 1024 };
+      using db = openDatabase(join(gateway.dataDir, 'bursar.db'), options);
+      const sql = 'UPDATE versions SET attributes = replace(attributes, ?, ?) WHERE key = ?';
+      expect((await db.tx.run(sql, from, to, 'in/3')).changes).toBe(1);
+    };
+    const found = async (where: string) => {
+      const { status, text } = await ask(admin, where, { prefix: 'in/3' });
+      return [where, status, JSON.parse(text).code];
+    };
+    await edit('"run":"3"', '"run":"4"');
+    // By the index, and without it.
+    const ways = ['size = 10', 'not size < 0'];
+    for (const where of ways) {
+      expect(await found(where)).toEqual([where, 500, 'BursarIntegrityError']);
+    }
+    await edit('"run":"4"', '"run":"3"');
+    for (const where of ways) expect(await found(where)).toEqual([where, 200, undefined]);
   });
 
   /** All but the page that says what the file is. */

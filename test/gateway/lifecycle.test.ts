@@ -82,6 +82,14 @@ function describeRules(name: string, serve: () => Promise<Served>): void {
       );
     };
 
+    /** What is told to who follows the bucket, but for what was put. */
+    const eventsOf = async (bucket: string): Promise<string[]> => {
+      const path = '/_/v1/tenants/default/changes';
+      const { Records } = await callNative(target, 'GET', path, undefined, [['bucket', bucket]]);
+      const names = Records.map((one: { eventName: string }) => one.eventName);
+      return names.filter((name: string) => name !== 'ObjectCreated:Put');
+    };
+
     it('objects that are old enough are gone, their bytes too, and others stay', async () => {
       await make('plain');
       await put('plain', 'old/small');
@@ -100,6 +108,7 @@ function describeRules(name: string, serve: () => Promise<Served>): void {
         ...{ principal: 'admin', bucketOwner: 'admin', evidence: 'none', status: 204 },
         ...{ change: { rule: 'r' } },
       });
+      expect(await eventsOf('plain')).toEqual(Array(3).fill('LifecycleExpiration:Delete'));
     });
 
     it('objects with versioning get a marker, and only older versions go for good', async () => {
@@ -115,6 +124,10 @@ function describeRules(name: string, serve: () => Promise<Served>): void {
         Expiration: { ExpiredObjectDeleteMarker: true },
       });
       await expect.poll(() => list('versioned'), patience).toEqual([]);
+      expect(await eventsOf('versioned')).toEqual([
+        'LifecycleExpiration:DeleteMarkerCreated',
+        ...Array(3).fill('LifecycleExpiration:Delete'),
+      ]);
       await client.send(new DeleteBucketCommand({ Bucket: 'versioned' }));
       // Storage is charged at each full hour.
       const ended = (await recordsOf('versioned'))

@@ -274,7 +274,7 @@ describe('the native API', () => {
   it('refuses what is not, or not there', async () => {
     const made = async (path: string, body: object) =>
       (await callNative(target, 'PUT', path, body, undefined).catch(String)) as string;
-    expect(await made(`${snapshots}/before`, {})).toMatch('AlreadyExists');
+    expect(await made(`${snapshots}/before`, {})).toMatch('has a snapshot before already');
     expect(await made(`${snapshots}/UPPER`, {})).toMatch('InvalidInput');
     expect(await made(`${snapshots}/locked`, { lock: 'compliance' })).toMatch('InvalidInput');
     const past = { expiresAt: '2020-01-01T00:00:00Z' };

@@ -6,16 +6,18 @@ import {
   eraseArchived,
   findPart,
 } from '#bursar/audit/archive/archived-tiles.js';
+import { ChangeLog } from '#bursar/audit/changes/change-log.js';
 import { commitTo, renderLeaf } from '#bursar/audit/leaf.js';
 import { hashLeaf, proveInclusion, rootFromInclusion, rootOf } from '#bursar/audit/log/merkle.js';
 import { readEntries, storedTiles } from '#bursar/audit/log/stored-tiles.js';
 import { RecordStore } from '#bursar/audit/record-store.js';
+import { RecordSearch } from '#bursar/audit/search/record-search.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { IntegrityError } from '#bursar/core/errors.js';
 import { decodeManifest } from '#bursar/core/manifest.js';
 import { partReader } from '#bursar/ledger/archive/part-reader.js';
 import { settings } from '#bursar/server/settings/settings.js';
-import { commitOf } from '../../ledger/fixture.ts';
+import { commitOf, deleteOf, putOf } from '../../ledger/fixture.ts';
 import { walkRecords } from '../../tooling/deep-records.ts';
 import { type ArchiveRig, openArchiveRig } from './archive-rig.ts';
 
@@ -86,6 +88,30 @@ describe('the archive of records', () => {
     }
     const opened = before.at(300)?.opened;
     expect(JSON.parse(opened?.record ?? '').index).toBe(300);
+  });
+
+  it('tells who comes back late of the changes that are in it', async () => {
+    const { read, ledger } = rig.fixture;
+    for (const commit of [putOf('a'), putOf('b'), deleteOf('a')]) await ledger.commit(commit);
+    await rig.fill(600);
+    const told = async () => {
+      const { records } = rig;
+      const search = new RecordSearch({ read, store: records, index: null });
+      const changes = new ChangeLog({ read, records, search, onAltered: () => {} });
+      const all: string[] = [];
+      for (let after = -1; ; ) {
+        const query = { tenant: 'one', bucket: 'data', prefix: '', after, limit: 2 };
+        const page = await changes.read(query);
+        all.push(...page.changes.map(({ kind, key }) => `${kind} ${key}`));
+        if (page.isEnd || page.through >= 599) return all;
+        after = page.through;
+      }
+    };
+    const before = await told();
+    expect(before).toEqual(['created a', 'created b', 'removed a']);
+    await rig.archive();
+    expect(await hotCount()).toBeLessThan(600);
+    expect(await told()).toEqual(before);
   });
 
   it('keeps evidence with its record', async () => {

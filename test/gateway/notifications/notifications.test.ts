@@ -89,6 +89,7 @@ const tests = () =>
   receiver.received.map(({ body }) => JSON.parse(body)).filter(({ Event }) => Event);
 
 const patience = { timeout: 60_000 };
+const json = { 'content-type': 'application/json' };
 
 beforeAll(async () => {
   operator = await startEmbeddedTarget(['--private-webhooks', '127.0.0.1:*']);
@@ -276,6 +277,15 @@ describe('what is refused', () => {
     expect(text).not.toContain('QueueConfiguration');
   });
 
+  it('is a webhook on the machine of the gateway that its operator has not named', async () => {
+    const refused = await send(admin, {
+      ...{ method: 'PUT', path: targetPath('inner'), headers: json },
+      body: JSON.stringify({ kind: 'webhook', url: 'http://localhost/' }),
+    });
+    expect([refused.status, JSON.parse(refused.text).field]).toEqual([400, 'body.url']);
+    expect((await send(admin, { method: 'GET', path: targetPath('inner') })).status).toBe(404);
+  });
+
   it("is another tenant's target, a queue of an admin, and who may not configure", async () => {
     await callNative(operator, 'POST', '/_/v1/tenants', { name: 'atlas' });
     const keys = await newPrincipal(operator, { tenant: 'atlas', name: 'zoe', role: 'admin' });
@@ -287,7 +297,7 @@ describe('what is refused', () => {
     const url = 'https://sqs.eu-central-1.amazonaws.com/123456789012/q';
     const queue = await send(admin, {
       ...{ method: 'PUT', path: targetPath('queue'), body: JSON.stringify({ kind: 'sqs', url }) },
-      headers: { 'content-type': 'application/json' },
+      headers: json,
     });
     expect([queue.status, queue.text]).toEqual([403, expect.stringContaining('AccessDenied')]);
     const seen = await send(zoe, { method: 'GET', path: targetPath('hook') });
