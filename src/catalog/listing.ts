@@ -8,7 +8,15 @@ import type { Reader } from '../core/database.ts';
 import { Pace } from '../core/pace.ts';
 import { compareText, textSuccessor } from '../core/text-order.ts';
 import { findSeqAt, listKeysEver, readListedAt, readVersionsAt } from './snapshot-reads.ts';
-import { currentColumns, noncurrentById, noncurrentColumns, type Version } from './versions.ts';
+import {
+  currentColumns,
+  noncurrentById,
+  noncurrentColumns,
+  type PackedVersion,
+  packedColumns,
+  unpackVersion,
+  type Version,
+} from './versions.ts';
 
 export type ListedObject = Omit<Version, 'bucketId' | 'manifest'>;
 
@@ -71,7 +79,7 @@ type Fetch<T> = (start: Start<T>, below: string | null, max: number) => Promise<
 
 /**
  * What `take` makes of current objects, which it gets as their rows say: `verifyListed` tells
- * whether that is so.
+ * whether that is so. Throws IntegrityError for a row that cannot be so.
  */
 export async function listObjects<E>(
   read: Reader,
@@ -89,14 +97,14 @@ export async function listObjects<E>(
     };
     return foldKeys(query, fetchAt, (row) => take(row as ListedObject));
   }
-  const fetch: Fetch<ListedObject> = ({ from, exclusive }, below, max) =>
-    read.all<ListedObject>(
-      `SELECT ${currentColumns} FROM versions AS v
+  const fetch: Fetch<PackedVersion> = ({ from, exclusive }, below, max) =>
+    read.all<PackedVersion>(
+      `SELECT ${packedColumns} FROM versions AS v
          WHERE bucket_id = ? AND key ${exclusive ? '>' : '>='} ?
          ${below === null ? 'AND ? IS NULL' : 'AND key < ?'} ORDER BY key LIMIT ?`,
       ...[bucketId, from, below, max],
     );
-  return foldKeys(query, fetch, take);
+  return foldKeys(query, fetch, (row) => take(unpackVersion(row)));
 }
 
 /**

@@ -134,11 +134,11 @@ const hasEnded = 'EXISTS(SELECT 1 FROM superseded AS s WHERE s.seq = v.seq)';
 export const currentColumns = currentBeside(sharedColumns);
 
 /**
- * The same with its three BLOBs as one, which takes 0.6 of the time where thousands are read: most
- * of it is the memory of each. null where one is null that must not be.
+ * The same with its three BLOBs as one hexadecimal text, which takes half of the time where
+ * thousands are read: most of it is the memory of each. Empty where one is null that must not be.
  */
 export const packedColumns = currentBeside(
-  `${plainColumns}, CAST(manifest_mac || row_mac || coalesce(sha256, x'') AS BLOB) AS packed`,
+  `${plainColumns}, hex(manifest_mac || row_mac || coalesce(sha256, x'')) AS packed`,
 );
 
 function currentBeside(columns: string): string {
@@ -151,12 +151,12 @@ function currentBeside(columns: string): string {
 export type PackedVersion = Omit<
   Version,
   'bucketId' | 'manifest' | 'sha256' | 'manifestMac' | 'rowMac'
-> & { packed: Uint8Array };
+> & { packed: string };
 
 /** Throws IntegrityError for what cannot be unpacked, and so is not authentic. */
 export function unpackVersion(row: PackedVersion): Omit<Version, 'bucketId' | 'manifest'> {
-  const { packed } = row;
-  if (!(packed instanceof Uint8Array) || packed.length < 2 * macBytes) {
+  const packed = Buffer.from(row.packed, 'hex');
+  if (packed.length < 2 * macBytes) {
     throw new IntegrityError(`version ${row.seq} is not authentic`);
   }
   const unpacked = row as PackedVersion & Omit<Version, 'bucketId' | 'manifest'>;

@@ -11,6 +11,8 @@ const nullLength = 0xffff_ffff;
 /** The same in Latin-1. */
 const nullField = '\xff\xff\xff\xff';
 const beyondAscii = /[^\0-\x7f]/;
+/** Texts of so many units, if in ASCII, are written here: a call into Node takes longer. */
+const shortLengthMax = 64;
 /** A longer message takes a buffer that is let go again afterwards. */
 const keptBytesMax = 64 * 1024;
 
@@ -33,7 +35,10 @@ export class KeyedMessage {
     if (value === null) return this.#addNull();
     if (typeof value !== 'string') throw unfit(value);
     this.#reserve(value.length * 3);
-    const count = this.#bytes.write(value, this.#length + 4);
+    const begin = this.#length + 4;
+    const count = isWrittenShort(value, this.#bytes, begin)
+      ? value.length
+      : this.#bytes.write(value, begin);
     this.#bytes.writeUInt32BE(count, this.#length);
     this.#length += 4 + count;
     return this;
@@ -127,6 +132,17 @@ export class KeyedMessage {
     larger.set(this.#bytes.subarray(0, this.#length));
     this.#bytes = larger;
   }
+}
+
+/** Writes a short text in ASCII; false: it is another, of which some may be written. */
+function isWrittenShort(value: string, bytes: Buffer, begin: number): boolean {
+  if (value.length > shortLengthMax) return false;
+  for (let i = 0; i < value.length; i++) {
+    const unit = value.charCodeAt(i);
+    if (unit > 0x7f) return false;
+    bytes[begin + i] = unit;
+  }
+  return true;
 }
 
 function unfit(value: unknown): IntegrityError {

@@ -29,7 +29,7 @@ afterEach(() => db.close());
 
 async function addObject(key: string, isMarker = 0): Promise<void> {
   const sql = `INSERT INTO versions VALUES (1, ?, ?, NULL, ?, 0, '', NULL, '', '', 0, '', '{}',
-    1, x'', x'', 0)`;
+    1, zeroblob(32), zeroblob(32), 0)`;
   await db.tx.run(sql, key, ++lastSeq, isMarker);
 }
 

@@ -48,6 +48,15 @@ describe('a keyed message', () => {
     },
   );
 
+  it.each([1, 63, 64, 65])('has texts of %i units in UTF-8, whatever they are', (length) => {
+    for (const last of ['x', '\x7f', '\x80', 'ü', '\u20ac', '\ud800', '\0']) {
+      const text = 'x'.repeat(length - 1) + last;
+      expect(message.begin(key, 'p').text(text).text('next').mac()).toEqual(
+        expected(field('p'), field(text), field('next')),
+      );
+    }
+  });
+
   it('has the same fields when many are added at once', () => {
     const long = 'x'.repeat(70_000);
     const values = [

@@ -1,6 +1,7 @@
-// The time that records and windows go by follows the system's clock, and no step of it.
+// The time that records and windows go by follows the system's clock, and no step of it; and how
+// times are written.
 import { describe, expect, it } from 'vitest';
-import { stepMsMax } from '#bursar/core/clock.js';
+import { isoTime, stepMsMax } from '#bursar/core/clock.js';
 import { SteadyClock } from '#bursar/core/steady-clock.js';
 
 const startMs = 1_790_000_000_000;
@@ -77,4 +78,16 @@ describe('the steady clock', () => {
     paused.clock.confirm();
     expect(paused.pass(1000)).toBe(8 * hourMs + 1000);
   });
+});
+
+it('times are written as ECMAScript has them, whichever was written before', () => {
+  const edges = [0, -1, -0.5, 59_999, 59_999.9, 60_000, -60_000, 8.64e15, -8.64e15];
+  const turns = [253_402_300_799_999, 253_402_300_800_000, startMs, startMs + 1, startMs];
+  const random = Array.from({ length: 1000 }, (_, i) => startMs + ((i * 7919) % 997) * 333.3);
+  for (const ms of [...edges, ...turns, ...random]) {
+    expect([ms, isoTime(ms)]).toEqual([ms, new Date(ms).toISOString()]);
+  }
+  for (const ms of [Number.NaN, Number.POSITIVE_INFINITY]) {
+    expect(() => isoTime(ms)).toThrow(RangeError);
+  }
 });

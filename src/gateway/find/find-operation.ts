@@ -94,7 +94,7 @@ function mayExplain({ principal, delegation }: Identity, { tenant, owner }: Buck
 
 function show(row: ListedObject, facts: Facts, withTags: boolean): FoundObject {
   const { headers, metadata, tags = [], renamedMs } = facts.attributes;
-  return {
+  const shown: FoundObject = {
     key: row.key,
     size: row.sizeBytes,
     etag: row.etag,
@@ -105,8 +105,9 @@ function show(row: ListedObject, facts: Facts, withTags: boolean): FoundObject {
     versionId: row.versionId === null ? null : idOf(row),
     index: row.seq,
     metadata,
-    ...(withTags ? { tags: Object.fromEntries(tags) } : {}),
   };
+  if (withTags) shown.tags = Object.fromEntries(tags);
+  return shown;
 }
 
 /** In words that need no knowledge of the index. */
