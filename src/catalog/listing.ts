@@ -276,8 +276,8 @@ export async function listUploads<E>(
 
 const seekRows = 16;
 /**
- * Each of these rows has at most some 200 KB: an object of 10,000 parts has attributes of that
- * length.
+ * Each of these rows has at most some 430 KB: an object of 10,000 parts has attributes of that
+ * length, half of them nonces where a customer's key encrypts it.
  */
 const batchMax = 128;
 

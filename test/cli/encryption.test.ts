@@ -145,7 +145,8 @@ describe("a key of a customer's", () => {
     await write('a/');
     const begun = { Bucket, Key: 'begun', ...withKey };
     const { UploadId } = await operator().send(new CreateMultipartUploadCommand(begun));
-    const part = { ...begun, UploadId, PartNumber: 1, Body: words };
+    const first = Buffer.alloc(5 * 1024 * 1024, words);
+    const part = { ...begun, UploadId, PartNumber: 1, Body: first };
     const { ETag } = await operator().send(new UploadPartCommand(part));
     const other = randomBytes(32).toString('base64');
     const wrong = { Bucket, Key: 'a/inline', SSECustomerAlgorithm: 'AES256' };
@@ -157,11 +158,17 @@ describe("a key of a customer's", () => {
     expect(said).toContain('PutObject');
     served = await place.serve();
     await read('a/');
-    const Parts = [{ ETag, PartNumber: 1 }];
+    // The upload goes on, with a part under the root key of before and one under that of now.
+    const next = { ...part, PartNumber: 2, Body: words };
+    const keyless = { Bucket, Key: 'begun', UploadId, PartNumber: 2, Body: words };
+    const missing = operator().send(new UploadPartCommand(keyless));
+    await expect(missing).rejects.toMatchObject({ name: 'InvalidRequest' });
+    const later = await operator().send(new UploadPartCommand(next));
+    const Parts = [ETag, later.ETag].map((tag, i) => ({ ETag: tag, PartNumber: i + 1 }));
     const completing = { Bucket, Key: 'begun', UploadId, MultipartUpload: { Parts } };
     await operator().send(new CompleteMultipartUploadCommand(completing));
     const got = await operator().send(new GetObjectCommand(begun));
-    expect(await got.Body?.transformToString()).toBe(words);
+    expect(await got.Body?.transformToString()).toBe(`${first}${words}`);
     const records = await run('records', '--json', '--last', '100');
     expect(records).toContain('a/inline');
     for (const form of [text, other, key.toString('hex'), md5, words]) {

@@ -150,6 +150,8 @@ describe('a lifecycle transition', () => {
     const { Body } = await client.send(new s3.GetObjectCommand(sealed));
     const bytes = Buffer.from((await Body?.transformToByteArray()) ?? []);
     expect(bytes.equals(bytesOf(size))).toBe(true);
+    const bare = client.send(new s3.GetObjectCommand({ Bucket, Key: sealed.Key }));
+    await expect(bare).rejects.toMatchObject({ name: 'InvalidRequest' });
     expect((await read(Bucket, Key)).equals(bytesOf(size))).toBe(true);
     const [moved, ...more] = await movesOf(Key);
     expect(more).toEqual([]);

@@ -1,5 +1,6 @@
 // The undelete window against a served gateway: what was deleted or overwritten, without versioning
 // and without a snapshot, is shown as of any moment since, and comes back by one command.
+import { createHash } from 'node:crypto';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
@@ -161,6 +162,35 @@ test('what is deleted of a prefix comes back without a time, and nothing else do
   expect(await bodyOf('/raw/gone/once')).toBe('first once');
   expect(await bodyOf('/raw/gone/twice')).toBe('third');
   expect(await bodyOf('/raw/gone/kept')).toBe('second');
+  expect(await json(...deleted)).toEqual({ restored: 0, failed: [] });
+});
+
+test('what cannot come back is named with the reason that is to be mended', async () => {
+  const key = Buffer.alloc(32, 'k');
+  const own = 'x-amz-server-side-encryption-customer-';
+  const headers = {
+    [`${own}algorithm`]: 'AES256',
+    [`${own}key`]: key.toString('base64'),
+    [`${own}key-md5`]: createHash('md5').update(key).digest('base64'),
+  };
+  await send(client, 'PUT', '/raw/keys/sealed', { body: 'sealed', headers });
+  await send(client, 'PUT', '/raw/keys/open', { body: 'open' });
+  for (const name of ['sealed', 'open']) await send(client, 'DELETE', `/raw/keys/${name}`);
+  const deleted = ['undelete', 's3://raw', '--prefix', 'keys/'];
+  const done = await place.run(deleted);
+  expect([done.code, done.stdout]).toEqual([1, '1 restored\n']);
+  expect(done.stderr).toMatch(/^keys\/sealed: .*InvalidRequest/m);
+  expect(done.stderr).toContain(
+    'bursar: 1 could not be restored; run it again once the reason given for each is mended\n',
+  );
+  expect(await bodyOf('/raw/keys/open')).toBe('open');
+  const told = await place.run([...deleted, '--json']);
+  expect([told.code, JSON.parse(told.stdout)]).toMatchObject([
+    1,
+    { restored: 0, failed: [{ key: 'keys/sealed', error: expect.any(String) }] },
+  ]);
+  // The reason is mended by who has the key.
+  await send(client, 'PUT', '/raw/keys/sealed', { body: 'again', headers });
   expect(await json(...deleted)).toEqual({ restored: 0, failed: [] });
 });
 

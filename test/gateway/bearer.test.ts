@@ -149,6 +149,36 @@ describe('a bearer token', () => {
     refused(await bear(limited.token, '/raw/2026/a'), 403, 'QuotaExceeded');
   });
 
+  test('opens what a key of a customer encrypts with that key alone, as all tokens', async () => {
+    const keyed = (letter: string) => {
+      const key = Buffer.alloc(32, letter);
+      const own = 'x-amz-server-side-encryption-customer-';
+      return {
+        [`${own}algorithm`]: 'AES256',
+        [`${own}key`]: key.toString('base64'),
+        [`${own}key-md5`]: createHash('md5').update(key).digest('base64'),
+      };
+    };
+    const path = '/raw/2026/sealed';
+    const put = { method: 'PUT', path, headers: keyed('a'), body: 'sealed' };
+    expect((await send(alice, put)).status).toBe(200);
+    const below = delegate(bound(), {
+      ...{ key: jobKey, nowMs: Date.now(), scope: parseScope(`storage.read:${path}`) },
+    });
+    const reads: ((headers: Record<string, string>) => Promise<Answer>)[] = [
+      ...[issue().token, below.token].map((token) => (headers: Record<string, string>) => {
+        const authorization = `Bearer ${token}`;
+        return exchange(target, 'GET', path, { authorization, ...headers });
+      }),
+      (headers) => sendProved(bound(), { method: 'GET', path, headers }),
+    ];
+    for (const read of reads) {
+      refused(await read({}), 400, 'InvalidRequest');
+      refused(await read(keyed('b')), 403, 'AccessDenied');
+      expect((await read(keyed('a'))).text).toBe('sealed');
+    }
+  });
+
   test('stands beside no other credentials, and its own proof is none', async () => {
     const { token } = issue();
     const signed = '?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=x';

@@ -26,6 +26,7 @@ import { describeRanges } from './suite/ranges.ts';
 import { describeReceipts } from './suite/receipts.ts';
 import { describeRecordedAnswers } from './suite/recorded-answers.ts';
 import { describeRecordedErrors } from './suite/recorded-errors.ts';
+import { describeRecordedWords } from './suite/recorded-words.ts';
 import { describeRename } from './suite/rename.ts';
 import { describeStated } from './suite/stated.ts';
 import { describeTenancy } from './suite/tenancy.ts';
@@ -69,6 +70,7 @@ export function protocolSuite(
     describeBadInput(targetOf, { isOfStore });
     if (isOfStore) return;
     describeRecordedErrors(targetOf);
+    describeRecordedWords(targetOf);
     describeRecordedAnswers(targetOf);
     describeLifecycle(targetOf);
     describeObjectLock(targetOf);

@@ -409,8 +409,8 @@ export function describeObjectLock(targetOf: () => Target): void {
   describe('a legal hold', () => {
     it('of another word is refused', async () => {
       const { Key } = await made();
-      for (const content of ['<Status>on</Status>', '']) {
-        const body = `<LegalHold>${content}</LegalHold>`;
+      const holds = ['<Status>on</Status>', ''].map((one) => `<LegalHold>${one}</LegalHold>`);
+      for (const body of [...holds, '']) {
         const answer = await putXml(`/${Bucket}/${Key}`, 'legal-hold', body);
         expect([answer.status, answer.code]).toEqual([400, malformed.code]);
       }

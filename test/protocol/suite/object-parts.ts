@@ -198,10 +198,19 @@ function describePartReads(room: Room): void {
         const head = await client.send(new HeadObjectCommand(checked));
         expect(head).toMatchObject({
           ...{ ContentLength: piece.length, PartsCount: 3, ContentRange: range },
-          ChecksumSHA256: base64Checksum('SHA256', piece),
+          ...{ ChecksumSHA256: base64Checksum('SHA256', piece), ChecksumType: 'COMPOSITE' },
         });
         expect(head.$metadata.httpStatusCode).toBe(206);
-        const got = await client.send(new GetObjectCommand(asked));
+        const bare = await client.send(new HeadObjectCommand(asked));
+        expect([bare.ChecksumSHA256, bare.ChecksumType]).toEqual([undefined, undefined]);
+        const full = await client.send(new HeadObjectCommand({ ...checked, Key: 'full' }));
+        expect([full.ChecksumCRC64NVME, full.ChecksumType]).toEqual([
+          base64Checksum('CRC64NVME', piece),
+          'FULL_OBJECT',
+        ]);
+        // The SDK compares what it gets.
+        const got = await client.send(new GetObjectCommand(checked));
+        expect(got.ChecksumSHA256).toBe(head.ChecksumSHA256);
         const bytes = Buffer.from((await got.Body?.transformToByteArray()) ?? []);
         expect([got.ContentRange, got.PartsCount, bytes.equals(piece)]).toEqual([range, 3, true]);
         start += piece.length;

@@ -7,6 +7,8 @@ import {
   PutObjectCommand,
 } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { presignUrl } from '../../tooling/presign.ts';
+import { readTreeFile } from '../../tooling/source-text.ts';
 import { ask, makeRoom, type Room } from '../room.ts';
 import {
   domain,
@@ -111,6 +113,37 @@ function describeReads(room: () => Room): void {
       expect(headers['x-amz-checksum-crc32']).toBeDefined();
     }
     expect((await read('bytes=0-3')).headers).not.toHaveProperty('x-amz-checksum-type');
+  });
+
+  it('headers that S3 has not are named where the differences are', async () => {
+    const { target, Bucket } = room();
+    const page = readTreeFile('docs/s3-compatibility.md').toLowerCase();
+    const ofS3 = [
+      ...['accept-ranges', 'connection', 'content-length', 'content-type', 'date', 'etag'],
+      ...['last-modified', 'location', 'transfer-encoding'],
+    ];
+    const { accessKeyId, secretAccessKey: secret } = target.keys;
+    const url = presignUrl({
+      ...{ method: 'GET', origin: target.endpoint, path: `/${Bucket}/k`, region },
+      ...{ accessKeyId, secret, expiresSeconds: 60, timeMs: Date.now() },
+    });
+    const html = { 'content-type': 'text/html' };
+    for (const answer of [
+      await ask(room(), 'PUT', '-more'),
+      await ask(room(), 'PUT', '/page', { headers: html, body: '<p>' }),
+      await ask(room(), 'GET', '/page'),
+      await ask(room(), 'GET'),
+      await exchange(target, 'GET', url.slice(target.endpoint.length)),
+      await ask(room(), 'GET', '/none'),
+      await ask(room(), 'HEAD', '/none'),
+      await ask(room(), 'DELETE', '/page'),
+    ]) {
+      const others = Object.keys(answer.headers).filter(
+        (name) => !name.startsWith('x-amz-') && !ofS3.includes(name),
+      );
+      expect(others.filter((name) => !page.includes(`\`${name}`))).toEqual([]);
+      expect(answer.headers).not.toHaveProperty('server');
+    }
   });
 
   it('when an object expires is not told of a version that is named', async () => {

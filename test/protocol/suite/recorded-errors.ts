@@ -2,6 +2,7 @@
 // go. Where Bursar differs on purpose, docs/s3-compatibility.md says so.
 import { SaxesParser } from 'saxes';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { readTreeFile } from '../../tooling/source-text.ts';
 import { base64Checksum } from '../checksums.ts';
 import { filenameVariable, formBody, postForm, signPolicy } from '../forms.ts';
 import { ask, makeRoom, type Room } from '../room.ts';
@@ -204,6 +205,9 @@ function describeErrors(room: () => Room): void {
     const { code, text } = await exchange(target, 'GET', `/${Bucket}/k?${query}`);
     expect(code).toBe('InvalidRequest');
     expect(text).toContain("signature_version='s3v4'");
+    for (const page of ['README.md', 'docs/users/getting-started.md']) {
+      expect(readTreeFile(page)).toContain('Config(signature_version="s3v4"');
+    }
   });
 }
 
@@ -275,6 +279,7 @@ function describeForms(room: () => Room): void {
   it('an element without content is no tags, whatever its name', async () => {
     const tagged = (xml: string) =>
       post([['starts-with', '$tagging', '']], [['tagging', xml]]).then(({ status }) => status);
+    expect(await tagged('<Tagging/>')).toBe(204);
     expect(await tagged('<Other></Other>')).toBe(204);
     expect(await tagged('<Other/>')).toBe(204);
     expect(await tagged('<Other>x</Other>')).toBe(400);

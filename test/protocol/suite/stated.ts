@@ -157,12 +157,14 @@ function describeEmptyPages(room: Room): void {
     const upload = { Bucket, Key, UploadId };
     const listed = await client.send(new ListPartsCommand({ ...upload, MaxParts: 0 }));
     expect(listed).toMatchObject({ MaxParts: 0, IsTruncated: false });
+    expect(listed.NextPartNumberMarker).toBe('0');
 
     const MultipartUpload = { Parts: [{ PartNumber: 1, ETag, ChecksumSHA256 }] };
     await client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload }));
     const asked = { Bucket, Key, ObjectAttributes: ['ObjectParts' as const], MaxParts: 0 };
     const { ObjectParts } = await client.send(new GetObjectAttributesCommand(asked));
     expect(ObjectParts).toMatchObject({ MaxParts: 0, IsTruncated: false, TotalPartsCount: 1 });
+    expect(ObjectParts?.NextPartNumberMarker).toBe('0');
   });
 }
 

@@ -99,7 +99,6 @@ export function copiedHeaders({ headers }: Attributes): Attributes['headers'] {
   return copied;
 }
 
-/** The response headers that give an object's attributes back. */
 /**
  * Attributes as the row of a version has them, which says who wrote it where that is not the
  * bucket's owner (`tenant/name`, also of an upload its initiator).
@@ -109,6 +108,7 @@ export function withWriter(attributes: Attributes, writer: string, bucket: Bucke
   return JSON.stringify(isOwners ? attributes : { ...attributes, writer });
 }
 
+/** The response headers that give an object's attributes back. */
 export function attributeHeaders(attributes: Attributes): Record<string, string> {
   const headers: Record<string, string> = { ...attributes.headers };
   for (const name in attributes.metadata) {
