@@ -65,6 +65,7 @@ function pairsOf(request: Request): Pair[] {
     ['answer', status === 0 ? 'none was sent' : String(status)],
     ['error', error],
     ['because', message],
+    ['rule', request.rule],
     ['more', error === 'AccessDenied' && tenant !== null ? `${explained} ${tenant}` : null],
     ['bytes', `${request.bytesIn} in, ${request.bytesOut} out`],
     ['took', `${durationMs} ms, ${request.firstByteMs} ms to the first byte`],

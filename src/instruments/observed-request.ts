@@ -24,6 +24,8 @@ export interface ObservedRequest {
   error: string | null;
   /** Why, as the client is told; null: there was no refusal. It may name keys. */
   message: string | null;
+  /** What let it in, or refused it (`Decision.by`); null: that was not asked of rules. */
+  rule: string | null;
   /** Bytes of the bodies, as far as they were transferred. */
   bytesIn: number;
   bytesOut: number;

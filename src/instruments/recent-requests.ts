@@ -30,6 +30,8 @@ export interface RequestStory {
   error: string | null;
   /** Why, as the client was told; null: it was told nothing. */
   message: string | null;
+  /** What let it in, or refused it; null: no rules were asked. */
+  rule: string | null;
   bytesIn: number;
   bytesOut: number;
   /** Log index of its record, where that was made before the answer. */
@@ -112,6 +114,7 @@ function fill(story: RequestStory, request: ObservedRequest, endedMs: number): v
   story.status = request.status;
   story.error = request.error;
   story.message = message === null ? null : message.slice(0, messageLengthMax);
+  story.rule = request.rule;
   story.bytesIn = request.bytesIn;
   story.bytesOut = request.bytesOut;
   story.record = request.index;
@@ -126,7 +129,7 @@ function blank(): RequestStory {
   const stagesMs = Object.fromEntries(stages.map((stage) => [stage, 0])) as Record<Stage, number>;
   return {
     ...{ id: '', endedMs: 0, way: 's3', method: '', ...nothing, status: 0, error: null },
-    ...{ message: null, bytesIn: 0, bytesOut: 0, record: null, source: '' },
+    ...{ message: null, rule: null, bytesIn: 0, bytesOut: 0, record: null, source: '' },
     ...{ durationMs: 0, firstByteMs: 0, stagesMs },
   };
 }

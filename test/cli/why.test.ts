@@ -92,6 +92,7 @@ test('a limit is named, with the stages, the store and the record', async () => 
   expect(stdout).toMatch(/^who +cms\/alice$/m);
   expect(stdout).toMatch(/^what +PutObject \(s3\)$/m);
   expect(stdout).toMatch(/^store +local$/m);
+  expect(stdout).toMatch(/^rule +owner$/m);
   expect(stdout).toMatch(/^error +QuotaExceeded$/m);
   expect(stdout).toMatch(/^because +.*principal:cms\/alice.*$/m);
   expect(stdout).toMatch(/^stages +.*authenticate [\d.]+ ms/m);
@@ -105,6 +106,28 @@ test('requests of all threads are known, each on a connection of its own', async
     const { request } = await json(`why ${idOf(got)}`, as('cms/alice'));
     expect(request).toMatchObject({ operation: 'GetObject', status: 200, bytesOut: 6 });
   }
+});
+
+test('which rule let it in is told, and what refused it to those alone who see rules', async () => {
+  const asked = { method: 'GET', path: '/raw/run1' };
+  const ruleOf = async (id: string, environment?: Environment) =>
+    (await json(`why ${id}`, environment)).request.rule;
+  const readAs = async (who: string, path = '/raw/run1') =>
+    idOf(await send(targetOf(who), { ...asked, path }));
+  expect(await ruleOf(await readAs('cms/alice'), as('cms/alice'))).toBe('owner');
+  expect(await ruleOf(await readAs('cms/bob'), as('cms/bob'))).toBe('default');
+  const read = '--action s3:GetObject --bucket raw';
+  await json(`grant set cms/bob-reads --subject principal:cms/bob ${read}`);
+  await json(`grant set cms/eve-reads --subject principal:atlas/eve ${read}`);
+  expect(await ruleOf(await readAs('cms/bob'), as('cms/bob'))).toBe('grant:bob-reads');
+  const others = await readAs('atlas/eve', '/cms:raw/run1');
+  expect(await ruleOf(others, as('atlas/eve'))).toBe('grant');
+  expect(await ruleOf(others)).toBe('grant:eve-reads');
+  await json(`grant set cms/no-bob --deny --subject principal:cms/bob ${read}`);
+  const refused = await readAs('cms/bob');
+  expect(await ruleOf(refused, as('cms/bob'))).toBeNull();
+  expect(await ruleOf(refused)).toBe('grant:no-bob');
+  for (const name of ['bob-reads', 'eve-reads', 'no-bob']) await json(`grant delete cms/${name}`);
 });
 
 test('others are told nothing, and auditors of the tenant are', async () => {

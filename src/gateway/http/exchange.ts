@@ -57,6 +57,7 @@ export class Exchange implements ObservedRequest {
   status = 0;
   error: string | null = null;
   message: string | null = null;
+  rule: string | null = null;
   bytesIn = 0;
   bytesOut = 0;
   index: number | null = null;

@@ -41,6 +41,12 @@ const story = {
     status: integer('Of the answer; 0: none was sent.'),
     error: textOrNull('Code of the refusal or failure.'),
     message: textOrNull('Why, in the words of the answer: which rule, link or limit it was.'),
+    rule: textOrNull(
+      'What let it in, or refused it, as `explain` names it: a rule, `owner`, `admin`, `role`, ' +
+        '`acl`, `maker`, or `token` and `session-policy`, which narrow a credential; `default`: ' +
+        'nothing allowed it. A rule that refused it, and the name of another tenant’s, only who ' +
+        'administers the bucket’s tenant is told. null: that was not asked, or is not told.',
+    ),
     bytesIn: integer('Of the body that came.'),
     bytesOut: integer('Of the body that was sent.'),
     record: integerOrNull('Index of its record, where that was made before the answer.'),
@@ -83,7 +89,7 @@ export const requestRoutes = routeTable([
       const seen = found && maySee(call, found) ? found : undefined;
       const { records, searched } = await findRecords(call, id, seen);
       if (!seen && records.length === 0) throw new Refusal('NoSuchRequest');
-      const request = JSON.stringify(seen ? show(seen) : null);
+      const request = JSON.stringify(seen ? show(seen, call) : null);
       const members = `"requestId":"${id}","request":${request},"records":[${records.join(',')}]`;
       return { answer: `{${members},"searched":${JSON.stringify(searched)}}` };
     },
@@ -95,6 +101,16 @@ function maySee({ who, reach }: Call, { tenant, principal }: RequestStory): bool
   if (reach === 'all') return true;
   if (tenant === null || tenant !== who.tenant) return false;
   return reach === 'tenant' || principal === who.name;
+}
+
+/** Which rules there are, and when they deny, is for those to know whose bucket it is. */
+function ruleFor({ who, reach }: Call, { rule, bucket, error }: RequestStory): string | null {
+  const isOthers = bucket?.includes(':') === true;
+  const mayKnow = reach === 'all' || (reach === 'tenant' && who.role === 'admin' && !isOthers);
+  const [kind = '', name] = rule?.split(':', 2) ?? [];
+  if (rule === null || name === undefined || mayKnow) return rule;
+  if (error === 'AccessDenied') return null;
+  return isOthers ? kind : rule;
 }
 
 async function findRecords(call: Call, id: string, seen: RequestStory | undefined) {
@@ -134,10 +150,12 @@ function spanOf({ query: { near } }: Call, seen: RequestStory | undefined) {
   return { fromMs: nowMs() - backMs, toMs: nowMs() + recordedWithinMs };
 }
 
-function show({ id: _, endedMs, stagesMs, ...told }: RequestStory): object {
+function show(story: RequestStory, call: Call): object {
+  const { id: _, endedMs, stagesMs, ...told } = story;
   const rounded = Object.entries(stagesMs).map(([stage, spent]) => [stage, toMicros(spent)]);
   return {
     ...told,
+    rule: ruleFor(call, story),
     time: isoTime(endedMs),
     durationMs: toMicros(told.durationMs),
     firstByteMs: toMicros(told.firstByteMs),

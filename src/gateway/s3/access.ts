@@ -20,6 +20,7 @@ import type { Bucket } from '../../catalog/buckets.ts';
 import type { Tags } from '../../catalog/versions.ts';
 import { type Acl, aclGives, type Permission } from '../../core/acl.ts';
 import { Refusal } from '../../core/errors.ts';
+import type { Exchange } from '../http/exchange.ts';
 import type { RequestServices } from '../services.ts';
 import type { NamedBucket } from './bucket-lookup.ts';
 import { namesOfBucket } from './bucket-lookup.ts';
@@ -67,6 +68,10 @@ export class Access {
   readonly #services: Pick<RequestServices, 'buckets' | 'grants'>;
   #who: Identity;
   #facts: RequestFacts;
+  /** Is told what let the request in, or refused it. */
+  readonly #told: Pick<Exchange, 'rule'> | null;
+  /** What decided last. */
+  #by = '';
   /** All that was demanded and allowed: what is done for the request rests on it. */
   readonly #allowed: { target: Target; facts: RequestFacts }[] = [];
 
@@ -74,8 +79,10 @@ export class Access {
     services: Pick<RequestServices, 'buckets' | 'grants'>,
     request: AskedFacts,
     who: Identity,
+    told: Pick<Exchange, 'rule'> | null = null,
   ) {
     this.#services = services;
+    this.#told = told;
     this.#who = who;
     this.#facts = factsOf(request, who);
   }
@@ -97,11 +104,18 @@ export class Access {
       const deciding = this.#demand(target, facts);
       if (deciding) await deciding;
     } catch (error) {
+      this.#tell(this.#by);
       const { found } = target;
       if (found) await this.#services.buckets.levelRefusal(found.tenant, found.name);
       throw error;
     }
-    if (!target.isOneOfMany) this.#allowed.push({ target, facts });
+    if (target.isOneOfMany) return;
+    if (this.#allowed.length === 0) this.#tell(this.#by);
+    this.#allowed.push({ target, facts });
+  }
+
+  #tell(by: string): void {
+    if (this.#told) this.#told.rule = by;
   }
 
   /** When what is decided began, by the clock. */
@@ -174,7 +188,10 @@ export class Access {
   /** A promise only where that depends on what is to be read. */
   #demand(target: Target, facts: RequestFacts): Promise<void> | null {
     const { delegation, principal } = this.#who;
-    if (delegation) checkScope(delegation, principal.tenant, target);
+    if (delegation) {
+      this.#by = 'token';
+      checkScope(delegation, principal.tenant, target);
+    }
     const { loadTags } = target;
     const request = this.#requestFor(target, facts, loadTags ? undefined : noTags);
     const { index } = this.#services.grants;
@@ -183,8 +200,9 @@ export class Access {
     if (loadTags && (decision.needsTags || policies.some((one) => needsTags(one, request)))) {
       return this.#demandByTags(target, facts, loadTags);
     }
+    this.#by = decision.by;
     if (!decision.allowed) return this.#admit(target, facts, decision);
-    for (const policy of policies) checkPolicy(policy, request);
+    this.#checkPolicies(request);
     return null;
   }
 
@@ -197,6 +215,7 @@ export class Access {
     const request = this.#requestFor(target, facts, tags);
     const { index } = this.#services.grants;
     const decision = decideBriefly(index, request, policyOf(target.found?.bucket));
+    this.#by = decision.by;
     await this.#admit(target, facts, decision, tags);
   }
 
@@ -213,13 +232,31 @@ export class Access {
     const denied = new Refusal('AccessDenied', { cause: reason });
     if (!allowed) {
       if (by !== 'default') throw denied;
-      if (!(await this.#isMakers(target)) && !(await this.#isListed(target))) throw denied;
+      if (await this.#isMakers(target)) this.#by = 'maker';
+      else if (await this.#isListed(target)) this.#by = 'acl';
+      else throw denied;
     }
     // What denies may depend on tags that were not needed until now.
     const loaded = tags ?? new Map((await target.loadTags?.()) ?? []);
     const request = this.#requestFor(target, facts, loaded);
-    if (!allowed && !this.#isUndecided(request, target)) throw denied;
-    for (const policy of this.#who.delegation?.policies ?? []) checkPolicy(policy, request);
+    if (!allowed) {
+      const { by: now } = this.#decideWholly(request, target);
+      if (now !== 'default') {
+        this.#by = now;
+        throw denied;
+      }
+    }
+    this.#checkPolicies(request);
+  }
+
+  /** Throws `Refusal` AccessDenied unless what narrows the credential allows it, too. */
+  #checkPolicies(request: AccessRequest): void {
+    const policies = this.#who.delegation?.policies ?? [];
+    if (policies.length === 0) return;
+    const by = this.#by;
+    this.#by = 'session-policy';
+    for (const policy of policies) checkPolicy(policy, request);
+    this.#by = by;
   }
 
   /** Has who asks made what this is about? */
@@ -227,10 +264,10 @@ export class Access {
     return isInitiator ?? (await isOwnCopy?.()) ?? false;
   }
 
-  /** Does no rule speak of this, once all of them were asked? */
-  #isUndecided(request: AccessRequest, { found }: Target): boolean {
+  /** By all rules: `default` where none of them speaks of this. */
+  #decideWholly(request: AccessRequest, { found }: Target): Decision {
     const { index } = this.#services.grants;
-    return decideAccess(index, request, policyOf(found?.bucket)).by === 'default';
+    return decideAccess(index, request, policyOf(found?.bucket));
   }
 
   async #isListed(target: Target): Promise<boolean> {

@@ -110,7 +110,7 @@ export class AskedRequest implements Recorded {
     this.askedName = request.bucketName;
     this.key = request.key;
     this.versionId = request.query.length === 0 ? undefined : parameter(request, 'versionId');
-    this.#access = new Access(services, request, who);
+    this.#access = new Access(services, request, who, exchange);
   }
 
   /** What is asked for. */
