@@ -22,6 +22,7 @@ import { decodeManifest } from '../core/manifest.ts';
 import { Repeated } from '../core/repeated.ts';
 import { ByteRest } from '../core/slice-pace.ts';
 import { steadyClock } from '../core/steady-clock.ts';
+import { mayHaveCopies } from '../tiering/extent-copies.ts';
 import { recallDelayOf } from './s3/objects/written-class.ts';
 import type { RequestServices } from './services.ts';
 
@@ -176,7 +177,7 @@ export class ArchiveRestores {
     stopping: AbortSignal | undefined,
   ): Promise<boolean> {
     const { reader, losses } = this.#services;
-    const runs = decodeManifest(version.manifest).filter((run) => reader.archiveOf(run));
+    const runs = decodeManifest(version.manifest).filter(mayHaveCopies);
     const last = runs.at(-1);
     try {
       if (last && (await reader.findArchived(last)).state === 'coming') return false;

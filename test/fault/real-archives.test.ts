@@ -74,6 +74,8 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
         { name: 'both', ...archived, durability: legs('glacier', 'second') },
         { name: 'late', durability: legs('vault', 'disk') },
         { name: 'kept', durability: legs('disk', 'vault') },
+        { name: 'spare', durability: legs('rare', 'vault') },
+        { name: 'spared', durability: legs('rare', 'disk') },
       ]) {
         await call(client, 'POST', 'tenants/default/classes', definition);
       }
@@ -394,7 +396,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       const headers = { 'x-amz-storage-class': 'GLACIER' };
       const sent = await client.send('PUT', '/told/cold', { headers, body: content.bytes });
       expect(sent.status).toBe(200);
-      for (const of of ['kept', 'turned', 'partly']) {
+      for (const of of ['kept', 'turned', 'partly', 'spare', 'spared']) {
         const stored = { 'x-amz-storage-class': of };
         await send(client, 'PUT', `/told/${of}`, { headers: stored, body: content.bytes });
       }
@@ -414,7 +416,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       const rebuilt = await runCli('rebuild', '--data', data, '--json');
       // What a bucket in the data folder had is gone with it, which the report says.
       expect(JSON.parse(rebuilt)).toMatchObject({
-        versions: 4,
+        versions: 6,
         lost: { count: 0 },
         damagedExtents: { count: 0 },
       });
@@ -437,7 +439,10 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
       expect(ended?.storageCost).toMatch(/^0\.00001/);
     });
 
-    /** Has a store, and what is in it, become an archive; gives how it is configured then. */
+    /**
+     * Has a store, and what is in it, become an archive, and another one go; gives how they are
+     * configured then.
+     */
     async function turn(): Promise<string> {
       for (const name of await extentsAt('turned')) {
         const headers = {
@@ -449,7 +454,7 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
         await fetch(`${moto.endpoint}/legs/turned/${name}`, { method: 'PUT', headers });
       }
       expect(await classesAt(moto.endpoint, 'turned')).toEqual(['GLACIER']);
-      const { turned, ...others } = JSON.parse(env.BURSAR_STORES as string);
+      const { turned, rare: _, ...others } = JSON.parse(env.BURSAR_STORES as string);
       const archive = { ...turned, storageClass: 'GLACIER', recallDelay: '1s' };
       return JSON.stringify({ ...others, turned: archive });
     }
@@ -470,6 +475,32 @@ describeWithTool(versitygw, 'a class in an archive of S3', (versity) => {
           expect(await client.digest('/told/turned')).toMatchObject({ sha256: content.sha256 }),
         soon,
       );
+    });
+
+    it('is shut where an archive alone is configured still, until it is restored', async () => {
+      const shut = await client.send('GET', '/told/spare');
+      expect([shut.status, shut.body.toString()]).toEqual([
+        403,
+        expect.stringContaining('InvalidObjectState'),
+      ]);
+      const copied = (key: string) => {
+        const headers = { 'x-amz-copy-source': `/told/${key}` };
+        return client.send('PUT', `/told/copy-of-${key}`, { headers });
+      };
+      expect((await copied('spare')).status).toBe(403);
+      expect((await restore('spare', 'Expedited', 'told')).status).toBe(202);
+      await vi.waitFor(
+        async () =>
+          expect(await client.digest('/told/spare')).toMatchObject({ sha256: content.sha256 }),
+        soon,
+      );
+      // What another leg has is read at once, also where the first one's store is gone.
+      for (const key of ['spare', 'spared']) {
+        expect((await copied(key)).status).toBe(200);
+        for (const of of [key, `copy-of-${key}`]) {
+          expect(await client.digest(`/told/${of}`)).toMatchObject({ sha256: content.sha256 });
+        }
+      }
     });
 
     it.runIf(process.env.BURSAR_FULL === '1')(

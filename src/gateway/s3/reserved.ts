@@ -29,7 +29,7 @@ import type { RequestServices } from '../services.ts';
 import type { AskedRequest } from './asked.ts';
 import type { Budget } from './budget.ts';
 import { tellLimits } from './limit-headers.ts';
-import { standardClass, storageBooksOf, storeOfClass } from './objects/written-class.ts';
+import { answeringStore, standardClass, storageBooksOf } from './objects/written-class.ts';
 import { provenBy } from './proven-record.ts';
 import { countPart, type Entered } from './rate-gate.ts';
 import { isRead, type S3Request } from './request.ts';
@@ -153,7 +153,7 @@ export class ReservedRequest implements Recorded {
     const of = isCopy ? bucket : this.bucket;
     const isOwn = storageClass !== standardClass;
     if (!isOwn && !isCopy) return;
-    const store = storeOfClass(this.services, bucket, storageClass);
+    const store = answeringStore(this.services, bucket, storageClass);
     const book = this.#bookIn(of, store, tier);
     if (isCopy) this.budget.priceSourceBy(book ?? this.services.bookOf(bucket.store));
     else if (book) this.budget.priceBy(book);

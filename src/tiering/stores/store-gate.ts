@@ -43,9 +43,9 @@ export class StoreGate implements RemoteStore {
     return this.#store?.meter ?? unmeasured;
   }
 
-  /** Undefined while the gate is shut, too: then reads are refused. */
+  /** Throws Refusal ServiceUnavailable while the gate is shut: nobody knows what can be read. */
   get archive(): ArchiveCalls | undefined {
-    return this.#store?.archive;
+    return this.#inside().archive;
   }
 
   /** Throws Refusal ServiceUnavailable while the gate is shut, so that no body is asked for. */

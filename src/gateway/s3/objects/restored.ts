@@ -5,13 +5,12 @@
 import type { Bucket } from '../../../catalog/buckets.ts';
 import { findRestore, isReadable } from '../../../catalog/restore-rows.ts';
 import type { Version } from '../../../catalog/versions.ts';
-import { isArchiveClass } from '../../../core/aws-classes.ts';
 import { httpTime } from '../../../core/clock.ts';
 import { Refusal } from '../../../core/errors.ts';
 import { isOwnClass } from '../../../core/own-class.ts';
 import { steadyClock } from '../../../core/steady-clock.ts';
 import type { RequestServices } from '../../services.ts';
-import { isReadAfterRestore, shownClass, storeOfClass } from './written-class.ts';
+import { answeringStore, isReadAfterRestore, shownClass } from './written-class.ts';
 
 type RestoreServices = Pick<RequestServices, 'read' | 'classes' | 'stores'>;
 type OfBucket = Pick<Bucket, 'tenant'>;
@@ -33,8 +32,7 @@ export function isPaidByRestore(
   version: Pick<Version, 'class'>,
 ): boolean {
   if (!isArchived(services, bucket, version)) return false;
-  const store = storeOfClass(services, bucket, version.class);
-  return isArchiveClass(services.stores.declaredOf(store).storageClass);
+  return services.stores.isArchive(answeringStore(services, bucket, version.class));
 }
 
 /** Rejects with `Refusal` InvalidObjectState; null: it is read at once. */

@@ -107,19 +107,20 @@ export function findClassObstacle(
   return null;
 }
 
-/** How long the store of a class takes until what is asked for is there. Milliseconds. */
-export function recallDelayOf(
-  { classes, stores }: Pick<ClassServices, 'classes' | 'stores'>,
-  tenant: string,
-  name: string,
-): number {
-  const found = classes.named(tenant, name);
-  const number = found && stores.numberOf(firstLeg(found.definition));
-  return number === undefined ? 0 : (stores.declaredOf(number).recallDelayMs ?? 0);
+/** How long a class takes until what is asked for is there. Milliseconds. */
+export function recallDelayOf(services: ClassServices, tenant: string, name: string): number {
+  const [first] = configuredLegs(services, tenant, name);
+  return first === undefined ? 0 : (services.stores.declaredOf(first).recallDelayMs ?? 0);
 }
 
-function firstLeg({ durability }: StorageClass['definition']): string {
-  return durability.legs[0]?.store ?? localStoreName;
+/** The numbers of the stores of a class's legs that are configured, in their order. */
+function configuredLegs(
+  { classes, stores }: ClassServices,
+  tenant: string,
+  name: string,
+): number[] {
+  const legs = classes.named(tenant, name)?.definition.durability.legs ?? [];
+  return legs.flatMap(({ store }) => stores.numberOf(store) ?? []);
 }
 
 /**
@@ -132,11 +133,30 @@ export function storeOfClass(
   name: string,
 ): number {
   if (name === standardClass) return bucket.store;
-  const found = services.classes.named(bucket.tenant, name);
-  const number = found && services.stores.numberOf(firstLeg(found.definition));
+  const [first] = services.classes.named(bucket.tenant, name)?.definition.durability.legs ?? [];
+  const number = first && services.stores.numberOf(first.store);
   if (number !== undefined) return number;
+  throw noStoreOf(name);
+}
+
+/**
+ * The number of the store that answers for what is in a class, and so says what a read of it costs:
+ * of the first leg that is configured. Throws `Refusal` ServiceUnavailable where none is.
+ */
+export function answeringStore(
+  services: ClassServices,
+  bucket: Pick<Bucket, 'tenant' | 'store'>,
+  name: string,
+): number {
+  if (name === standardClass) return bucket.store;
+  const [first] = configuredLegs(services, bucket.tenant, name);
+  if (first !== undefined) return first;
+  throw noStoreOf(name);
+}
+
+function noStoreOf(name: string): Refusal {
   const message = `The store of the class ${name} is not configured.`;
-  throw new Refusal('ServiceUnavailable', { message });
+  return new Refusal('ServiceUnavailable', { message });
 }
 
 /**
@@ -176,23 +196,13 @@ export function severalLegs(
 }
 
 /**
- * Whether what is in a class is read after a restore: the class says so, or it was defined before
- * the stores of all of its legs became archives of S3, from which nothing is read otherwise.
+ * Whether what is in a class is read after a restore: the class says so, or the stores of its legs
+ * that are configured are archives of S3 by now, from which nothing is read otherwise.
  */
-export function isReadAfterRestore(
-  { classes, stores }: ClassServices,
-  tenant: string,
-  name: string,
-): boolean {
-  const definition = classes.named(tenant, name)?.definition;
-  if (!definition) return false;
-  const { access, durability } = definition;
-  return access === 'restore' || durability.legs.every(({ store }) => isArchiveOfS3(stores, store));
-}
-
-function isArchiveOfS3(stores: ClassServices['stores'], name: string): boolean {
-  const number = stores.numberOf(name);
-  return number !== undefined && stores.isArchive(number);
+export function isReadAfterRestore(services: ClassServices, tenant: string, name: string): boolean {
+  if (services.classes.named(tenant, name)?.definition.access === 'restore') return true;
+  const stores = configuredLegs(services, tenant, name);
+  return stores.length > 0 && stores.every((store) => services.stores.isArchive(store));
 }
 
 /**
@@ -222,21 +232,19 @@ export function shareStore(
   from: { bucket: Bucket; className: string },
   to: { bucket: Bucket; className: string },
 ): boolean {
-  if (from.className === standardClass && to.className === standardClass) {
-    return from.bucket.store === to.bucket.store;
-  }
-  const known = (of: typeof from) =>
-    of.className === standardClass || services.classes.named(of.bucket.tenant, of.className);
-  if (!known(from) || !known(to)) return false;
-  const [source, target] = [from, to].map((of) => severalLegs(services, of.bucket, of.className));
-  if (source && target) {
-    return source.stores.join() === target.stores.join() && source.ack >= target.ack;
-  }
-  if (source || target) return false;
-  return (
-    storeOfClass(services, from.bucket, from.className) ===
-    storeOfClass(services, to.bucket, to.className)
-  );
+  const [source, target] = [from, to].map((of) => placesOf(services, of));
+  if (!source || !target) return false;
+  return source.stores.join() === target.stores.join() && source.ack >= target.ack;
+}
+
+/** Where what is in a class lies, by the names of stores; undefined: there is no such class. */
+function placesOf(
+  { classes, stores }: ClassServices,
+  { bucket, className }: { bucket: Bucket; className: string },
+): { stores: string[]; ack: number } | undefined {
+  if (className === standardClass) return { stores: [stores.nameOf(bucket.store)], ack: 1 };
+  const durability = classes.named(bucket.tenant, className)?.definition.durability;
+  return durability && { stores: durability.legs.map(({ store }) => store), ack: durability.ack };
 }
 
 /**

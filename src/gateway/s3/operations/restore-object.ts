@@ -11,13 +11,14 @@ import { decodeManifest, type ExtentRun } from '../../../core/manifest.ts';
 import { steadyClock } from '../../../core/steady-clock.ts';
 import { type RestoreTier, restoreTiers, usualClass } from '../../../quota/prices/price-book.ts';
 import { AttemptFailure } from '../../../tiering/stores/attempt-failure.ts';
+import { mayHaveCopies } from '../../../tiering/extent-copies.ts';
 import type { RecallTerms } from '../../../tiering/stores/store.ts';
 import { emptyReply, type Reply } from '../../http/reply.ts';
 import { childOf, parseXml, textOf, type XmlNode } from '../../http/xml.ts';
 import { findAsked, versionHeaders } from '../asked-version.ts';
 import { receiveSmall } from '../body.ts';
 import { isArchived, notRestored } from '../objects/restored.ts';
-import { recallDelayOf, storeOfClass } from '../objects/written-class.ts';
+import { answeringStore, recallDelayOf } from '../objects/written-class.ts';
 import type { Operation } from '../operation.ts';
 import type { Reserved } from '../stages.ts';
 
@@ -47,10 +48,11 @@ async function run(context: Reserved<'object'>): Promise<Reply> {
   if (days === undefined) throw new Refusal('MalformedXML');
   const losing = services.losses.check(bucket.tenant, version);
   if (losing) await losing;
-  const archived = decodeManifest(version.manifest).filter((run) => services.reader.archiveOf(run));
-  checkTier(context, version, tier);
+  const store = answeringStore(services, bucket, version.class);
+  checkTier(context, store, tier);
   // Of an archive of S3 all is asked for at once, in the background.
-  const isRecalled = archived.length > 0;
+  const isRecalled = services.stores.isArchive(store);
+  const archived = isRecalled ? decodeManifest(version.manifest).filter(mayHaveCopies) : [];
   const delayMs = isRecalled ? 0 : recallDelayOf(services, bucket.tenant, version.class);
   if (isRecalled) context.readFrom(bucket, version.class, { tier });
   checkUntil(days, delayMs + services.dayMs);
@@ -104,12 +106,7 @@ async function begin(
  * Throws `Refusal` InvalidRequest where the store's class is not restored so fast, by its server or
  * by its prices.
  */
-function checkTier(
-  { services, bucket }: Reserved<'object'>,
-  { class: of }: Version,
-  tier: RestoreTier,
-): void {
-  const store = storeOfClass(services, bucket, of);
+function checkTier({ services }: Reserved<'object'>, store: number, tier: RestoreTier): void {
   const { storageClass } = services.stores.declaredOf(store);
   if (!isArchiveClass(storageClass)) return;
   const isPriced = services.bookOf(store).classes.get(usualClass)?.restore;
