@@ -1,11 +1,9 @@
-// As how many bytes an object is charged for while it is stored: all of its copies, each as large
-// as its class and its prices have it at least.
+// As how many bytes something is charged for while it is stored: all of its copies, and an object
+// each as large as its class and its prices have it at least.
 import type { Reader } from '../core/database.ts';
-import { isObject, parseJson } from '../core/json.ts';
 import { isOwnClass } from '../core/own-class.ts';
-import { readClassRow } from './class-rows.ts';
+import { countCopies, readClassTerms } from './class-terms.ts';
 import type { StorageTerms } from './outcome.ts';
-import { countedBytes } from './versions.ts';
 
 /** At once where the class is none that a tenant defines. */
 export function billedBytes(
@@ -15,20 +13,16 @@ export function billedBytes(
   terms: StorageTerms,
 ): number | Promise<number> {
   if (!isOwnClass(of)) return terms.billedBytes(of, sizeBytes, 1);
-  return billedInOwn(read, tenant, { class: of, sizeBytes }, terms);
+  return readClassTerms(read, tenant, of).then((own) =>
+    terms.billedBytes(of, Math.max(sizeBytes, own.minimum.bytes), countCopies(own)),
+  );
 }
 
-async function billedInOwn(
+/** Parts of an upload are billed as they are: minimums are of objects. */
+export async function billedParts(
   read: Reader,
   tenant: string,
   { class: of, sizeBytes }: { class: string; sizeBytes: number },
-  terms: StorageTerms,
 ): Promise<number> {
-  const row = await readClassRow(read, tenant, of);
-  const definition = row && parseJson(row.definition);
-  const { durability, minimum } = isObject(definition) ? definition : {};
-  const legs = isObject(durability) ? durability.legs : null;
-  const least = isObject(minimum) ? Number(minimum.bytes) : 0;
-  const copies = Array.isArray(legs) ? Math.max(1, legs.length) : 1;
-  return terms.billedBytes(of, Math.max(sizeBytes, countedBytes(least)), copies);
+  return sizeBytes * countCopies(await readClassTerms(read, tenant, of));
 }

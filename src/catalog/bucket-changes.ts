@@ -332,7 +332,7 @@ export async function changeOwner(
   const { id: bucketId, store } = bucket;
   await tx.run('UPDATE buckets SET owner = ? WHERE id = ?', to, bucketId);
   await noteChange(tx, { store, bucketId, key: null }, moment);
-  const handedOver = { bucket: { tenant, name, store }, from, to };
+  const handedOver = { bucket: { tenant, name }, from, to };
   return { ok: true, storage: noStorage, result: null, handedOver };
 }
 

@@ -3,7 +3,7 @@
 // key, or by an amendment. It is asked in the transaction of the change, so no way goes round it.
 import type { Reader } from '../core/database.ts';
 import { isOwnClass } from '../core/own-class.ts';
-import { findLossRule } from './class-rows.ts';
+import { readClassTerms } from './class-terms.ts';
 import type { Lock } from './object-lock.ts';
 import { type Outcome, refused } from './outcome.ts';
 
@@ -15,6 +15,6 @@ export async function refuseLossyLock(
   { retention }: Pick<Lock, 'retention'>,
 ): Promise<Outcome<never> | null> {
   if (retention?.mode !== 'COMPLIANCE' || !isOwnClass(storageClass)) return null;
-  const rule = await findLossRule(read, tenant, storageClass);
-  return rule === 'refuse' ? null : refused('InvalidRequest', { StorageClass: storageClass });
+  const { loss } = await readClassTerms(read, tenant, storageClass);
+  return loss === 'refuse' ? null : refused('InvalidRequest', { StorageClass: storageClass });
 }

@@ -1,7 +1,6 @@
 // The rows of storage classes. A class of the gateway's own tenant is everybody's. Invariant: a
 // name means one class wherever it is used, so no tenant has one of a name that everybody's has.
 import type { Reader, Tx } from '../core/database.ts';
-import { isObject, parseJson } from '../core/json.ts';
 import { defaultTenant } from '../core/principal.ts';
 
 export interface ClassRow {
@@ -49,17 +48,6 @@ export function readClassRow(
 ): Promise<ClassRow | undefined> {
   const sql = `SELECT ${columns} FROM classes WHERE tenant IN (?, ?) AND name = ?`;
   return read.get<ClassRow>(sql, tenant, defaultTenant, name);
-}
-
-/** What a class says of an object all of whose copies are lost; null: it is no class any more. */
-export async function findLossRule(
-  read: Reader,
-  tenant: string,
-  name: string,
-): Promise<string | null> {
-  const row = await readClassRow(read, tenant, name);
-  const definition = row && parseJson(row.definition);
-  return isObject(definition) && typeof definition.loss === 'string' ? definition.loss : null;
 }
 
 /** The classes whose names or aliases the names of a tenant's new class must not be. */

@@ -4,9 +4,7 @@
 // its store; it is good only after it was read back, or was acknowledged by its store as a write
 // is; and what is still to be made is known from the very commit that acknowledges the write.
 import type { Reader, Tx } from '../core/database.ts';
-import { isObject, parseJson } from '../core/json.ts';
 import { localStoreName } from '../core/manifest.ts';
-import { readClassRow } from './class-rows.ts';
 import type { Outcome } from './outcome.ts';
 import { noStorage } from './outcome.ts';
 
@@ -249,6 +247,20 @@ export async function countCopyWork(read: Reader): Promise<{ due: number; suspec
   return row ?? { due: 0, suspect: 0 };
 }
 
+/** Of the copies that are due first, so many are looked at. */
+const lookedAtMax = 1000;
+
+/** Since when the copy waits that waits longest, of extents that objects have; null: none does. */
+export async function oldestCopyMs(read: Reader): Promise<number | null> {
+  const row = await read.get<{ changedMs: number | null }>(
+    `SELECT min(c.changed_ms) AS changedMs FROM (SELECT extent_id, changed_ms FROM extent_copies
+         WHERE state >= 2 ORDER BY due_ms LIMIT ?) AS c
+       JOIN extents AS e ON e.id = c.extent_id AND e.state = 1`,
+    lookedAtMax,
+  );
+  return row?.changedMs ?? null;
+}
+
 /** Copies that could not be made wait. */
 export async function deferCopies(
   tx: Tx,
@@ -306,34 +318,4 @@ export async function repairCopies(
 ): Promise<Outcome<null>> {
   await noteMade(tx, copies, timeMs);
   return { ok: true, storage: noStorage, result: null };
-}
-
-/** The stores of the legs of a class, by name; none: it is no class any more. */
-export async function listLegs(read: Reader, tenant: string, name: string): Promise<string[]> {
-  const row = await readClassRow(read, tenant, name);
-  const definition = row && parseJson(row.definition);
-  const durability = isObject(definition) ? definition.durability : undefined;
-  const legs = isObject(durability) ? durability.legs : undefined;
-  if (!Array.isArray(legs)) return [];
-  return legs.flatMap((leg) => (isObject(leg) && typeof leg.store === 'string' ? [leg.store] : []));
-}
-
-/** How many copies are paid for; at least one. */
-export async function countLegs(read: Reader, tenant: string, name: string): Promise<number> {
-  return Math.max(1, (await listLegs(read, tenant, name)).length);
-}
-
-/** The legs by the numbers of their stores, as far as they are known here. */
-export async function listLegNumbers(
-  read: Reader,
-  tenant: string,
-  name: string,
-): Promise<number[]> {
-  const numbers: number[] = [];
-  for (const store of await listLegs(read, tenant, name)) {
-    const sql = 'SELECT number FROM stores WHERE name = ?';
-    const row = await read.get<{ number: number }>(sql, store);
-    if (row) numbers.push(row.number);
-  }
-  return numbers;
 }

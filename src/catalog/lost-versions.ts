@@ -7,7 +7,7 @@ import type { Reader, Tx } from '../core/database.ts';
 import { IntegrityError } from '../core/errors.ts';
 import { billedBytes } from './billed-bytes.ts';
 import { type Bucket, getBucket } from './buckets.ts';
-import { findLossRule } from './class-rows.ts';
+import { readClassTerms } from './class-terms.ts';
 import { findHeld } from './held-rows.ts';
 import { type Moment, noStorage, type Outcome, refused } from './outcome.ts';
 import { countedBytes, findVersion, type Version } from './versions.ts';
@@ -43,7 +43,7 @@ export async function loseVersion(
   if (!bucket || !version || version.isMarker) return refused('SlowDown');
   const { tenant, versioning } = bucket;
   const { class: storageClass, versionId } = version;
-  const rule = isLosing ? await findLossRule(tx, tenant, storageClass) : null;
+  const rule = isLosing ? (await readClassTerms(tx, tenant, storageClass)).loss : null;
   if (isLosing && !mayLose(rule)) return refused('SlowDown');
   const after = isLosing ? 0 : await billedBytes(tx, tenant, version, moment.terms);
   const before = await rebill(tx, change, after);

@@ -60,7 +60,7 @@ export interface OtherKey {
 
 /** A bucket that got another owner: whose storage it was is charged, and moved in the accounts. */
 export interface HandedOver {
-  bucket: { tenant: string; name: string; store: number };
+  bucket: { tenant: string; name: string };
   from: string;
   to: string;
 }

@@ -7,7 +7,8 @@ import type { Tx } from '../core/database.ts';
 import { decodeManifest } from '../core/manifest.ts';
 import { configured } from './bucket-changes.ts';
 import { type BucketRow, findBucket, getBucket, storeSetting } from './buckets.ts';
-import { enterCopies, listLegNumbers } from './extent-copies.ts';
+import { listLegStores } from './class-terms.ts';
+import { enterCopies } from './extent-copies.ts';
 import { countReferences, extentState } from './extents.ts';
 import { type Moment, type Outcome, refused } from './outcome.ts';
 import { putBackSettings } from './put-back-settings.ts';
@@ -137,7 +138,8 @@ export async function placeCopies(
   { class: storageClass, manifest }: Pick<ObjectDraft, 'class' | 'manifest'>,
   { timeMs }: Pick<Moment, 'timeMs'>,
 ): Promise<void> {
-  const legs = await listLegNumbers(tx, tenant, storageClass);
+  const stores = await listLegStores(tx, tenant, storageClass);
+  const legs = stores.filter((store) => store !== null);
   for (const { id, store } of decodeManifest(manifest)) {
     const good = places[id.toString('hex')] ?? [store];
     const isAlone = legs.length < 2 && good.length < 2 && good[0] === store;

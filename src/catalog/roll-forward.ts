@@ -131,7 +131,7 @@ export async function restoreSettings(
     );
   }
   const outcome = { ok: true, storage: await configured(tx, bucket.id), result: null } as const;
-  const { owner: from, tenant, name, store } = current;
+  const { owner: from, tenant, name } = current;
   if (from === bucket.owner) return outcome;
-  return { ...outcome, handedOver: { bucket: { tenant, name, store }, from, to: bucket.owner } };
+  return { ...outcome, handedOver: { bucket: { tenant, name }, from, to: bucket.owner } };
 }

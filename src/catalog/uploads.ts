@@ -11,6 +11,7 @@ import {
   verifyPart,
   verifyUpload,
 } from './authentic.ts';
+import { billedParts } from './billed-bytes.ts';
 import type { WriteConditions } from './conditions.ts';
 import {
   addReferences,
@@ -333,7 +334,8 @@ export async function putPart(tx: Tx, change: PutPart, moment: Moment): Promise<
     part.mac,
   );
   const bytes = part.sizeBytes - countedBytes(replaced?.sizeBytes ?? 0);
-  return { ok: true, storage: partsAdded([{ class: upload.class, bytes }]), result: null };
+  const storage = await partsAdded(tx, change, [{ class: upload.class, bytes }]);
+  return { ok: true, storage, result: null };
 }
 
 export interface CompleteUpload {
@@ -404,8 +406,9 @@ export async function completeUpload(
   const completed = JSON.stringify(done);
   const mac = computeUploadMac(keyring, bucket, { ...upload, completed });
   await tx.run('UPDATE uploads SET completed = ?, mac = ? WHERE id = ?', completed, mac, id);
-  const storedBytes = storage.storedBytes - partBytes;
-  const billed = [...storage.billed, { class: upload.class, bytes: -partBytes }];
+  const parts = await partsAdded(tx, bucket, [{ class: upload.class, bytes: -partBytes }]);
+  const storedBytes = storage.storedBytes + parts.storedBytes;
+  const billed = [...storage.billed, ...parts.billed];
   return { ...outcome, storage: { ...storage, storedBytes, billed } };
 }
 
@@ -429,7 +432,8 @@ export async function abortUpload(
   if (!upload || upload.completed !== null) return refused('NoSuchUpload', { UploadId: id });
   const bytes = -(await discardUpload(tx, change, moment));
   await forgetDeletion(tx, change);
-  return { ok: true, storage: partsAdded([{ class: upload.class, bytes }]), result: null };
+  const storage = await partsAdded(tx, change, [{ class: upload.class, bytes }]);
+  return { ok: true, storage, result: null };
 }
 
 /** Discards all uploads of a bucket; gives what their parts held. */
@@ -438,18 +442,30 @@ export async function discardUploads(
   { id, tenant }: { id: number; tenant: string },
   moment: Moment,
 ): Promise<StorageDelta> {
-  const billed: BilledDelta[] = [];
+  const parts: BilledDelta[] = [];
   const sql = 'SELECT id, class FROM uploads WHERE bucket_id = ?';
   for (const { id: uploadId, class: of } of await tx.all<Pick<Upload, 'id' | 'class'>>(sql, id)) {
-    billed.push({ class: of, bytes: -(await discardUpload(tx, { tenant, uploadId }, moment)) });
+    parts.push({ class: of, bytes: -(await discardUpload(tx, { tenant, uploadId }, moment)) });
   }
   await forgetDeletions(tx, id);
-  return partsAdded(billed);
+  return partsAdded(tx, { tenant }, parts);
 }
 
-/** Parts are billed as they are: minimums are of objects. */
-function partsAdded(billed: readonly BilledDelta[]): StorageDelta {
-  const storedBytes = billed.reduce((sum, { bytes }) => sum + bytes, 0);
+/** `parts`: how many bytes more there are of a class, or fewer. */
+async function partsAdded(
+  read: Reader,
+  { tenant }: { tenant: string },
+  parts: readonly BilledDelta[],
+): Promise<StorageDelta> {
+  const billed: BilledDelta[] = [];
+  let storedBytes = 0;
+  for (const { class: of, bytes } of parts) {
+    storedBytes += bytes;
+    billed.push({
+      class: of,
+      bytes: await billedParts(read, tenant, { class: of, sizeBytes: bytes }),
+    });
+  }
   return { storedBytes, storedObjects: 0, billed, ended: null };
 }
 

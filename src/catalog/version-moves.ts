@@ -9,7 +9,8 @@ import { attachedRecipe } from '../core/recipe.ts';
 import { computeRowMac, sealObject } from './authentic.ts';
 import { billedBytes } from './billed-bytes.ts';
 import { refuseLossyLock } from './class-locks.ts';
-import { findLossRule, readClassRow } from './class-rows.ts';
+import { readClassRow } from './class-rows.ts';
+import { readClassTerms } from './class-terms.ts';
 import { adoptExtents, areIntents, type InlineExtent } from './extents.ts';
 import { dropManifest, longManifestOf, placeManifest } from './long-manifests.ts';
 import { isLost } from './lost-versions.ts';
@@ -126,7 +127,7 @@ export async function findMovable(
   if (isOwnClass(to) && !(await readClassRow(tx, bucket.tenant, to))) return null;
   const attributes = JSON.parse(found.attributes) as Attributes;
   // Nothing that has no recipe could be made again, nor what a customer's key encrypts.
-  const needsRecipe = isOwnClass(to) && (await findLossRule(tx, bucket.tenant, to)) === 'recipe';
+  const needsRecipe = (await readClassTerms(tx, bucket.tenant, to)).loss === 'recipe';
   if (needsRecipe && (attributes.customer || attachedRecipe(attributes) === undefined)) return null;
   return (await refuseLossyLock(tx, bucket, to, attributes)) ? null : found;
 }

@@ -413,7 +413,7 @@ export async function applyMaintenance(
     case 'sumUsage':
       return sumUsage(tx, work.max, context);
     case 'chargeStorage':
-      return chargeAccrued(work, context);
+      return chargeAccrued(tx, work, context);
     case 'endDue': {
       const apply = (commit: Commit) => applyCommit(tx, commit, context);
       return endDue(tx, work, { timeMs, keyring: context.keyring, apply });

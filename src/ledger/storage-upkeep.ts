@@ -3,8 +3,10 @@
 
 import type { RecordDraft } from '../audit/record.ts';
 import { draftRecord, ownOrigin, unasked } from '../audit/record-draft.ts';
+import { listLegStores } from '../catalog/class-terms.ts';
 import type { EndedObject, HandedOver, StorageTerms } from '../catalog/outcome.ts';
 import { isoTime } from '../core/clock.ts';
+import type { Tx } from '../core/database.ts';
 import { newRequestId } from '../core/ids.ts';
 import { UnsealedRow } from '../core/seals/row-seal.ts';
 import { bucketAccount, principalAccount } from '../quota/account-names.ts';
@@ -13,7 +15,7 @@ import { type Charge, chargeStored, drawsOf, type Stored } from '../quota/charge
 import type { AccountBook } from '../quota/leases/account-book.ts';
 import type { Shortage } from '../quota/leases/requests.ts';
 import type { StorageCharge, StorageCharges } from '../quota/storage/storage-charges.ts';
-import type { OwnedPlace } from '../quota/storage/storage-tables.ts';
+import type { OwnedPlace, UnchargedPlace } from '../quota/storage/storage-tables.ts';
 import type { CommitContext, MaintenanceContext } from './apply.ts';
 import type { Maintenance } from './commit.ts';
 import type { StoredLevels } from './stored-levels.ts';
@@ -104,11 +106,11 @@ async function storedIn(
  * written.
  */
 export async function handOver(
-  { bucket: { tenant, name, store }, from, to }: HandedOver,
+  { bucket: { tenant, name }, from, to }: HandedOver,
   requestId: string,
   { timeMs, log, billing }: CommitContext,
 ): Promise<void> {
-  const charged = await billing.storage.chargeBucket({ tenant, name, owner: from }, store, timeMs);
+  const charged = await billing.storage.chargeBucket({ tenant, name, owner: from }, timeMs);
   for (const { place, charges } of charged) {
     await recordCharges(place, charges, { requestId, timeMs, log });
   }
@@ -138,6 +140,7 @@ export async function handOver(
  * accruing, and is charged when it is put right.
  */
 export async function chargeAccrued(
+  tx: Tx,
   { beforeMs, max, books }: Extract<Maintenance, { kind: 'chargeStorage' }>,
   { timeMs, log, billing: { storage }, onUnsealed }: MaintenanceContext,
 ): Promise<number> {
@@ -145,8 +148,9 @@ export async function chargeAccrued(
   const places = await storage.listUncharged(Math.min(beforeMs, timeMs), max);
   const requestId = newRequestId();
   for (const place of places) {
+    const stores = await storesOf(tx, place);
     // A store that is not configured any more has no prices but those it had.
-    const now = place.stores.map((store) => (store === null ? undefined : books.get(store)));
+    const now = stores.map((store) => (store === null ? undefined : books.get(store)));
     const charges = await storage.charge(place, now, timeMs).catch((error) => {
       if (!(error instanceof UnsealedRow)) throw error;
       storage.passOver(place);
@@ -156,6 +160,15 @@ export async function chargeAccrued(
     await recordCharges(place, charges, { requestId, timeMs, log });
   }
   return places.length;
+}
+
+/** Of each copy one; null: it is not known. */
+async function storesOf(
+  tx: Tx,
+  { tenant, class: of, store }: UnchargedPlace,
+): Promise<(number | null)[]> {
+  const stores = await listLegStores(tx, tenant, of);
+  return stores.length > 0 ? stores : [store];
 }
 
 async function recordCharges(

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { readTrueRecords } from '../audit/altered-records.ts';
 import { RecordLog } from '../audit/record-log.ts';
+import { readClassTerms } from '../catalog/class-terms.ts';
 import { VersionMarker } from '../catalog/version-marks.ts';
 import { monotonicMs } from '../core/clock.ts';
 import { openDatabase, type Reader } from '../core/database.ts';
@@ -109,7 +110,10 @@ db.exec('ROLLBACK');
 let dataVersion = db.dataVersion();
 const seals = new SealedState(db, keyring, verified);
 const marker = new VersionMarker(db, marks);
-const billing = new Billing(db.tx, processId, new PriceBooks(priceBooks), seals);
+const billing = new Billing(db.tx, processId, new PriceBooks(priceBooks), {
+  seals,
+  classDays: async (tenant, name) => (await readClassTerms(db.tx, tenant, name)).minimum.days,
+});
 const levels = await StoredLevels.open(db);
 const recentUse = new RecentUse();
 const log = await RecordLog.open(db.tx, (draft, seal) => {

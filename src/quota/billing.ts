@@ -19,7 +19,7 @@ import { chargeOperation, chargeOperationAtMost, type MonthTransfers } from './p
 import type { PriceBook } from './prices/price-book.ts';
 import type { PriceBooks } from './prices/price-books.ts';
 import { type TransferSeals, TransferTotals } from './prices/transfer-totals.ts';
-import { StorageCharges } from './storage/storage-charges.ts';
+import { type ClassDays, StorageCharges } from './storage/storage-charges.ts';
 
 /** What knows the rows of charges that are what was written. */
 export interface ChargeSeals {
@@ -34,14 +34,22 @@ export class Billing {
   readonly #totals: TransferTotals;
   readonly #backendTotals: TransferTotals;
 
-  /** `holder` names this run of the gateway. Without `seals`, rows are trusted as they are read. */
-  constructor(tx: Tx, holder: string, books: PriceBooks, seals?: ChargeSeals) {
+  /**
+   * `holder` names this run of the gateway. Without `seals`, rows are trusted as they are read;
+   * without `classDays`, no class of a tenant's own is paid for longer than its books say.
+   */
+  constructor(
+    tx: Tx,
+    holder: string,
+    books: PriceBooks,
+    { seals, classDays = async () => 0 }: { seals?: ChargeSeals; classDays?: ClassDays } = {},
+  ) {
     const { accounts: macs = null, transfers = null } = seals ?? {};
     this.accounts = new AccountBook(new AccountTables(tx, macs), holder);
     this.#books = books;
     this.#totals = new TransferTotals(tx, 'users', transfers);
     this.#backendTotals = new TransferTotals(tx, 'backend', transfers);
-    this.storage = new StorageCharges(tx, { accounts: this.accounts, books, macs });
+    this.storage = new StorageCharges(tx, { accounts: this.accounts, books, macs, classDays });
   }
 
   /**

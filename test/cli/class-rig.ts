@@ -7,7 +7,7 @@ import { expect, vi } from 'vitest';
 import { openDatabase } from '#bursar/core/database.js';
 import { type Served, Workplace } from './command.ts';
 
-const keys = { accessKeyId: 'ROOTKEYOFTHETEST', secretAccessKey: 'root-secret-of-the-test' };
+export const keys = { accessKeyId: 'ROOTKEYOFTHETEST', secretAccessKey: 'root-secret-of-the-test' };
 export const environment = {
   BURSAR_ROOT_ACCESS_KEY: keys.accessKeyId,
   BURSAR_ROOT_SECRET_KEY: keys.secretAccessKey,

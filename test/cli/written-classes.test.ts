@@ -18,6 +18,7 @@ import { manifestName, readManifest, sealManifest } from '#bursar/backup/manifes
 import { PieceSealer, PieceStore } from '#bursar/backup/pieces.js';
 import { openDatabase } from '#bursar/core/database.js';
 import { Keyring } from '#bursar/core/keyring.js';
+import { formBody, formHeaders, signPolicy } from '../protocol/forms.ts';
 import {
   becomesWhole,
   bytesIn,
@@ -31,6 +32,7 @@ import {
   extentsIn,
   folderOf,
   head,
+  keys,
   localCopy,
   MB,
   newIn,
@@ -111,6 +113,17 @@ describe('an object in a class', () => {
     expect(await client.send(new s3.GetObjectAttributesCommand(asked))).toMatchObject({
       StorageClass: 'ONEZONE_IA',
     });
+  });
+
+  test('can come by a form', async () => {
+    const said = { bucket: 'first', key: 'formed', 'x-amz-storage-class': 'ONEZONE_IA' };
+    const conditions = Object.entries(said).map(([name, value]) => ({ [name]: value }));
+    const fields = [...Object.entries(said).slice(1), ...signPolicy(keys, conditions)];
+    const body = formBody(fields, { content: bytesOf(1000) });
+    const sent = { method: 'POST', headers: formHeaders, body };
+    const answer = await fetch(`${served.endpoint}/first`, sent);
+    expect([answer.status, answer.headers.get('x-bursar-class')]).toEqual([204, 'derived']);
+    expect(await head('first', 'formed')).toMatchObject({ StorageClass: 'ONEZONE_IA' });
   });
 
   test('is listed by the alias, and by the name where it has none', async () => {
@@ -214,6 +227,15 @@ const copy = (CopySource: string, Key: string, StorageClass: string) =>
     }),
   );
 
+/** The bytes that a bucket is charged for in a class. */
+async function billedIn(bucket: string, of: string): Promise<number> {
+  const db = openDatabase(join(place.data, 'bursar.db'), { readonly: true, cacheKib: 1024 });
+  const sql = 'SELECT billed_bytes AS bytes FROM quota_storage WHERE bucket = ? AND class = ?';
+  const row = await db.tx.get<{ bytes: number }>(sql, bucket, of);
+  db.close();
+  return row?.bytes ?? 0;
+}
+
 describe('an object in a class of two legs', () => {
   test.each([
     ['of one byte', 1],
@@ -268,6 +290,19 @@ describe('an object in a class of two legs', () => {
     }
   });
 
+  test('where an older file has taken its place in one is read from the other', async () => {
+    const paths: string[] = [];
+    for (const Key of ['older', 'newer']) {
+      const before = extentsIn('disk2');
+      await put('first', Key, bytesOf(300_000), 'pair');
+      paths.push(...newIn('disk2', before));
+    }
+    const [older = '', newer = ''] = paths;
+    copyFileSync(join(folderOf('disk2'), older), join(folderOf('disk2'), newer));
+    expect((await read('first', 'newer')).equals(bytesOf(300_000))).toBe(true);
+    await becomesWhole(newer);
+  });
+
   test('is read from any where the class says so, whichever has lost it', async () => {
     for (const size of [50_000, 9 * MB]) {
       const before = extentsIn('near');
@@ -316,15 +351,30 @@ describe('an object in a class of two legs', () => {
   test('can be sent in parts', async () => {
     const before = [extentsIn('disk2'), extentsIn('near')] as const;
     const asked = { Bucket: 'second', Key: 'pair-parts' };
+    const billedBefore = await billedIn('second', 'pair');
     const { UploadId } = await client.send(
       new s3.CreateMultipartUploadCommand({ ...asked, StorageClass: 'EXPRESS_ONEZONE' }),
     );
     const part = { ...asked, UploadId, PartNumber: 1, Body: bytesOf(6 * MB) };
     const { ETag } = await client.send(new s3.UploadPartCommand(part));
+    // A part has two copies, too.
+    const billed = billedBefore + 2 * 6 * MB;
+    expect(await billedIn('second', 'pair')).toBe(billed);
+    const unused = { ...part, PartNumber: 2, Body: 'unused' };
+    await client.send(new s3.UploadPartCommand(unused));
+    expect(await billedIn('second', 'pair')).toBe(billed + 2 * 6);
     const MultipartUpload = { Parts: [{ PartNumber: 1, ETag }] };
     await client.send(
       new s3.CompleteMultipartUploadCommand({ ...asked, UploadId, MultipartUpload }),
     );
+    expect(await billedIn('second', 'pair')).toBe(billed);
+    const again = await client.send(
+      new s3.CreateMultipartUploadCommand({ ...asked, StorageClass: 'EXPRESS_ONEZONE' }),
+    );
+    const aborted = { ...asked, UploadId: again.UploadId };
+    await client.send(new s3.UploadPartCommand({ ...aborted, PartNumber: 1, Body: 'aborted' }));
+    await client.send(new s3.AbortMultipartUploadCommand(aborted));
+    expect(await billedIn('second', 'pair')).toBe(billed);
     expect(newIn('near', before[1]).sort()).toEqual(newIn('disk2', before[0]).sort());
     expect((await read('second', 'pair-parts')).equals(bytesOf(6 * MB))).toBe(true);
   });
@@ -682,6 +732,12 @@ describe('what was acknowledged', () => {
     const before = extentsIn('disk2');
     await put('second', 'killed-copies', bytesOf(30 * MB), 'loose');
     const copied = newIn('disk2', before);
+    const open = { Bucket: 'second', Key: 'open' };
+    const { UploadId } = await client.send(
+      new s3.CreateMultipartUploadCommand({ ...open, StorageClass: 'EXPRESS_ONEZONE' }),
+    );
+    const part = { ...open, UploadId, PartNumber: 1, Body: 'part' };
+    await client.send(new s3.UploadPartCommand(part));
     await served.stop('SIGKILL');
     await serve();
     await vi.waitFor(() => expect(extentsIn('near')).toEqual(expect.arrayContaining(copied)), {

@@ -6,6 +6,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { guarded } from '../../audit/verify/guard.ts';
+import { billedParts } from '../../catalog/billed-bytes.ts';
 import { extentState } from '../../catalog/extents.ts';
 import { heldBytesSql, heldSums } from '../../catalog/held-totals.ts';
 import { longManifestOf, manifestOf } from '../../catalog/long-manifests.ts';
@@ -24,8 +25,8 @@ interface Naming {
   longManifest?: unknown;
   /** Whose extents they are; null: of a bucket that is gone. */
   tenant: string | null;
-  /** Of what is charged by time; absent: it is not. */
-  charged?: { place: string; bytes: unknown; size: unknown };
+  /** Of what is charged by time; absent: it is not. `partOf`: the class of the part that it is. */
+  charged?: { place: string; bytes: unknown; size: unknown; partOf?: string };
 }
 
 interface ExtentRow {
@@ -68,7 +69,9 @@ export class DeepStored {
     { counts, tell }: { counts: ReferenceCounts; tell: Comparison['tell'] },
   ): Promise<void> {
     if (charged) {
-      const { place, bytes, size } = charged;
+      const { place, size, partOf } = charged;
+      const of = { class: partOf ?? '', sizeBytes: Number(size) };
+      const bytes = partOf && tenant ? await billedParts(read, tenant, of) : charged.bytes;
       const isCount = Number.isSafeInteger(bytes) && (bytes as number) >= 0;
       if (!isCount || (bytes as number) < (size as number)) {
         tell({ where, what: `it is billed as ${show(bytes)} bytes, and has ${show(size)}` });
@@ -267,7 +270,7 @@ const listParts = namings(
   ({ tenant, bucket, class: of, id, number, size }) => ({
     where: `part ${id}/${number}`,
     ...(tenant !== null && {
-      charged: { place: placeOf(tenant, bucket, of), bytes: size, size },
+      charged: { place: placeOf(tenant, bucket, of), bytes: size, size, partOf: String(of) },
     }),
   }),
 );

@@ -3,7 +3,7 @@
 // be read for one of them.
 import type { RecordDraft } from '../../audit/record.ts';
 import { draftRecord, ownOrigin, unasked } from '../../audit/record-draft.ts';
-import { countLegs, listLegNumbers } from '../../catalog/extent-copies.ts';
+import { listLegStores } from '../../catalog/class-terms.ts';
 import type { Reader } from '../../core/database.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { isOwnClass } from '../../core/own-class.ts';
@@ -81,8 +81,9 @@ class BooksOfClasses {
     const id = `${tenant}/${name}`;
     const known = this.#known.get(id);
     if (known !== undefined) return known;
-    const numbers = await listLegNumbers(this.#read, tenant, name);
-    if (numbers.length < (await countLegs(this.#read, tenant, name))) return undefined;
+    const stores = await listLegStores(this.#read, tenant, name);
+    const numbers = stores.filter((store) => store !== null);
+    if (numbers.length === 0 || numbers.length < stores.length) return undefined;
     const found = joinBooks(numbers.map((number) => this.#prices.bookOf(number).name));
     this.#known.set(id, found);
     return found;

@@ -18,12 +18,11 @@ import {
   type KeptLevel,
   listClasses,
   listUncharged,
-  type OwnedPlace,
   type Place,
   readLevel,
-  readMinimumDays,
   readTotal,
   type Total,
+  type UnchargedPlace,
   writeLevel,
   writeTotal,
 } from './storage-tables.ts';
@@ -88,11 +87,6 @@ export class StorageBook {
     return bookOf(entry.state);
   }
 
-  /** For how many days what ends in a class of a tenant's own is paid for at least. */
-  minimumDays(tenant: string, storageClass: string): Promise<number> {
-    return readMinimumDays(this.#tx, tenant, storageClass);
-  }
-
   /** Takes what is due until now, to be charged; what is kept goes on under `now` (`goOnUnder`). */
   async take(
     place: Place,
@@ -130,7 +124,7 @@ export class StorageBook {
   }
 
   /** Up to `max` places that were last charged before `beforeMs`. */
-  async listUncharged(beforeMs: number, max: number): Promise<OwnedPlace[]> {
+  async listUncharged(beforeMs: number, max: number): Promise<UnchargedPlace[]> {
     await this.flush();
     if (this.#listed.beforeMs !== beforeMs) this.#listed = { beforeMs, passed: new Set() };
     const rows = await listUncharged(this.#tx, { beforeMs, max: max + this.#listed.passed.size });

@@ -17,7 +17,13 @@ import { billableCopies, chargeEarlyEnd, withoutGone } from './several-books.ts'
 import { StorageBook } from './storage-book.ts';
 import { type Accrued, accrue, takeDue } from './storage-level.ts';
 import { divideAccrued, StoragePrices } from './storage-prices.ts';
-import { listLevels, type OwnedPlace, type Place, readTotal } from './storage-tables.ts';
+import {
+  listLevels,
+  type OwnedPlace,
+  type Place,
+  readTotal,
+  type UnchargedPlace,
+} from './storage-tables.ts';
 
 /** What an operation changed of what is charged by time. */
 export interface StorageChange {
@@ -46,24 +52,32 @@ export type StorageCosts = Map<string, Picodollars>;
 
 type Bucket = NonNullable<Charge['who']['bucket']>;
 
+/**
+ * For how many days what ends in a class of a tenant's own is paid for at least, by what the class
+ * says.
+ */
+export type ClassDays = (tenant: string, storageClass: string) => Promise<number>;
+
 /** An amount of one posting; a sum beyond it is posted in parts. */
 const postedMax = BigInt(Number.MAX_SAFE_INTEGER);
+
+export interface StorageChargesOptions {
+  accounts: AccountBook;
+  books: PriceBooks;
+  macs: AccountMacs | null;
+  classDays: ClassDays;
+}
 
 export class StorageCharges {
   readonly #accounts: AccountBook;
   readonly #prices: StoragePrices;
   readonly #book: StorageBook;
+  readonly #classDays: ClassDays;
 
   /** `macs`: null: rows are trusted as they are read. */
-  constructor(
-    tx: Tx,
-    {
-      accounts,
-      books,
-      macs,
-    }: { accounts: AccountBook; books: PriceBooks; macs: AccountMacs | null },
-  ) {
+  constructor(tx: Tx, { accounts, books, macs, classDays }: StorageChargesOptions) {
     this.#accounts = accounts;
+    this.#classDays = classDays;
     this.#prices = new StoragePrices(books);
     this.#book = new StorageBook(tx, this.#prices, macs);
   }
@@ -144,7 +158,7 @@ export class StorageCharges {
   }
 
   /** Up to `max` places that were last charged before `beforeMs`. */
-  listUncharged(beforeMs: number, max: number): Promise<OwnedPlace[]> {
+  listUncharged(beforeMs: number, max: number): Promise<UnchargedPlace[]> {
     return this.#book.listUncharged(beforeMs, max);
   }
 
@@ -175,12 +189,11 @@ export class StorageCharges {
    */
   async chargeBucket(
     { tenant, name: bucket, owner }: Bucket,
-    store: number,
     timeMs: number,
   ): Promise<{ place: OwnedPlace; charges: StorageCharge[] }[]> {
     const charged: { place: OwnedPlace; charges: StorageCharge[] }[] = [];
     for (const storageClass of await this.#book.listClasses(tenant, bucket)) {
-      const place = { tenant, bucket, class: storageClass, owner, stores: [store] };
+      const place = { tenant, bucket, class: storageClass, owner };
       charged.push({ place, charges: await this.charge(place, [], timeMs) });
     }
     return charged;
@@ -243,8 +256,7 @@ export class StorageCharges {
         ? await this.#book.bookOf(placeOf(bucket, of), pricing.book, timeMs)
         : pricing.book;
     const all = this.#prices.ofCopies(book, of) ?? [];
-    const classDays =
-      bucket && isOwnClass(of) ? await this.#book.minimumDays(bucket.tenant, of) : 0;
+    const classDays = bucket && isOwnClass(of) ? await this.#classDays(bucket.tenant, of) : 0;
     return chargeEarlyEnd(all, { billedBytes, ageMs: timeMs - sinceMs, classDays });
   }
 

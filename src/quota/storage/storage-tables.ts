@@ -1,8 +1,6 @@
 // What is charged by time, in SQLite. Amounts that 64 bits may not hold are text.
 import type { Reader, SqlValue, Tx } from '../../core/database.ts';
-import { localStore, localStoreName } from '../../core/manifest.ts';
 import { pages } from '../../core/pages.ts';
-import { defaultTenant } from '../../core/principal.ts';
 import { UnsealedRow } from '../../core/seals/row-seal.ts';
 import type { AccountMac, AccountMacs, MacForm } from '../leases/account-macs.ts';
 import { type BookOrder, type Due, endOfDue, type StorageLevel } from './storage-level.ts';
@@ -38,10 +36,13 @@ export interface Place {
   readonly class: string;
 }
 
-/** A place with its owner and the stores of its bytes, of each copy one; null: it is not known. */
 export interface OwnedPlace extends Place {
   readonly owner: string;
-  readonly stores: readonly (number | null)[];
+}
+
+export interface UnchargedPlace extends OwnedPlace {
+  /** The bucket's: where what is in a class of a tenant's own lies, that says. */
+  readonly store: number;
 }
 
 interface Row {
@@ -177,45 +178,19 @@ function contentOf({ billedBytes, atMs, chargedMs, due }: Content): SqlValue[] {
   return [`${billedBytes} ${atMs} ${chargedMs} ${due}`];
 }
 
-/**
- * Where what is in a bucket's class lies, and so what it costs: in the legs of a class that a
- * tenant defines, else in the bucket's store. JSON.
- */
-const placeStores = `CASE WHEN s.class >= 'a' THEN ifnull(nullif((
-    SELECT json_group_array(CASE json_extract(leg.value, '$.store')
-      WHEN '${localStoreName}' THEN ${localStore}
-      ELSE (SELECT number FROM stores WHERE name = json_extract(leg.value, '$.store')) END)
-    FROM classes AS c, json_each(c.definition, '$.durability.legs') AS leg
-    WHERE c.name = s.class AND c.tenant IN (s.tenant, '${defaultTenant}')
-  ), '[]'), json_array(b.store)) ELSE json_array(b.store) END`;
-
-type OwnedRow = Omit<OwnedPlace, 'stores'> & { stores: string };
-
-function placedIn({ stores, ...row }: OwnedRow): OwnedPlace {
-  return { ...row, stores: JSON.parse(stores) as (number | null)[] };
-}
-
 /** Up to `max` levels that were last charged before `beforeMs`, the longest ago first. */
-export async function listUncharged(
+export function listUncharged(
   read: Reader,
   { beforeMs, max }: { beforeMs: number; max: number },
-): Promise<OwnedPlace[]> {
-  const rows = await read.all<OwnedRow>(
-    `SELECT s.tenant, s.bucket, s.class, b.owner, ${placeStores} AS stores
+): Promise<UnchargedPlace[]> {
+  return read.all<UnchargedPlace>(
+    `SELECT s.tenant, s.bucket, s.class, b.owner, b.store
        FROM quota_storage AS s
        JOIN buckets AS b ON b.tenant = s.tenant AND b.name = s.bucket
        WHERE s.charged_ms < ? ORDER BY s.charged_ms LIMIT ?`,
     beforeMs,
     max,
   );
-  return rows.map(placedIn);
-}
-
-/** What a class that a tenant defines, or everybody's, says of its minimum time. */
-export async function readMinimumDays(read: Reader, tenant: string, of: string): Promise<number> {
-  const sql = `SELECT json_extract(definition, '$.minimum.days') AS days FROM classes
-    WHERE name = ? AND tenant IN (?, '${defaultTenant}')`;
-  return Number((await read.get<{ days: number | null }>(sql, of, tenant))?.days ?? 0);
 }
 
 /** The classes in which a bucket has a level. */
