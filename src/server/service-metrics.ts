@@ -6,7 +6,7 @@ import { tileWidth } from '../audit/log/merkle.ts';
 import { readLogSize } from '../audit/log/stored-tiles.ts';
 import type { RecordSearch } from '../audit/search/record-search.ts';
 import { countEnded, readCondemned, readIntents, readUntold } from '../catalog/backlog.ts';
-import { countCopyWork } from '../catalog/extent-copies.ts';
+import { countCopyWork, oldestCopyMs } from '../catalog/extent-copies.ts';
 import { listHeldShares } from '../catalog/held-totals.ts';
 import { countLost } from '../catalog/lost-versions.ts';
 import { countRestores } from '../catalog/restore-rows.ts';
@@ -95,6 +95,11 @@ export function watchCopies(
     },
   });
   registry.gauge({
+    name: 'bursar_copies_oldest_seconds',
+    help: 'For how long the copy of an extent is missing, or false, that has waited longest.',
+    collect: async () => secondsSince(await oldestCopyMs(read)),
+  });
+  registry.gauge({
     name: 'bursar_objects_lost',
     help: 'Versions of objects that no store has any more, as their classes allow.',
     collect: () => countLost(read),
@@ -119,8 +124,7 @@ export function watchCopies(
     name: 'bursar_work_oldest_seconds',
     help: 'How long ago the oldest job was made that is neither done nor dead; 0: there is none.',
     collect: async () => {
-      const madeMs = await oldestJobMs(read);
-      const seconds = madeMs === null ? 0 : Math.max(0, (Date.now() - madeMs) / 1000);
+      const seconds = secondsSince(await oldestJobMs(read));
       return [[{ kind: 'recipe' }, seconds] as const];
     },
   });
@@ -173,6 +177,11 @@ export function watchDrills(
   closers.push(() => looking.stop());
   looking.start();
   return drills;
+}
+
+/** 0 where there is nothing. */
+function secondsSince(timeMs: number | null): number {
+  return timeMs === null ? 0 : Math.max(0, (Date.now() - timeMs) / 1000);
 }
 
 const copyStates = [{ state: 'due' }, { state: 'suspect' }] as const;

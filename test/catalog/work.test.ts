@@ -1,5 +1,6 @@
 // The rows of jobs: what a lease, a failure and giving back make of them, and how they are counted.
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { oldestCopyMs } from '#bursar/catalog/extent-copies.js';
 import {
   addJob,
   amendWork,
@@ -72,4 +73,21 @@ it('the oldest job that is not dead is told, and what is restored', async () => 
   expect(text).toContain('bursar_restores{state="readable"} 1\n');
   await db.tx.run('DELETE FROM work');
   expect(await oldestJobMs(db.tx)).toBeNull();
+});
+
+it('the copy that waits longest is told, of what is in use alone', async () => {
+  const copies = [
+    // What is not in use any more, what is good, and what is due, or suspect.
+    { id: '01', extent: 2, state: 2, changedMs: 10 },
+    { id: '02', extent: 1, state: 1, changedMs: 20 },
+    { id: '03', extent: 1, state: 2, changedMs: 40 },
+    { id: '04', extent: 1, state: 3, changedMs: 30 },
+  ];
+  expect(await oldestCopyMs(db.tx)).toBeNull();
+  for (const { id, extent, state, changedMs } of copies) {
+    const dueMs = 100 - changedMs;
+    db.exec(`INSERT INTO extents VALUES (x'${id}', 2, 'a', ${extent}, 1, 1, NULL, NULL);
+      INSERT INTO extent_copies VALUES (x'${id}', 3, ${state}, ${changedMs}, ${dueMs}, 0)`);
+  }
+  expect(await oldestCopyMs(db.tx)).toBe(30);
 });

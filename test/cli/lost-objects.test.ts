@@ -1,12 +1,13 @@
 // Objects that no store has any more, on a served gateway with folder stores: what clients are
 // answered, what is recorded, told and charged, and that what comes back is read again.
-import { randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { hash, randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import * as s3 from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { RecipeWorker } from '#bursar/cli/recipe/recipe-worker.js';
 import { openDatabase } from '#bursar/core/database.js';
 import {
   bytesIn,
@@ -16,6 +17,7 @@ import {
   extentsIn,
   folderOf,
   head,
+  keys,
   MB,
   newIn,
   place,
@@ -374,6 +376,39 @@ describe('an object that no store has any more', () => {
       expect(await recordsOf('bursar:RecoverObject', 'made.txt')).toEqual([]);
     });
 
+    test('is explained with what is missing, is another, or goes in a circle', async () => {
+      const digestOf = (text: string) => hash('sha256', text, 'hex');
+      const recipe = (key: string, ...inputs: [key: string, text: string][]) => ({
+        'bursar-recipe': JSON.stringify({
+          inputs: inputs.map(([input, text]) => {
+            return { bucket: 'first', key: input, sha256: digestOf(text) };
+          }),
+          ...{ command: ['true'], outputs: [{ key }] },
+        }),
+      });
+      for (const [Key, Metadata] of [
+        ['circle', recipe('circle', ['turn', 'turn'], ['in.txt', 'other'], ['none', 'none'])],
+        ['turn', recipe('turn', ['circle', 'circle'])],
+      ] as const) {
+        const stored = { Bucket: 'first', Key, Body: Key, Metadata };
+        await client.send(new s3.PutObjectCommand(stored));
+      }
+      const tree = await place.run(['recipe', 'explain', 's3://first/circle']);
+      expect(tree.code).toBe(1);
+      const lines = tree.stdout.trim().split('\n');
+      expect(lines).toEqual([
+        's3://first/circle, by inline',
+        '  s3://first/turn, by inline',
+        '    s3://first/circle  ! it is made of itself',
+        expect.stringMatching(/^ {2}s3:\/\/first\/in\.txt {2}! it has other bytes /),
+        '  s3://first/none  ! it is not there',
+      ]);
+      const file = join(place.folder, 'none.json');
+      const from = ['--input', 's3://first/none', '--output', 's3://first/made.txt'];
+      const refused = await place.run(['recipe', 'create', file, ...from, '--', 'true']);
+      expect([refused.code, existsSync(file)]).toEqual([1, false]);
+    });
+
     test('of many extents is the same again, and only what was lost', async () => {
       const recipe = { command: ['true'], outputs: [{ key: 'large' }] };
       await writeLost('large', JSON.stringify(recipe), bytesOf(20 * MB));
@@ -569,6 +604,60 @@ describe('an object that no store has any more', () => {
         'PUT /_/v1/tenants/default/work/501': expect.objectContaining({ final: false }),
         'PUT /_/v1/tenants/default/work/503': expect.objectContaining({ defer: 60 }),
       });
+    });
+
+    test('leaves what is due to others while its oldest job takes long', async () => {
+      const visibilityMs = 600;
+      const job = {
+        ...{ id: 7, kind: 'recipe', bucket: 'first', key: 'slow', state: 'leased', tries: 1 },
+        recipe: JSON.stringify({
+          inputs: [{ bucket: 'first', key: 'in', sha256: '0'.repeat(64) }],
+          ...{ command: ['true'], outputs: [{ key: 'slow' }] },
+        }),
+      };
+      const pages = [[job]];
+      const sent: string[] = [];
+      const placesOf = (what: string) => sent.flatMap((one, i) => (one === what ? [i] : []));
+      let fail = () => {};
+      const server = createServer((request, response) => {
+        const asked = `${request.method} ${request.url?.split('?')[0]}`;
+        const answer = (status: number, body: object) => {
+          response.writeHead(status, { 'content-type': 'application/json' });
+          response.end(JSON.stringify(body));
+        };
+        request.resume();
+        // The input comes to an end when the lease was made longer for far more than half of it.
+        if (asked.endsWith('/in')) {
+          fail = () => answer(500, {});
+          if (placesOf('longer').length >= 14) fail();
+        } else if (asked.startsWith('PUT')) {
+          sent.push('longer');
+          answer(200, {});
+          if (placesOf('longer').length === 14) fail();
+        } else {
+          sent.push('lease');
+          answer(200, { lease: 'x', jobs: pages.shift() ?? [], next: null });
+        }
+      });
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const printing = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+      const worker = new RecipeWorker({
+        connection: { endpoint, s3Endpoint: endpoint, region: 'us-east-1', ...keys },
+        ...{ tenant: 'default', path: ['tenants', 'default'], query: {}, trusted: ['inline'] },
+        ...{ wrapper: undefined, parallel: 2, visibilityMs, timeoutMs: 60_000 },
+        ...{ isOnce: true, asJson: true },
+      });
+      const counts = await worker.run().finally(() => printing.mockRestore());
+      server.closeAllConnections();
+      server.close();
+      expect(counts).toEqual({ done: 0, failed: 1, left: 0 });
+      // Each third of the time the lease was made longer: after two it was more than half of it.
+      const longer = placesOf('longer');
+      const [second, last] = [longer[1], longer[13]];
+      expect(sent.slice(0, second)).toContain('lease');
+      expect(sent.slice(second, last)).not.toContain('lease');
+      expect(sent.slice(last)).toContain('lease');
     });
 
     test('is tried again past jobs that have ended since they were listed', async () => {

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { S3Client } from '../fault/s3-client.ts';
 import { call, send } from '../tooling/filled-folder.ts';
 import { type ServedGateway, startServedGateway } from '../tooling/served-gateway.ts';
@@ -17,14 +17,22 @@ let dir: string;
 
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'bursar-classes-'));
-  mkdirSync(join(dir, 'disk1'));
-  const stores = { disk1: { url: pathToFileURL(join(dir, 'disk1')).href } };
-  gateway = await startServedGateway({ env: { BURSAR_STORES: JSON.stringify(stores) } });
+  const storeIn = (name: string) => {
+    mkdirSync(join(dir, name));
+    return { url: pathToFileURL(join(dir, name)).href };
+  };
+  const stores = { disk1: storeIn('disk1'), tape: { ...storeIn('tape'), kind: 'archive' } };
+  const env = { BURSAR_STORES: JSON.stringify(stores), BURSAR_LIFECYCLE_DAY: '1s' };
+  gateway = await startServedGateway({ env });
   writeFileSync(join(dir, 'a.txt'), content);
   const operator = new S3Client(gateway);
   await call(operator, 'POST', 'tenants/default/classes', {
     ...{ name: 'derived', aliases: ['ONEZONE_IA'], loss: 'report' },
     durability: { legs: [{ store: 'disk1' }] },
+  });
+  await call(operator, 'POST', 'tenants/default/classes', {
+    ...{ name: 'cold', aliases: ['GLACIER'], access: 'restore', restoreWithinHours: 12 },
+    durability: { legs: [{ store: 'tape' }] },
   });
   await send(operator, 'PUT', '/classes');
   operator.close();
@@ -53,6 +61,28 @@ describeWithTool(awsCli, 'the AWS CLI', (path) => {
     expect(await classOf()).toBe('ONEZONE_IA');
     await aws('s3', 'cp', '--storage-class', 'STANDARD', 's3://classes/cli', 's3://classes/cli');
     expect(await classOf()).toBe('STANDARD');
+  });
+
+  it('has what a rule moves into an archive restored', { timeout: timeoutMs }, async () => {
+    const Filter = { And: { Prefix: 'aged', ObjectSizeGreaterThan: 1 } };
+    const Transitions = [{ Days: 1, StorageClass: 'GLACIER' }];
+    const Rules = [{ ID: 'age', Status: 'Enabled', Filter, Transitions }];
+    const set = ['s3api', 'put-bucket-lifecycle-configuration', '--bucket', 'classes'];
+    await aws('s3', 'cp', join(dir, 'a.txt'), 's3://classes/aged');
+    await aws(...set, '--lifecycle-configuration', JSON.stringify({ Rules }));
+    const name = ['--bucket', 'classes', '--key', 'aged'];
+    const becomes = (shown: object) =>
+      vi.waitFor(
+        async () =>
+          expect(JSON.parse(await aws('s3api', 'head-object', ...name))).toMatchObject(shown),
+        { timeout: 60_000, interval: 500 },
+      );
+    await becomes({ StorageClass: 'GLACIER' });
+    await aws('s3api', 'restore-object', ...name, '--restore-request', '{"Days": 100000}');
+    await becomes({ Restore: expect.stringContaining('ongoing-request="false"') });
+    const back = join(dir, 'restored.txt');
+    await aws('s3', 'cp', '--force-glacier-transfer', 's3://classes/aged', back);
+    expect(readFileSync(back, 'utf8')).toBe(content);
   });
 });
 

@@ -9,6 +9,8 @@ import { newExtentId } from '#bursar/core/ids.js';
 import { aesGcmAlgorithm, blake3Algorithm, encodeManifest } from '#bursar/core/manifest.js';
 import { shownClass } from '#bursar/gateway/s3/objects/written-class.js';
 import { type TransitionServices, Transitions } from '#bursar/gateway/transitions.js';
+import type { PriceBook } from '#bursar/quota/prices/price-book.js';
+import { readPriceBooks } from '#bursar/quota/prices/price-books.js';
 import { ClassBook } from '#bursar/state/class-book.js';
 import { encodeDefinition } from '#bursar/tiering/classes/class-definition.js';
 import { undeclaredPlace } from '#bursar/tiering/classes/declared-place.js';
@@ -43,15 +45,17 @@ interface Stored {
   sizeBytes?: number;
   algorithm?: number;
   attributes?: Attributes;
+  class?: string;
 }
 
 /** Gives the number of a version that was put. */
-async function put({ sizeBytes = 10, algorithm = blake3Algorithm, attributes }: Stored) {
+async function put({ sizeBytes = 10, algorithm = blake3Algorithm, attributes, ...of }: Stored) {
   const id = newExtentId();
   const whole = putOf('k', { inlineId: id });
   const run = { id, store: 0, algorithm, epoch: 1, extentBytes: 10, offset: 0, length: 10 };
   const object = sealObject(keyring, {
-    ...{ tenant: 'one', sizeBytes, etag: 'etag', sha256: null, class: 'STANDARD', owner: 'alice' },
+    ...{ tenant: 'one', sizeBytes, etag: 'etag', sha256: null, owner: 'alice' },
+    class: of.class ?? 'STANDARD',
     attributes: JSON.stringify(attributes ?? {}),
     manifest: encodeManifest([{ ...run, trailerBytes: 0 }]),
   });
@@ -67,7 +71,7 @@ function transitions(more: object = {}): Transitions {
   const services = {
     ...{ read: fixture.read, keyring, encrypts: false },
     classes: bookOf(['one', 'cold', ['ONEZONE_IA']]),
-    stores: { numberOf: () => 2, declaredOf: () => undeclaredPlace },
+    stores: { nameOf: () => 'local', numberOf: () => 2, declaredOf: () => undeclaredPlace },
     bookOf: () => ({ name: 'none' }),
     ledger: { maintain: async () => 1 },
     leases: { hold: () => () => {} },
@@ -116,6 +120,43 @@ it('leaves what is too large for one commit, and counts it', async () => {
   expect(tooLarge).toBe(1);
   await expect(move(await put({ sizeBytes: 10_000 * 8 * MiB }))).rejects.toThrow('lost');
   expect(tooLarge).toBe(1);
+});
+
+it('moves down a chain only where a year there saves more than the move costs', async () => {
+  const classes = new ClassBook();
+  for (const [name, store, tier] of [
+    ['smart', 'near', undefined],
+    ['cold', 'far', { of: 'smart', afterDays: 1 }],
+  ] as const) {
+    const definition = encodeDefinition({
+      aliases: tier ? [] : ['INTELLIGENT_TIERING'],
+      durability: { legs: [{ store }], ack: 1, repairHours: 24 },
+      availability: { answer: 'first', maxOfflineHoursPerMonth: 1 },
+      ...{ access: 'online', restoreWithinHours: null, loss: 'report' },
+      minimum: { days: 0, bytes: 0 },
+      ...(tier && { tier }),
+    });
+    classes.apply({ kind: 'class', tenant: 'one', name, definition });
+  }
+  const numbers = new Map([
+    ['near', 2],
+    ['far', 3],
+  ]);
+  const declared = { declaredOf: () => undeclaredPlace, isArchive: () => false };
+  const numberOf = (name: string) => numbers.get(name);
+  const stores = { nameOf: () => 'local', numberOf, ...declared };
+  const books = readPriceBooks();
+  const standard = books.named('aws-us-east-1-2026') as PriceBook;
+  const cheap = books.inClass(standard, 'STANDARD_IA');
+  const moves = (seq: number, far: PriceBook) => {
+    const bookOf = (store: number) => (store === 3 ? far : standard);
+    return move(seq, { classes, stores, bookOf }).catch(() => 'tried');
+  };
+  // A GB costs 0.0105 dollars a month less there, and the PUT of a move 5 millionths.
+  const large = await put({ class: 'smart', sizeBytes: 300_000 });
+  expect(await moves(large, cheap)).toBe('tried');
+  expect(await moves(large, standard)).toBe(false);
+  expect(await moves(await put({ class: 'smart', sizeBytes: 100 }), cheap)).toBe(false);
 });
 
 it('leaves what is to go into a store that is not configured', async () => {
