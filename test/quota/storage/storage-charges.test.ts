@@ -210,7 +210,7 @@ describe('charges of storage', () => {
     await rig.change(april + hourMs, GB, { bucket: logs });
     const { storage } = rig.billing;
     const [first] = await storage.listUncharged(may, 1);
-    expect(first).toMatchObject({ tenant: 'one', bucket: 'data', owner: 'alice', stores: [1] });
+    expect(first).toMatchObject({ tenant: 'one', bucket: 'data', owner: 'alice', store: 1 });
     if (first) await storage.charge(first, [], may);
     expect((await storage.listUncharged(may, 9)).map(({ bucket }) => bucket)).toEqual(['logs']);
   });
