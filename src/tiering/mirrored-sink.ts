@@ -31,12 +31,9 @@ export class Mirror implements WriteTarget {
   /** By extent, hex: the stores that may have something of it, and those that have all. */
   readonly #tried = new Map<string, Set<WriteTarget>>();
   readonly #placed = new Map<string, number[]>();
-  /** Those that are read at once; of an archive alone nothing could be read for hours. */
-  readonly #online: readonly WriteTarget[];
 
   constructor(options: MirrorOptions) {
     this.#options = options;
-    this.#online = options.legs.filter(({ archive }) => !archive);
   }
 
   get number(): number {
@@ -69,7 +66,8 @@ export class Mirror implements WriteTarget {
     const { ack } = this.#options;
     const name = id.toString('hex');
     // With one copy it is one that can be read at once.
-    const asked = ack === 1 && this.#online.length > 0 ? this.#online : this.#options.legs;
+    const online = this.#online;
+    const asked = ack === 1 && online.length > 0 ? online : this.#options.legs;
     const waiting = asked.values();
     const places: number[] = [];
     const tried = new Set<WriteTarget>();
@@ -132,7 +130,16 @@ export class Mirror implements WriteTarget {
   }
 
   #canBeRead(legs: readonly WriteTarget[]): boolean {
-    return this.#online.length === 0 || legs.some((leg) => this.#online.includes(leg));
+    const online = this.#online;
+    return online.length === 0 || legs.some((leg) => online.includes(leg));
+  }
+
+  /**
+   * Those that are read at once; of an archive alone nothing could be read for hours. A store that
+   * is away may turn out to be one when it is back.
+   */
+  get #online(): WriteTarget[] {
+    return this.#options.legs.filter(({ archive }) => !archive);
   }
 
   get #first(): WriteTarget {

@@ -100,7 +100,9 @@ export class ObjectReader {
     const all = mayHaveCopies(run) ? await copies.list(run.id) : [];
     for (const store of all.length === 0 ? [run.store] : all) {
       try {
-        const { archive = null } = stores.leg(store);
+        const leg = stores.leg(store);
+        leg.checkOpen?.();
+        const { archive = null } = leg;
         const state = archive ? await this.lookAt(archive, { ...run, store }) : 'there';
         if (state === 'there') return { archive, state };
         if (!best || (state === 'coming' && best.state !== state)) best = { archive, state };

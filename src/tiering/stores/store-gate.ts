@@ -43,9 +43,13 @@ export class StoreGate implements RemoteStore {
     return this.#store?.meter ?? unmeasured;
   }
 
-  /** Throws Refusal ServiceUnavailable while the gate is shut: nobody knows what can be read. */
+  /** Undefined while the gate is shut, too: then reads are refused. */
   get archive(): ArchiveCalls | undefined {
-    return this.#inside().archive;
+    return this.#store?.archive;
+  }
+
+  checkOpen(): void {
+    this.#inside();
   }
 
   /** Throws Refusal ServiceUnavailable while the gate is shut, so that no body is asked for. */

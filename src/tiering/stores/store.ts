@@ -59,6 +59,8 @@ export interface RemoteStore extends ExtentStore {
   readonly meter: StoreMeter;
   /** Absent: what is in it can be read at once. */
   readonly archive?: ArchiveCalls | undefined;
+  /** Throws Refusal ServiceUnavailable where nothing can be asked of it; absent: it can be. */
+  checkOpen?(): void;
   /** Plaintext bytes of an extent that is written here, at most 16 MiB. */
   readonly extentBytesMax: number;
   /**
@@ -102,6 +104,6 @@ export interface RemoteStore extends ExtentStore {
 /** What is asked of a store that is one of several with the same extents. */
 export type LegStore = Pick<
   RemoteStore,
-  | ('number' | 'meter' | 'archive' | 'extentBytesMax')
+  | ('number' | 'meter' | 'archive' | 'checkOpen' | 'extentBytesMax')
   | ('put' | 'replace' | 'discard' | 'read' | 'readEnd')
 >;
