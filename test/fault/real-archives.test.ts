@@ -18,7 +18,7 @@ import { type S3Backend, startVersitygw } from '../tooling/versitygw.ts';
 import { MiB, makeContent } from './content.ts';
 import { S3Client } from './s3-client.ts';
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
 const soon = { timeout: 30_000, interval: 200 };
 const content = makeContent(1, MiB);
