@@ -51,7 +51,11 @@ export function addFindCommand(program: Command): void {
       }
       if (count > 0 || asJson) return;
       if (given.csv) process.stdout.write(csvText(heading, []));
-      process.stderr.write('bursar: no objects fit, of those that you may list and read\n');
+      // Who may not read tags is shown nothing that is found by them, and might take it for none.
+      const whose = /\btag\./i.test(query)
+        ? 'list and read, and whose tags you may read'
+        : 'list and read';
+      process.stderr.write(`bursar: no objects fit, of those that you may ${whose}\n`);
     });
 }
 

@@ -65,8 +65,12 @@ export function addReportCommand(program: Command): void {
     });
     if (out !== undefined) await writePage(out, report);
     if (csv !== undefined) writeCsv(csv, report);
+    const asked = Object.entries({ from, to, target, series });
+    const filters = asked.filter(([, value]) => value !== undefined).map(([name]) => `--${name}`);
     if (json) printJson(jsonOf(report));
-    else printReport(report, { out, csv });
+    else printReport(report, { out, csv, isWhole: filters.length === 0 });
+    if (report.count > 0 || filters.length === 0) return;
+    process.stderr.write(`bursar: no samples fit ${filters.join(', ')}\n`);
   });
 }
 
@@ -145,8 +149,12 @@ function expectedFailure(error: unknown): unknown {
   return code === undefined ? error : new CommandFailure('failed', messageOfFailure(error), error);
 }
 
-function printReport(report: Report, { out, csv }: Pick<ReportFlags, 'out' | 'csv'>): void {
-  for (const line of linesOf(report)) print(line);
+function printReport(
+  report: Report,
+  { out, csv, isWhole }: Pick<ReportFlags, 'out' | 'csv'> & { isWhole: boolean },
+): void {
+  // Of a part it cannot say that there are none.
+  if (isWhole || report.count > 0) for (const line of linesOf(report)) print(line);
   const places = [out, csv].filter((one) => one !== undefined).join(' and ');
   if (places !== '') print(`${formatCount(report.count)} samples are reported in ${places}`);
 }

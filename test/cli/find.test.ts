@@ -279,6 +279,8 @@ it('says that nothing fits', async () => {
   const nothing = ['s3://raw', 'meta.run = "none of them"'];
   const said = 'bursar: no objects fit, of those that you may list and read\n';
   expect(await find(...nothing)).toEqual({ code: 0, stdout: '', stderr: said });
+  const tagged = await find('s3://raw', 'tag.no = "none of them"');
+  expect(tagged.stderr).toMatch(/ read, and whose tags you may read\n$/);
   expect(await find(...nothing, '--json')).toEqual({ code: 0, stdout: '', stderr: '' });
   const { code, stdout, stderr } = await find(...nothing, '--csv');
   expect([code, stderr]).toEqual([0, said]);

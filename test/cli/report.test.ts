@@ -54,6 +54,10 @@ describe('bursar report', () => {
     expect(stdout).not.toContain('clients');
     const early = await place.run(['report', '--to', '2026-11-01', '--json']);
     expect(JSON.parse(early.stdout)).toMatchObject({ samples: 0, chapters: [] });
+    expect(early.stderr).toBe('bursar: no samples fit --to\n');
+    const other = await place.run(['report', '--target', 'nobody', '--series', 'parts']);
+    const none = 'bursar: no samples fit --target, --series\n';
+    expect(other).toEqual({ code: 0, stdout: '', stderr: none });
   });
 
   it('says so where there are no samples, and which flags make no sense', async () => {
