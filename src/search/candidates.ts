@@ -40,8 +40,6 @@ export interface Candidates {
 const readMax = 20_000;
 const aheadMin = 16;
 const aheadMax = 512;
-/** Keys that are given at once where they had to be sorted, if no more were asked for. */
-const sortedGiven = 1000;
 
 const readerCacheKib = 32 * 1024;
 
@@ -57,8 +55,8 @@ export class CandidateReader {
   }
 
   /**
-   * Up to `max` keys, or more; null: the index does not lead to them, as it is not complete, or all
-   * objects are as well looked at.
+   * Up to `max` keys; null: the index does not lead to them, as it is not complete, or all objects
+   * are as well looked at.
    */
   async find(wanted: Wanted): Promise<Candidates | null> {
     const { tx } = this.#db;
@@ -70,10 +68,8 @@ export class CandidateReader {
     const streams = await Promise.all(plan.any.map(of));
     const filters = await Promise.all(plan.all.map(of));
     const keys: string[] = [];
-    // What was sorted would have to be sorted again.
-    const max = plan.any.every(isOneValue) ? wanted.max : Math.max(wanted.max, sortedGiven);
     let at = { key: wanted.from, isPast: wanted.exclusive };
-    while (keys.length < max) {
+    while (keys.length < wanted.max) {
       const next = await leastOf(streams, at);
       if (next === null || isBeyond(next, wanted)) return { keys, through: null, plan };
       const found = await seekAll(filters, next);

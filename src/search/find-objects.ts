@@ -17,7 +17,7 @@ import { Pace } from '../core/pace.ts';
 import { textSuccessor } from '../core/text-order.ts';
 import { Facts, fits } from './facts.ts';
 import type { ObjectSearch } from './object-search.ts';
-import { type KeySpan, narrow, type Plan, spanOf } from './plan.ts';
+import { isOneValue, type KeySpan, narrow, type Plan, spanOf } from './plan.ts';
 import type { Query } from './query.ts';
 
 /** Objects that one page looks at: as many as a listing shows. */
@@ -112,7 +112,9 @@ export async function findObjects<E>(
     const through = found?.through ?? null;
     if (through !== null) {
       start = startOf(span, through);
-      max = Math.min(2 * max, lookedMax);
+      // To sort takes as long for few as for many.
+      const isSorted = found?.plan.any.every(isOneValue) === false;
+      max = isSorted ? lookedMax : Math.min(2 * max, lookedMax);
       const lacking = asked.max - page.entries.length - (found?.keys.length ?? 0);
       // These are not enough, even if all of them fit.
       if (lacking > 0 && asks < asksMax) {
