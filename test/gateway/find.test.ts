@@ -182,6 +182,12 @@ describe('what is found', () => {
     await vi.waitFor(async () => expect(await keysOf(admin, 'tag.t = 9')).toHaveLength(1), soon);
     await send(admin, { method: 'DELETE', path: '/data/in/new' });
     expect(await keysOf(admin, 'tag.t = 9')).toEqual([]);
+    const odd = ['odd/"\\\\u0041\t\u{1f52d}', "odd/'é\u2028", 'odd/\x7f%'].sort();
+    for (const key of odd) await put(`/data/${key}`, 79, 'CMS');
+    await vi.waitFor(async () => {
+      expect((await keysOf(admin, 'meta.run = 79')).sort()).toEqual(odd);
+    }, soon);
+    for (const key of odd) await send(admin, { method: 'DELETE', path: `/data/${key}` });
     await caughtUp();
   });
 
