@@ -196,7 +196,7 @@ describe('what is told', () => {
     await vi.waitFor(async () => {
       expect(await callNative(admin, 'GET', path)).toMatchObject({ problem: null });
     }, patience);
-  });
+  }, 120_000);
 
   it('that is refused for good is a dead letter, alone, and can be sent again', async () => {
     await register('hook');
