@@ -26,6 +26,8 @@ export interface ObservedRequest {
   message: string | null;
   /** What let it in, or refused it (`Decision.by`); null: that was not asked of rules. */
   rule: string | null;
+  /** The tenant whose rules were asked. */
+  ruleTenant: string | null;
   /** Bytes of the bodies, as far as they were transferred. */
   bytesIn: number;
   bytesOut: number;

@@ -32,6 +32,7 @@ export interface RequestStory {
   message: string | null;
   /** What let it in, or refused it; null: no rules were asked. */
   rule: string | null;
+  ruleTenant: string | null;
   bytesIn: number;
   bytesOut: number;
   /** Log index of its record, where that was made before the answer. */
@@ -115,6 +116,7 @@ function fill(story: RequestStory, request: ObservedRequest, endedMs: number): v
   story.error = request.error;
   story.message = message === null ? null : message.slice(0, messageLengthMax);
   story.rule = request.rule;
+  story.ruleTenant = request.ruleTenant;
   story.bytesIn = request.bytesIn;
   story.bytesOut = request.bytesOut;
   story.record = request.index;
@@ -129,7 +131,15 @@ function blank(): RequestStory {
   const stagesMs = Object.fromEntries(stages.map((stage) => [stage, 0])) as Record<Stage, number>;
   return {
     ...{ id: '', endedMs: 0, way: 's3', method: '', ...nothing, status: 0, error: null },
-    ...{ message: null, rule: null, bytesIn: 0, bytesOut: 0, record: null, source: '' },
+    ...{
+      message: null,
+      rule: null,
+      ruleTenant: null,
+      bytesIn: 0,
+      bytesOut: 0,
+      record: null,
+      source: '',
+    },
     ...{ durationMs: 0, firstByteMs: 0, stagesMs },
   };
 }

@@ -127,7 +127,18 @@ test('which rule let it in is told, and what refused it to those alone who see r
   const refused = await readAs('cms/bob');
   expect(await ruleOf(refused, as('cms/bob'))).toBeNull();
   expect(await ruleOf(refused)).toBe('grant:no-bob');
-  for (const name of ['bob-reads', 'eve-reads', 'no-bob']) await json(`grant delete cms/${name}`);
+  // Nor does another tenant's admin learn it, where the bucket asked for is their own.
+  await enroll('atlas/boss', ' --role admin');
+  await json(`grant set cms/no-boss --deny --subject principal:atlas/boss ${read}`);
+  await json(`grant set cms/boss-reads --subject principal:atlas/boss ${read}`);
+  await send(targetOf('atlas/boss'), { method: 'PUT', path: '/own' });
+  const headers = { 'x-amz-copy-source': '/cms:raw/run1' };
+  const copied = await send(targetOf('atlas/boss'), { method: 'PUT', path: '/own/a', headers });
+  expect(copied.status).toBe(403);
+  expect(await ruleOf(idOf(copied), as('atlas/boss'))).toBeNull();
+  expect(await ruleOf(idOf(copied))).toBe('grant:no-boss');
+  for (const name of ['bob-reads', 'eve-reads', 'no-bob', 'no-boss', 'boss-reads'])
+    await json(`grant delete cms/${name}`);
 });
 
 test('others are told nothing, and auditors of the tenant are', async () => {

@@ -23,7 +23,7 @@ function end(given: Partial<ObservedRequest> = {}): void {
     ...{ id: '1', way: 's3', method: 'GET', operation: 'GetObject', tenant: 'cms' },
     ...{ principal: 'alice', bucket: 'raw', store: 'local', status: 200, error: null },
     message: null,
-    rule: null,
+    ...{ rule: null, ruleTenant: null },
     ...{ bytesIn: 0, bytesOut: 0, index: null, source: '192.0.2.1', trace: null, durationMs: 2 },
     budget: null,
     clock,

@@ -58,6 +58,7 @@ export class Exchange implements ObservedRequest {
   error: string | null = null;
   message: string | null = null;
   rule: string | null = null;
+  ruleTenant: string | null = null;
   bytesIn = 0;
   bytesOut = 0;
   index: number | null = null;

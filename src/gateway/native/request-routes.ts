@@ -104,8 +104,8 @@ function maySee({ who, reach }: Call, { tenant, principal }: RequestStory): bool
 }
 
 /** Which rules there are, and when they deny, is for those to know whose bucket it is. */
-function ruleFor({ who, reach }: Call, { rule, bucket, error }: RequestStory): string | null {
-  const isOthers = bucket?.includes(':') === true;
+function ruleFor({ who, reach }: Call, { rule, ruleTenant, error }: RequestStory): string | null {
+  const isOthers = ruleTenant !== who.tenant;
   const mayKnow = reach === 'all' || (reach === 'tenant' && who.role === 'admin' && !isOthers);
   const [kind = '', name] = rule?.split(':', 2) ?? [];
   if (rule === null || name === undefined || mayKnow) return rule;
@@ -151,7 +151,7 @@ function spanOf({ query: { near } }: Call, seen: RequestStory | undefined) {
 }
 
 function show(story: RequestStory, call: Call): object {
-  const { id: _, endedMs, stagesMs, ...told } = story;
+  const { id: _, endedMs, stagesMs, ruleTenant: __, ...told } = story;
   const rounded = Object.entries(stagesMs).map(([stage, spent]) => [stage, toMicros(spent)]);
   return {
     ...told,

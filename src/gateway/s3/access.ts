@@ -64,12 +64,14 @@ export type AskedFacts = Pick<S3Request, 'source' | 'isSecure' | 'headers' | 'qu
 
 const noTags: ReadonlyMap<string, string> = new Map();
 
+type Told = Pick<Exchange, 'rule' | 'ruleTenant'>;
+
 export class Access {
   readonly #services: Pick<RequestServices, 'buckets' | 'grants'>;
   #who: Identity;
   #facts: RequestFacts;
   /** Is told what let the request in, or refused it. */
-  readonly #told: Pick<Exchange, 'rule'> | null;
+  readonly #told: Told | null;
   /** What decided last. */
   #by = '';
   /** All that was demanded and allowed: what is done for the request rests on it. */
@@ -79,7 +81,7 @@ export class Access {
     services: Pick<RequestServices, 'buckets' | 'grants'>,
     request: AskedFacts,
     who: Identity,
-    told: Pick<Exchange, 'rule'> | null = null,
+    told: Told | null = null,
   ) {
     this.#services = services;
     this.#told = told;
@@ -104,18 +106,20 @@ export class Access {
       const deciding = this.#demand(target, facts);
       if (deciding) await deciding;
     } catch (error) {
-      this.#tell(this.#by);
+      this.#tell(target);
       const { found } = target;
       if (found) await this.#services.buckets.levelRefusal(found.tenant, found.name);
       throw error;
     }
     if (target.isOneOfMany) return;
-    if (this.#allowed.length === 0) this.#tell(this.#by);
+    if (this.#allowed.length === 0) this.#tell(target);
     this.#allowed.push({ target, facts });
   }
 
-  #tell(by: string): void {
-    if (this.#told) this.#told.rule = by;
+  #tell({ found }: Target): void {
+    if (!this.#told) return;
+    this.#told.rule = this.#by;
+    this.#told.ruleTenant = found?.tenant ?? this.#who.principal.tenant;
   }
 
   /** When what is decided began, by the clock. */
